@@ -1,0 +1,116 @@
+"""Every way in which vtrain can say no.
+
+    VtrainError                 1    the request failed
+    ├── UsageError              2    the command line does not parse
+    ├── ConfigError             1    what parses is wrong: a file, a pool rule, a path, a format
+    ├── NotFoundError           1    no such job
+    ├── ConflictError           1    not in the job's present state
+    ├── UnavailableError        1    a backend that this version or this machine does not have
+    ├── PackagingError          1    the trainer cannot be packaged
+    ├── StorageError            1    home, bucket or disk refused
+    ├── JobFailedError         10    the job ran and failed
+    ├── JobCancelledError      11    the job was cancelled or expired
+    ├── ContactLostError       12    the job's state is unknown
+    ├── WaitTimeoutError      124    --wait-timeout passed; the job goes on
+    ├── LocalRunError         125    local-run failed before or around the trainer
+    ├── InterruptedByUser     130    Ctrl-C
+    └── TerminatedBySignal    143    SIGTERM
+
+Each class carries its exit code and, where there is one, what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class VtrainError(Exception):
+    """The request failed; nothing else was changed."""
+
+    exit_code: ClassVar[int] = 1
+    meaning: ClassVar[str] = "the request failed: rejected, not found, build or staging failed"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(VtrainError):
+    """The command line does not parse."""
+
+    exit_code = 2
+    meaning = "the command line does not parse: unknown or missing flag, bad dictionary, integer or label"
+
+
+class ConfigError(VtrainError):
+    """What was given parses, but is wrong: a config file, a pool rule, a path, a format."""
+
+
+class NotFoundError(VtrainError):
+    """No resource has that name."""
+
+
+class ConflictError(VtrainError):
+    """The resource's present state does not allow this."""
+
+
+class UnavailableError(VtrainError):
+    """This version, or this machine, does not have what was asked for."""
+
+
+class PackagingError(VtrainError):
+    """The trainer cannot be packaged as it is."""
+
+
+class StorageError(VtrainError):
+    """A folder, bucket or disk refused to read or write."""
+
+
+class JobFailedError(VtrainError):
+    """The job ran and failed."""
+
+    exit_code = 10
+    meaning = "the job ran and failed (`--stream-logs`, `--wait`, `wait`, `stream-logs`)"
+
+
+class JobCancelledError(VtrainError):
+    """The job was cancelled, or expired."""
+
+    exit_code = 11
+    meaning = "the job was cancelled or expired"
+
+
+class ContactLostError(VtrainError):
+    """The job's state cannot be learned any more; it may still be running."""
+
+    exit_code = 12
+    meaning = "contact lost: the job's state is unknown"
+
+
+class WaitTimeoutError(VtrainError):
+    """The time to wait is over; the job goes on."""
+
+    exit_code = 124
+    meaning = "`--wait-timeout` passed; the job goes on"
+
+
+class LocalRunError(VtrainError):
+    """`local-run` failed before or around the trainer, as `docker run` says it."""
+
+    exit_code = 125
+    meaning = "`local-run`: vtrain itself failed before or around the trainer"
+
+
+class InterruptedByUser(VtrainError):
+    """SIGINT."""
+
+    exit_code = 130
+    meaning = "interrupted (SIGINT)"
+
+
+class TerminatedBySignal(VtrainError):
+    """SIGTERM."""
+
+    exit_code = 143
+    meaning = "terminated (SIGTERM)"
