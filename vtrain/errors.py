@@ -8,6 +8,8 @@
     ├── UnavailableError        1    a backend that this version or this machine does not have
     ├── PackagingError          1    the trainer cannot be packaged
     ├── StorageError            1    home, bucket or disk refused
+    ├── OutputError             1    stdout or stderr cannot be written
+    │   └── ClosedPipeError   141    … because its reader went away
     ├── JobFailedError         10    the job ran and failed
     ├── JobCancelledError      11    the job was cancelled or expired
     ├── ContactLostError       12    the job's state is unknown
@@ -28,6 +30,7 @@ class VtrainError(Exception):
     """The request failed; nothing else was changed."""
 
     exit_code: ClassVar[int] = 1
+    prefix: ClassVar[str] = "ERROR: "
     meaning: ClassVar[str] = "the request failed: rejected, not found, build or staging failed"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -65,6 +68,17 @@ class PackagingError(VtrainError):
 
 class StorageError(VtrainError):
     """A folder, bucket or disk refused to read or write."""
+
+
+class OutputError(VtrainError):
+    """What is printed cannot be written."""
+
+
+class ClosedPipeError(OutputError):
+    """The reader of the output went away, as `| head` does: nothing is left to say."""
+
+    exit_code = 141
+    meaning = "the reader of the output went away (SIGPIPE)"
 
 
 class JobFailedError(VtrainError):
@@ -105,12 +119,16 @@ class LocalRunError(VtrainError):
 class InterruptedByUser(VtrainError):
     """SIGINT."""
 
+    prefix = ""
+
     exit_code = 130
     meaning = "interrupted (SIGINT)"
 
 
 class TerminatedBySignal(VtrainError):
     """SIGTERM."""
+
+    prefix = ""
 
     exit_code = 143
     meaning = "terminated (SIGTERM)"

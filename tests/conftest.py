@@ -1,0 +1,93 @@
+"""What every test gets: a home of its own, an environment without surprises, no network."""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("shared-machine", deadline=None, database=None)
+settings.load_profile("shared-machine")
+
+FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_")
+FOREIGN = ("CI", "NO_COLOR", "CLUSTER_SPEC", "TF_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS")
+KEPT = ("VTRAIN_REQUIRE_API",)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """HOME, VTRAIN_HOME and gcloud's configuration below a temporary folder."""
+    home = tmp_path_factory.mktemp("home")
+    for variable in list(os.environ):
+        if (variable.startswith(FOREIGN_PREFIXES) or variable in FOREIGN) and variable not in KEPT:
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("VTRAIN_HOME", str(home / ".vtrain"))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(home / "gcloud"))
+    return home
+
+
+@pytest.fixture
+def vtrain_home(own_home: Path) -> Path:
+    """vtrain's home in this test; nothing has made it yet."""
+    return own_home / ".vtrain"
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Refuse connections that leave this machine, unless the test is marked `network`."""
+    if request.node.get_closest_marker("network") is None:
+        for verb in ("connect", "connect_ex"):
+            monkeypatch.setattr(socket.socket, verb, _guarded(getattr(socket.socket, verb)))
+    yield
+
+
+def _guarded(connect: Any) -> Any:
+    def guarded(self: socket.socket, address: Any) -> Any:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _is_loopback(address[0]):
+            raise RuntimeError(f"A test may not connect to {address[0]}; mark it network if it has to.")
+        return connect(self, address)
+
+    return guarded
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Ended(NamedTuple):
+    """What a command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+CommandLine = Callable[..., Ended]
+
+
+@pytest.fixture
+def vtrain(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Runs one command line in this process, `stdin` as its standard input."""
+
+    def run(*argv: str, stdin: str | bytes = b"") -> Ended:
+        from vtrain.cli import main
+
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
+        capfd.readouterr()
+        code = main(argv)
+        captured = capfd.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,88 @@
+"""Our messages against the descriptors of google-cloud-aiplatform: when the API grows, they say so."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from vtrain.messages.codec import fields
+from vtrain.messages.custom_job import CustomJob
+
+pytestmark = [pytest.mark.api, pytest.mark.filterwarnings("ignore")]
+
+WELL_KNOWN = {
+    "google.protobuf.Duration": "duration",
+    "google.protobuf.Timestamp": "string",
+    "google.protobuf.Any": "document",
+}
+SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", 9: "string", 14: "enum"}
+"""Kinds by the numbers of `google.protobuf.FieldDescriptorProto.Type`."""
+
+
+@pytest.fixture(scope="module")
+def descriptor() -> Any:
+    """The descriptor of CustomJob in the installed google-cloud-aiplatform."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from google.cloud.aiplatform_v1 import types
+    except ImportError as error:
+        if os.environ.get("VTRAIN_REQUIRE_API") == "1":
+            raise
+        pytest.skip(f"google-cloud-aiplatform is not installed ({error}); nox -s api installs it")
+    return types.CustomJob.pb().DESCRIPTOR
+
+
+def pairs(cls: type[msgspec.Struct], descriptor: Any) -> Iterator[tuple[type[msgspec.Struct], Any]]:
+    """Each message below `cls`, with its descriptor."""
+    yield cls, descriptor
+    theirs = {field.json_name: field for field in descriptor.fields}
+    for name, field in fields(cls).items():
+        if field.message is not None and name in theirs:
+            yield from pairs(field.message, theirs[name].message_type)
+
+
+def their_field(field: Any) -> tuple[str, str, bool]:
+    """Kind, message and repetition of a field, in our words."""
+    message = field.message_type
+    repeated = field.is_repeated if hasattr(field, "is_repeated") else field.label == 3
+    if message is None:
+        return SCALARS[field.type], "", repeated
+    if message.GetOptions().map_entry:
+        return "map", "", False
+    if message.full_name in WELL_KNOWN:
+        return WELL_KNOWN[message.full_name], "", repeated
+    return "message", message.name, repeated
+
+
+def our_fields(cls: type[msgspec.Struct]) -> dict[str, tuple[str, str, bool]]:
+    """The same of a message of ours."""
+    return {
+        name: (field.kind, field.message.__name__ if field.message else "", field.repeated)
+        for name, field in fields(cls).items()
+    }
+
+
+def test_every_field_of_the_api_is_ours_and_none_is_invented(descriptor: Any) -> None:
+    differences = {}
+    for cls, theirs in pairs(CustomJob, descriptor):
+        api = {field.json_name: their_field(field) for field in theirs.fields}
+        ours = our_fields(cls)
+        for name in api.keys() | ours.keys():
+            if api.get(name) != ours.get(name):
+                differences[f"{cls.__name__}.{name}"] = (
+                    f"the API has {api.get(name)}, we have {ours.get(name)}"
+                )
+    assert differences == {}
+
+
+def test_messages_and_attributes_have_the_names_of_the_api(descriptor: Any) -> None:
+    for cls, theirs in pairs(CustomJob, descriptor):
+        assert cls.__name__ == theirs.name
+        api = {field.json_name: field.name for field in theirs.fields}
+        assert {name: field.attribute for name, field in fields(cls).items()} == api

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from job_strategies import JSON
+
+from vtrain.errors import ConfigError
+from vtrain.messages.yaml_reader import load_yaml
+from vtrain.output.yaml import dump_yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("n", "n"),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("On", "On"),
+        ("012", "012"),
+        ("0x1F", "0x1F"),
+        ("1:30", "1:30"),
+        ("1_000", "1_000"),
+        ("2024-05-01", "2024-05-01"),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("-7", -7),
+        ("0", 0),
+        ("true", True),
+        ("FALSE", False),
+        ("~", None),
+        ("", None),
+        ("null", None),
+        ("=", "="),
+    ],
+)
+def test_scalars_are_what_they_look_like(text: str, value: object) -> None:
+    loaded = load_yaml(f"key: {text}\n", "job.yaml")["key"]
+    assert loaded == value
+    assert type(loaded) is type(value)
+
+
+def test_anchors_and_merges_work() -> None:
+    text = "base: &b {a: 1, b: 2}\nother: {<<: *b, b: 3}\nlist: [*b]\n"
+    assert load_yaml(text, "job.yaml") == {
+        "base": {"a": 1, "b": 2},
+        "other": {"a": 1, "b": 3},
+        "list": [{"a": 1, "b": 2}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 1\nb: [\n", r"^job\.yaml:\d"),
+        ("a: 1\nb: 2\na: 3\n", r"^job\.yaml:3: .*'a' stands here twice"),
+        ("a: {b: 1, b: 2}\n", r"^job\.yaml:1: .*'b' stands here twice"),
+        ("a: 1\n---\nb: 2\n", r"^job\.yaml"),
+        ("a: !!python/object/apply:os.system [ls]\n", r"^job\.yaml:1"),
+        ("a: \x07\n", r"^job\.yaml"),
+        ("{" * 3000, r"^job\.yaml"),
+        ("[a]: 1\n? {b: 1}\n: 2\n", r"^job\.yaml"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_file_and_line(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_yaml(text, "job.yaml")
+    assert "\n" not in caught.value.message
+
+
+@given(JSON)
+def test_reads_back_what_we_print(document: dict[str, object]) -> None:
+    assert load_yaml(dump_yaml(document), "stdin") == document

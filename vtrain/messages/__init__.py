@@ -1,0 +1,1 @@
+"""The API's messages, states and log entries: frozen values and their codec."""

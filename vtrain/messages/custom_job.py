@@ -1,0 +1,183 @@
+"""The messages of a CustomJob, under the API's own names and with all of its fields.
+
+Source: `google/cloud/aiplatform/v1/{custom_job,machine_resources,env_var,encryption_spec,io,
+reservation_affinity,service_networking}.proto`. Enum values are kept by name, and a name that is
+not known passes, as the service may know more than we do.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+
+Int64 = Annotated[int, "int64"]
+"""A 64-bit integer: a string in JSON (`"replicaCount": "1"`), as proto3 JSON has it."""
+
+Duration = Annotated[str, "duration"]
+"""A span of time in seconds with the suffix `s`: `"3600s"`, `"3.5s"`."""
+
+EnumName = Annotated[str, "enum"]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A frozen message of the API; a field with its default value is absent from JSON."""
+
+
+class ReservationAffinity(Message, frozen=True):
+    reservation_affinity_type: EnumName = ""
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class MachineSpec(Message, frozen=True):
+    machine_type: str = ""
+    accelerator_type: EnumName = ""
+    accelerator_count: int = 0
+    gpu_partition_size: str = ""
+    tpu_topology: str = ""
+    reservation_affinity: ReservationAffinity | None = None
+
+
+class DiskSpec(Message, frozen=True):
+    boot_disk_type: str = ""
+    boot_disk_size_gb: int = 0
+
+
+class NfsMount(Message, frozen=True):
+    server: str = ""
+    path: str = ""
+    mount_point: str = ""
+
+
+class LustreMount(Message, frozen=True):
+    instance_ip: str = ""
+    volume_handle: str = ""
+    filesystem: str = ""
+    mount_point: str = ""
+
+
+class EnvVar(Message, frozen=True):
+    name: str = ""
+    value: str = ""
+
+
+class ContainerSpec(Message, frozen=True):
+    image_uri: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+
+
+class PythonPackageSpec(Message, frozen=True):
+    executor_image_uri: str = ""
+    package_uris: tuple[str, ...] = ()
+    python_module: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+
+
+class WorkerPoolSpec(Message, frozen=True):
+    """One pool of equal replicas; the empty message holds a place (pools have meaning by position)."""
+
+    container_spec: ContainerSpec | None = None
+    python_package_spec: PythonPackageSpec | None = None
+    machine_spec: MachineSpec | None = None
+    replica_count: Int64 = 0
+    nfs_mounts: tuple[NfsMount, ...] = ()
+    lustre_mounts: tuple[LustreMount, ...] = ()
+    disk_spec: DiskSpec | None = None
+
+    @property
+    def task(self) -> ContainerSpec | PythonPackageSpec | None:
+        """What the pool's replicas run: the API's oneof `task`."""
+        return self.container_spec or self.python_package_spec
+
+
+class Scheduling(Message, frozen=True):
+    timeout: Duration = ""
+    restart_job_on_worker_restart: bool = False
+    strategy: EnumName = ""
+    disable_retries: bool = False
+    max_wait_duration: Duration = ""
+
+
+class GcsDestination(Message, frozen=True):
+    output_uri_prefix: str = ""
+
+
+class DnsPeeringConfig(Message, frozen=True):
+    domain: str = ""
+    target_project: str = ""
+    target_network: str = ""
+
+
+class PscInterfaceConfig(Message, frozen=True):
+    network_attachment: str = ""
+    dns_peering_configs: tuple[DnsPeeringConfig, ...] = ()
+
+
+class EncryptionSpec(Message, frozen=True):
+    kms_key_name: str = ""
+
+
+class CustomJobSpec(Message, frozen=True):
+    persistent_resource_id: str = ""
+    worker_pool_specs: tuple[WorkerPoolSpec, ...] = ()
+    scheduling: Scheduling | None = None
+    service_account: str = ""
+    network: str = ""
+    reserved_ip_ranges: tuple[str, ...] = ()
+    psc_interface_config: PscInterfaceConfig | None = None
+    base_output_directory: GcsDestination | None = None
+    protected_artifact_location_id: str = ""
+    tensorboard: str = ""
+    enable_web_access: bool = False
+    enable_dashboard_access: bool = False
+    experiment: str = ""
+    experiment_run: str = ""
+    models: tuple[str, ...] = ()
+
+
+class Status(Message, frozen=True):
+    """`google.rpc.Status`: why a job ended badly. `details` are `google.rpc` messages with `@type`."""
+
+    code: int = 0
+    message: str = ""
+    details: tuple[dict[str, Any], ...] = ()
+
+
+class CustomJob(Message, frozen=True):
+    """A job. The fields from `state` to `satisfies_pzi`, and `name`, are written by the engine alone."""
+
+    name: str = ""
+    display_name: str = ""
+    job_spec: CustomJobSpec = CustomJobSpec()
+    state: EnumName = ""
+    create_time: str = ""
+    start_time: str = ""
+    end_time: str = ""
+    update_time: str = ""
+    error: Status | None = None
+    labels: dict[str, str] = {}
+    encryption_spec: EncryptionSpec | None = None
+    web_access_uris: dict[str, str] = {}
+    satisfies_pzs: bool = False
+    satisfies_pzi: bool = False
+
+
+OUTPUT_FIELDS = frozenset(
+    [
+        "name",
+        "state",
+        "createTime",
+        "startTime",
+        "endTime",
+        "updateTime",
+        "error",
+        "webAccessUris",
+        "satisfiesPzs",
+        "satisfiesPzi",
+    ]
+)
+"""What the service writes and a request does not carry."""

@@ -1,0 +1,59 @@
+"""Resource names: `projects/P/locations/L/customJobs/ID`."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from vtrain.errors import ConfigError
+
+CUSTOM_JOBS = "customJobs"
+LOCAL_PROJECT = "local"
+LOCAL_PROJECT_NUMBER = "100000000001"
+"""What `CLOUD_ML_PROJECT_ID` says here: on Vertex it is the project's number, never its id."""
+DEFAULT_REGION = "us-central1"
+
+_FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/([^/]+)/([^/]+)")
+
+
+class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
+    """A full resource name, taken apart."""
+
+    project: str
+    location: str
+    collection: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"projects/{self.project}/locations/{self.location}/{self.collection}/{self.id}"
+
+
+def parse_name(text: str) -> ResourceName | None:
+    """The parts of a full resource name, or None when `text` is not one."""
+    match = _FULL_NAME.fullmatch(text)
+    if match is None:
+        return None
+    project, location, collection, resource_id = match.groups()
+    return ResourceName(project=project, location=location, collection=collection, id=resource_id)
+
+
+def resolve_name(text: str, *, project: str, location: str, collection: str) -> ResourceName:
+    """The resource that a command line means by `text`: a full name or an id in project and location.
+
+    Raises ConfigError for a name of another collection and for anything that is neither.
+    """
+    full = parse_name(text)
+    if full is None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
+            raise ConfigError(
+                f"'{text}' is neither an id nor a full resource name.",
+                hint=f"Write ID or projects/PROJECT/locations/REGION/{collection}/ID.",
+            )
+        return ResourceName(project=project, location=location, collection=collection, id=text)
+    if full.collection != collection:
+        raise ConfigError(
+            f"'{text}' names one of {full.collection}, and this command takes one of {collection}.",
+            hint=f"Write projects/{full.project}/locations/{full.location}/{collection}/ID.",
+        )
+    return full

@@ -1,0 +1,94 @@
+"""`--set PATH=VALUE`: one field of a job, named by its path."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from vtrain.errors import ConfigError, UsageError
+from vtrain.messages.codec import Field, fields, read_message
+from vtrain.messages.custom_job import OUTPUT_FIELDS, CustomJob, Message
+
+_STEP = re.compile(r"([A-Za-z_][\w-]*)((?:\[\d+\])*)")
+_MAX_INDEX = 99
+
+
+def assign(document: dict[str, Any], assignment: str) -> None:
+    """Set one field of a CustomJob document: `workerPoolSpecs[0].machineSpec.machineType=n1-standard-8`.
+
+    A path begins at the job (`displayName`, `labels.team`) or, for everything else, at its spec. The
+    value is text where the field is text, and JSON or YAML flow style elsewhere. Raises UsageError when
+    there is no `=`, ConfigError for a path or a value that the API does not have.
+    """
+    path, equals, text = assignment.partition("=")
+    if not equals or not path:
+        raise UsageError(f"--set: expected PATH=VALUE, found {assignment!r}.")
+    steps = _split(path)
+    if steps[0] in OUTPUT_FIELDS:
+        raise ConfigError(f"--set {path}: {steps[0]} is written by the service alone.")
+    if steps[0] not in fields(CustomJob):
+        steps = ["jobSpec", *steps]
+    try:
+        _assign(document, CustomJob, steps, text, path)
+    except ConfigError as error:
+        raise ConfigError(f"--set {path}: {error.message}", hint=error.hint) from None
+
+
+def _split(path: str) -> list[str | int]:
+    steps: list[str | int] = []
+    name, _, rest = path.partition(".")
+    if name == "labels":
+        return ["labels", rest] if rest else ["labels"]
+    for part in path.split("."):
+        match = _STEP.fullmatch(part)
+        if match is None:
+            raise ConfigError(f"--set {path}: {part!r} is not a field name.", hint="Write a.b[0].c=VALUE.")
+        steps.append(match[1])
+        steps.extend(int(i) for i in re.findall(r"\d+", match[2]))
+    return steps
+
+
+def _assign(target: Any, cls: type[Message], steps: list[Any], text: str, path: str) -> None:
+    name, *rest = steps
+    if isinstance(name, int):
+        raise ConfigError(f"[{name}] follows what is not a list.")
+    if name not in fields(cls):
+        read_message(cls, {name: None})
+    field = fields(cls)[name]
+    if not rest:
+        target[name] = _value(field, text)
+    elif field.kind == "map":
+        target.setdefault(name, {})[rest[0]] = text
+    elif field.repeated:
+        _assign_item(target.setdefault(name, []), field, rest, text, path)
+    elif field.message is not None:
+        _assign(target.setdefault(name, {}), field.message, rest, text, path)  # type: ignore[arg-type]
+    else:
+        raise ConfigError(f"{name} is a {field.kind}; nothing lies below it.")
+
+
+def _assign_item(items: list[Any], field: Field, steps: list[Any], text: str, path: str) -> None:
+    index, *rest = steps
+    if not isinstance(index, int):
+        raise ConfigError(f"{field.name} is a list.", hint=f"Write {field.name}[0].{index}=….")
+    if index > min(len(items), _MAX_INDEX):
+        raise ConfigError(f"{field.name} has {len(items)} elements; the next index is {len(items)}.")
+    if index == len(items):
+        items.append({} if field.message else "")
+    if rest and field.message is not None:
+        _assign(items[index], field.message, rest, text, path)  # type: ignore[arg-type]
+    elif rest:
+        raise ConfigError(f"nothing lies below {field.name}[{index}].")
+    else:
+        items[index] = text if field.kind in ("string", "enum") else _parse(text)
+
+
+def _value(field: Field, text: str) -> Any:
+    textual = field.kind in ("string", "enum", "duration") and not field.repeated
+    return text if textual else _parse(text)
+
+
+def _parse(text: str) -> Any:
+    from vtrain.messages.yaml_reader import load_yaml
+
+    return load_yaml(text, "the value")
