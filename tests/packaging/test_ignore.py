@@ -1,0 +1,168 @@
+"""Which files belong: gitignore semantics against git itself, the ignore files, what never goes in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vtrain.packaging.tree import belonging_files
+
+KEY = json.dumps({"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----", "project_id": "p"})
+GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
+
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def git_files(folder: Path) -> set[str]:
+    subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True, env=GIT)
+    line = ["git", "ls-files", "-z", "-o", "--exclude-standard"]
+    output = subprocess.run(line, cwd=folder, check=True, capture_output=True, env=GIT).stdout
+    return set(filter(None, output.decode().split("\0")))
+
+
+LINES = (
+    "* !*/ !*.py /a a/ !a/ /* !/src/ !/src/*.py src/** **/b a/**/c.py !c.py *.txt !src/a/*.txt b/* !b/c.py"
+    " [ab] #note ! c.?? src/ \\!x dir/**/ !a/b/ /b/** !/b/c.py src/a !src/a"
+).split(" ")
+
+patterns = st.lists(
+    st.sampled_from(LINES),
+    max_size=6,
+)
+PATHS = (
+    "c.py",
+    "c.txt",
+    "!x",
+    "a/c.py",
+    "a/c.txt",
+    "a/b/c.py",
+    "b/c.py",
+    "b/d.txt",
+    "src/c.py",
+    "src/a/c.txt",
+)
+
+
+@needs_git
+@given(top=patterns, nested=patterns)
+@settings(max_examples=40, deadline=None)
+def test_gitignore_decides_as_git_does(tmp_path_factory, top, nested):
+    folder = tmp_path_factory.mktemp("repo")
+    for path in PATHS:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text("")
+    (folder / ".gitignore").write_text("\n".join(top))
+    (folder / "src/.gitignore").write_text("\n".join(nested))
+    assert set(belonging_files(folder).files) == git_files(folder)
+    shutil.rmtree(folder)
+
+
+def test_a_folder_that_is_left_out_is_named_once(make_tree):
+    folder = make_tree(
+        {"t.py": "", "data/a/x": "", "data/b": "", "log.txt": "", ".gitignore": "data\n*.txt\n"}
+    )
+    found = belonging_files(folder)
+    assert found.left_out == ("data/", "log.txt")
+    assert found.files == (".gitignore", "t.py")
+    assert found.ignore_file == ".gitignore"
+
+
+def test_parents_rules_hold_up_to_the_top_of_the_work_tree(make_tree):
+    top = make_tree({"jobs/one/t.py": "", "jobs/one/x.bin": "", ".gitignore": "*.bin\n", ".git/HEAD": ""})
+    (top.parent / ".gitignore").write_text("*.py\n")
+    assert belonging_files(top / "jobs/one").files == ("t.py",)
+    (top / ".gitignore").write_text("jobs/\n*.bin\n")
+    assert belonging_files(top / "jobs/one").files == ("t.py", "x.bin")
+
+
+@pytest.mark.parametrize(
+    "present",
+    [(".vtrainignore", ".gcloudignore"), (".gcloudignore", ".dockerignore"), (".dockerignore", ".gitignore")],
+)
+def test_the_first_ignore_file_decides_alone(make_tree, present):
+    folder = make_tree({"a": "", "b": "", present[0]: "a\n", present[1]: "b\n"})
+    found = belonging_files(folder)
+    assert found.ignore_file == present[0]
+    assert found.left_out == ("a",)
+
+
+def test_gcloudignore_includes_other_files(make_tree):
+    ignore = "#!include:.gitignore\n!keep.txt\n"
+    folder = make_tree({"a.txt": "", "keep.txt": "", ".gitignore": "*.txt\n", ".gcloudignore": ignore})
+    assert belonging_files(folder).left_out == ("a.txt",)
+
+
+def test_dockerignore_is_rooted_and_keeps_files_in_folders_left_out(make_tree):
+    ignore = "*.txt\ndata\n!data/keep\n**/x.bin\n"
+    names = ("a.txt", "s/a.txt", "s/x.bin", "data/keep", "data/no", "data/sub/no")
+    folder = make_tree({**dict.fromkeys(names, ""), ".dockerignore": ignore})
+    found = belonging_files(folder)
+    assert set(found.files) == {".dockerignore", "s/a.txt", "data/keep"}
+    assert found.left_out == ("a.txt", "data/no", "data/sub/", "s/x.bin")
+
+
+def test_built_in_excludes(make_tree):
+    never = (".git/config", "env/pyvenv.cfg", "a/__pycache__/a.pyc", "x.pyc", ".nox/y", "t.egg-info/PKG-INFO",
+             "node_modules/m.js", ".DS_Store", "t-0123456789abcdef.tar.gz")  # fmt: skip
+    folder = make_tree({**dict.fromkeys(never, ""), "t.py": ""})
+    found = belonging_files(folder)
+    assert found.files == ("t.py",)
+    assert found.ignore_file == ""
+    assert {".git/", "env/", "a/__pycache__/", "t.egg-info/"} <= set(found.left_out)
+
+
+def test_a_service_account_key_is_left_out_unless_named(make_tree):
+    folder = make_tree(
+        {
+            "conf/sa.json": KEY,
+            "conf/other.json": '{"type": "x"}',
+            "broken.json": "service_account private_key",
+        }
+    )
+    found = belonging_files(folder)
+    assert found.left_out == ("conf/sa.json",)
+    assert "conf/sa.json is left out: it is a service-account key" in found.warnings[0]
+    (folder / ".vtrainignore").write_text("!*.json\n")
+    assert "conf/sa.json" in belonging_files(folder).left_out
+    (folder / ".vtrainignore").write_text("!sa.json\n")
+    assert "conf/sa.json" in belonging_files(folder).files
+    (folder / ".vtrainignore").unlink()
+    assert "conf/sa.json" not in belonging_files(folder, extra_dirs=("conf",)).files
+
+
+def test_links_and_special_files(make_tree, tmp_path):
+    folder = make_tree({"real/a.py": "", "t.py": "x = 1\n"})
+    (tmp_path / "outside.txt").write_text("o")
+    (tmp_path / "elsewhere").mkdir()
+    for name, target in (("file", "t.py"), ("out", "../outside.txt"), ("dir", "real"), ("loop", "."),
+                         ("dangling", "nowhere"), ("far", "../elsewhere"), ("self", "self")):  # fmt: skip
+        (folder / name).symlink_to(target)
+    (folder / "real/up").symlink_to("../real2")
+    (folder / "real2").mkdir()
+    (folder / "real2/back").symlink_to("../real")
+    os.mkfifo(folder / "pipe")
+    found = belonging_files(folder)
+    assert {"file", "out", "t.py", "dir/a.py", "real/a.py"} <= set(found.files)
+    assert {"loop", "dangling", "far", "self", "pipe"} <= set(found.left_out)
+    assert any("circle" in warning or "above it" in warning for warning in found.warnings)
+
+
+def test_names_that_are_hard_to_print(make_tree):
+    folder = make_tree({"a b\n.py": "", "ü/日本.txt": ""})
+    Path(os.fsdecode(os.fsencode(folder) + b"/bad\xff.py")).write_text("")
+    found = belonging_files(folder)
+    assert set(found.files) == {"a b\n.py", "ü/日本.txt"}
+    assert found.left_out == ("bad\\udcff.py",)
+    assert found.warnings == ("bad\\udcff.py is left out: its name is not UTF-8",)
+
+
+def test_vtrains_own_folder_never_goes_in(make_tree):
+    folder = make_tree({"t.py": "", "out/packages/x": ""})
+    assert belonging_files(folder, excluded=(folder / "out",)).files == ("t.py",)

@@ -1,0 +1,111 @@
+"""Projects are built by their own back end, from a copy, and packed anew."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+
+import pytest
+
+from vtrain.errors import PackagingError
+from vtrain.packaging.archive import is_direct, metadata_name, requires_dist
+from vtrain.packaging.pep517 import tool_versions
+from vtrain.packaging.sdist import build_sdist, plan_sdist
+from vtrain.packaging.source import TrainerSource
+
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "my_digits"
+version = "1.2"
+dependencies = ["six"]
+"""
+TREE: dict[str, str | bytes] = {
+    "pyproject.toml": PYPROJECT,
+    "src/trainer/__init__.py": "",
+    "src/trainer/task.py": "import six\n",
+}
+
+
+def source(folder, **given):
+    return TrainerSource(folder=folder, **{"python_module": "trainer.task", **given})
+
+
+def names(path):
+    with tarfile.open(path) as tar:
+        return [name.partition("/")[2] for name in tar.getnames()]
+
+
+def test_a_src_layout_is_built_and_the_tree_stays_clean(make_tree, tmp_path):
+    folder = make_tree(TREE)
+    before = sorted(folder.rglob("*"))
+    plan = plan_sdist(source(folder))
+    assert plan.pep517
+    assert plan.tool_versions
+    assert plan.warnings == ()
+    built = build_sdist(plan, tmp_path / "packages")
+    assert built.sdist.name == f"my-digits-{plan.content_hash[:16]}.tar.gz"
+    assert "src/trainer/task.py" in names(built.sdist)
+    assert not is_direct(built.sdist)
+    assert metadata_name(built.sdist) in ("my_digits", "my-digits")
+    assert requires_dist(built.sdist) in (("six",), None)
+    assert built.notes == () == built.extra_packages
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_the_same_project_gives_the_same_bytes(make_tree, tmp_path):
+    first, second = make_tree(TREE, "a"), make_tree(TREE, "b")
+    for path in second.rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    one = build_sdist(plan_sdist(source(first)), tmp_path / "p1").sdist
+    two = build_sdist(plan_sdist(source(second)), tmp_path / "p2").sdist
+    assert (one.name, one.read_bytes()) == (two.name, two.read_bytes())
+
+
+def test_setup_py_alone_makes_a_project(make_tree, tmp_path):
+    setup = "import setuptools\nsetuptools.setup(name='t', version='0.1', packages=['trainer'])\n"
+    folder = make_tree(
+        {"setup.py": setup, "trainer/__init__.py": "", "trainer/task.py": "", "trainer/x.csv": ""}
+    )
+    built = build_sdist(plan_sdist(source(folder)), tmp_path / "packages")
+    assert "trainer/task.py" in names(built.sdist)
+    assert built.notes == ("the folder's own build leaves out 1 of its files: trainer/x.csv",)
+
+
+def test_tools_configuration_alone_makes_no_project(make_tree):
+    folder = make_tree({"pyproject.toml": "[tool.ruff]\nline-length = 99\n", "trainer/task.py": ""})
+    assert not plan_sdist(source(folder)).pep517
+
+
+def test_what_metadata_of_a_project_lacks_travels_in_a_companion(make_tree, tmp_path):
+    folder = make_tree({**TREE, "requirements.txt": "six\nattrs\n", "conf/a.yaml": "a"})
+    plan = plan_sdist(source(folder, requirements=("idna",), extra_dirs=("conf",)))
+    assert plan.requirements == ("six", "attrs", "idna")
+    (companion,) = build_sdist(plan, tmp_path / "packages").extra_packages
+    assert is_direct(companion)
+    assert metadata_name(companion) == "my-digits-extras"
+    assert requires_dist(companion) == ("attrs", "idna")
+    assert "site/conf/a.yaml" in names(companion)
+
+
+def test_a_build_that_fails_says_why(make_tree, tmp_path):
+    folder = make_tree({"setup.py": "raise RuntimeError('no luck')\n", "trainer/task.py": ""})
+    with pytest.raises(PackagingError, match="no luck") as refusal:
+        build_sdist(plan_sdist(source(folder)), tmp_path / "packages")
+    assert "python -m build" in refusal.value.hint
+    assert list((tmp_path / "packages").iterdir()) == []
+
+
+def test_a_build_that_leaves_out_the_entry_module_is_refused(make_tree, tmp_path):
+    tree = {**TREE, "pyproject.toml": PYPROJECT + '[tool.setuptools]\npackages = ["other"]\n'
+            'package-dir = {"" = "src"}\n', "src/other/__init__.py": ""}  # fmt: skip
+    with pytest.raises(PackagingError, match=r"leaves out src/trainer/task\.py"):
+        build_sdist(plan_sdist(source(make_tree(tree))), tmp_path / "packages")
+
+
+def test_missing_build_requirements_mean_isolation():
+    assert tool_versions(("setuptools",)) is not None
+    assert tool_versions(("setuptools>=9999",)) is None
+    assert tool_versions(("no-such-tool-anywhere",)) is None

@@ -1,0 +1,60 @@
+"""Requirements as they can stand in metadata."""
+
+from __future__ import annotations
+
+import pytest
+
+from vtrain.errors import PackagingError
+from vtrain.packaging.requirements import read_requirements
+
+TEXT = """\
+# tools
+six==1.0 \\
+    --hash=sha256:abc
+attrs>=20  # a comment
+-r more.txt
+-e .
+--index-url https://example.com/simple
+git+https://example.com/kit.git@v1#egg=kit
+https://example.com/files/tool_x-1.2-py3-none-any.whl
+six==1.0
+"""
+
+
+def test_requirements_txt(make_tree):
+    folder = make_tree(
+        {"requirements.txt": TEXT, "more.txt": "idna ; python_version>'3'\n-r requirements.txt\n"}
+    )
+    found = read_requirements(("numpy",), folder)
+    assert found.lines == (
+        "six==1.0",
+        "attrs>=20",
+        'idna; python_version > "3"',
+        "kit @ git+https://example.com/kit.git@v1",
+        "tool_x @ https://example.com/files/tool_x-1.2-py3-none-any.whl",
+        "numpy",
+    )
+    assert found.warnings == (
+        "requirements.txt:2: --hash is ignored, a package's metadata has no place for it",
+        "requirements.txt:7: --index-url is ignored, a package's metadata has no place for it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("six==", "is not a requirement"),
+        ("./local", "is a path on this machine"),
+        ("dist/kit-1.0.tar.gz", "is a path on this machine"),
+        ("git+https://example.com/kit.git", "does not say which distribution"),
+        ("six\nattrs", "is not a requirement"),
+    ],
+)
+def test_what_metadata_cannot_carry_is_refused(make_tree, line, words):
+    with pytest.raises(PackagingError, match=words):
+        read_requirements((line,), make_tree({}))
+
+
+def test_a_nested_file_that_is_missing(make_tree):
+    with pytest.raises(PackagingError, match=r"requirements\.txt:1: there is no file more\.txt"):
+        read_requirements((), make_tree({"requirements.txt": "-r more.txt\n"}))

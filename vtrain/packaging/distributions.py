@@ -1,0 +1,154 @@
+"""Which distribution brings which import, where the names differ, and what comes along with it."""
+
+from __future__ import annotations
+
+from vtrain.packaging.requirements import canonical
+
+# Import name (dotted where a namespace is shared) → distributions that bring it, the usual one first.
+DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
+    "absl": ("absl-py",),
+    "attr": ("attrs",),
+    "bs4": ("beautifulsoup4",),
+    "cairo": ("pycairo",),
+    "Crypto": ("pycryptodome",),
+    "cv2": ("opencv-python", "opencv-python-headless", "opencv-contrib-python"),
+    "dateutil": ("python-dateutil",),
+    "docx": ("python-docx",),
+    "dotenv": ("python-dotenv",),
+    "faiss": ("faiss-cpu", "faiss-gpu"),
+    "fitz": ("pymupdf",),
+    "git": ("gitpython",),
+    "github": ("pygithub",),
+    "google.api_core": ("google-api-core",),
+    "google.auth": ("google-auth",),
+    "google.cloud.aiplatform": ("google-cloud-aiplatform",),
+    "google.cloud.bigquery": ("google-cloud-bigquery",),
+    "google.cloud.bigquery_storage": ("google-cloud-bigquery-storage",),
+    "google.cloud.bigtable": ("google-cloud-bigtable",),
+    "google.cloud.firestore": ("google-cloud-firestore",),
+    "google.cloud.logging": ("google-cloud-logging",),
+    "google.cloud.monitoring_v3": ("google-cloud-monitoring",),
+    "google.cloud.pubsub": ("google-cloud-pubsub",),
+    "google.cloud.secretmanager": ("google-cloud-secret-manager",),
+    "google.cloud.spanner": ("google-cloud-spanner",),
+    "google.cloud.storage": ("google-cloud-storage",),
+    "google.genai": ("google-genai",),
+    "google.generativeai": ("google-generativeai",),
+    "google.oauth2": ("google-auth",),
+    "google.protobuf": ("protobuf",),
+    "googleapiclient": ("google-api-python-client",),
+    "grpc": ("grpcio",),
+    "hypertune": ("cloudml-hypertune",),
+    "igraph": ("igraph", "python-igraph"),
+    "IPython": ("ipython",),
+    "jose": ("python-jose",),
+    "jwt": ("pyjwt",),
+    "kfp": ("kfp",),
+    "Levenshtein": ("levenshtein", "python-levenshtein"),
+    "lightning": ("lightning", "pytorch-lightning"),
+    "MySQLdb": ("mysqlclient",),
+    "magic": ("python-magic",),
+    "mpl_toolkits": ("matplotlib",),
+    "mpi4py": ("mpi4py",),
+    "nacl": ("pynacl",),
+    "OpenSSL": ("pyopenssl",),
+    "PIL": ("pillow", "pillow-simd"),
+    "pkg_resources": ("setuptools",),
+    "psycopg2": ("psycopg2", "psycopg2-binary"),
+    "pylab": ("matplotlib",),
+    "pytorch_lightning": ("pytorch-lightning", "lightning"),
+    "rest_framework": ("djangorestframework",),
+    "ruamel.yaml": ("ruamel-yaml",),
+    "sentence_transformers": ("sentence-transformers",),
+    "serial": ("pyserial",),
+    "skimage": ("scikit-image",),
+    "sklearn": ("scikit-learn", "scikit-learn-intelex"),
+    "slugify": ("python-slugify",),
+    "skopt": ("scikit-optimize",),
+    "socks": ("pysocks",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"),
+    "tensorboard": ("tensorboard", "tensorboardx"),
+    "tensorflow_datasets": ("tensorflow-datasets",),
+    "tensorflow_hub": ("tensorflow-hub",),
+    "torch_xla": ("torch-xla",),
+    "umap": ("umap-learn",),
+    "usb": ("pyusb",),
+    "win32api": ("pywin32",),
+    "yaml": ("pyyaml",),
+    "zmq": ("pyzmq",),
+    "xgboost": ("xgboost", "xgboost-cpu"),
+}
+
+# Distribution → what it brings along and trainers import without naming it.
+BROUGHT_ALONG: dict[str, tuple[str, ...]] = {
+    "accelerate": ("torch", "numpy", "huggingface-hub", "pyyaml", "packaging", "psutil", "safetensors"),
+    "catboost": ("numpy", "pandas", "scipy", "matplotlib", "plotly", "six"),
+    "datasets": ("numpy", "pandas", "pyarrow", "requests", "tqdm", "fsspec", "huggingface-hub", "pyyaml"),
+    "flax": ("jax", "numpy", "optax", "msgpack", "pyyaml", "rich"),
+    "google-cloud-aiplatform": ("google-cloud-storage", "google-cloud-bigquery", "protobuf", "pydantic"),
+    "google-cloud-bigquery": ("google-api-core", "google-auth", "requests", "python-dateutil", "packaging"),
+    "google-cloud-storage": ("google-api-core", "google-auth", "requests", "protobuf"),
+    "google-api-core": ("google-auth", "protobuf", "requests"),
+    "imbalanced-learn": ("scikit-learn", "numpy", "scipy", "joblib"),
+    "jax": ("jaxlib", "numpy", "scipy", "ml-dtypes"),
+    "keras": ("numpy", "h5py", "rich", "ml-dtypes", "packaging"),
+    "lightgbm": ("numpy", "scipy"),
+    "lightning": ("torch", "torchmetrics", "numpy", "pyyaml", "tqdm", "pytorch-lightning", "fsspec"),
+    "matplotlib": ("numpy", "pillow", "python-dateutil", "packaging"),
+    "opencv-python": ("numpy",),
+    "opencv-python-headless": ("numpy",),
+    "optuna": ("numpy", "sqlalchemy", "tqdm", "pyyaml", "alembic", "packaging"),
+    "pandas": ("numpy", "python-dateutil", "pytz"),
+    "polars": (),
+    "pyspark": ("py4j",),
+    "pytorch-lightning": ("torch", "torchmetrics", "numpy", "pyyaml", "tqdm", "fsspec"),
+    "ray": ("requests", "pyyaml", "protobuf", "msgpack", "filelock", "packaging"),
+    "requests": ("urllib3", "certifi", "idna", "charset-normalizer"),
+    "scikit-image": ("numpy", "scipy", "pillow", "networkx", "imageio"),
+    "scikit-learn": ("numpy", "scipy", "joblib", "threadpoolctl"),
+    "scipy": ("numpy",),
+    "seaborn": ("numpy", "pandas", "matplotlib"),
+    "sentence-transformers": ("transformers", "torch", "scikit-learn", "huggingface-hub", "tqdm"),
+    "statsmodels": ("numpy", "scipy", "pandas", "patsy"),
+    "tensorflow": (
+        "numpy",
+        "keras",
+        "tensorboard",
+        "h5py",
+        "protobuf",
+        "absl-py",
+        "grpcio",
+        "six",
+        "requests",
+    ),
+    "tensorflow-cpu": ("tensorflow",),
+    "tensorflow-datasets": ("numpy", "absl-py", "protobuf", "requests", "tqdm"),
+    "torch": ("numpy", "networkx", "jinja2", "sympy", "filelock", "fsspec", "typing-extensions"),
+    "torchaudio": ("torch",),
+    "torchvision": ("torch", "numpy", "pillow"),
+    "transformers": ("numpy", "huggingface-hub", "tokenizers", "safetensors", "tqdm", "pyyaml", "requests"),
+    "wandb": ("click", "pyyaml", "requests", "psutil", "protobuf"),
+    "xgboost": ("numpy", "scipy"),
+}
+
+
+def candidates(module: str) -> tuple[str, ...]:
+    """Distributions that may bring a dotted import, by canonical name, the most likely first."""
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        known = DISTRIBUTIONS.get(".".join(parts[:length]))
+        if known:
+            return known
+    if parts[0] == "google":
+        return tuple(canonical("-".join(parts[:length])) for length in range(min(len(parts), 3), 1, -1))
+    return (canonical(parts[0]),)
+
+
+def with_brought_along(names: frozenset[str]) -> frozenset[str]:
+    """The distributions and everything that is known to come with them."""
+    known, waiting = set(names), list(names)
+    while waiting:
+        new = set(BROUGHT_ALONG.get(waiting.pop(), ())) - known
+        known |= new
+        waiting += new
+    return frozenset(known)

@@ -1,0 +1,46 @@
+"""Start the script that this package carries, as `python SCRIPT` or `bash SCRIPT` in its own folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+SCRIPT = "@SCRIPT@"
+IMPORT_ROOTS: tuple[str, ...] = ()  # @IMPORT_ROOTS@
+
+
+def enter_folder(files: Path) -> Path:
+    """Work in a copy where the working folder is empty, so that an installed package stays as it is."""
+    here = Path.cwd()
+    if any(here.iterdir()) or not os.access(str(here), os.W_OK):
+        os.chdir(str(files))
+        return files
+    for entry in files.iterdir():
+        if entry.is_dir():
+            shutil.copytree(str(entry), str(here / entry.name))
+        else:
+            shutil.copy2(str(entry), str(here))
+    return here
+
+
+def interpreter() -> list[str]:
+    """This interpreter with the options it was started with (`-u`, `-X ...`)."""
+    line = getattr(sys, "orig_argv", [sys.executable])
+    return [sys.executable, *(line[1 : line.index("-m")] if "-m" in line else [])]
+
+
+def main() -> None:
+    top = enter_folder(Path(__file__).absolute().parent / "files")
+    if IMPORT_ROOTS:
+        given = os.environ.get("PYTHONPATH")
+        roots = [str(top / root) for root in IMPORT_ROOTS]
+        os.environ["PYTHONPATH"] = os.pathsep.join([*roots, *([given] if given else [])])
+    command = interpreter() if SCRIPT.endswith(".py") else ["/bin/bash"]
+    script = f"./{SCRIPT}" if SCRIPT.startswith("-") else SCRIPT
+    os.execv(command[0], [*command, script, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

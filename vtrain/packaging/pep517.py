@@ -1,0 +1,197 @@
+"""Building a project with its own PEP 517 back end, from a copy, and packing the outcome anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from vtrain.errors import PackagingError
+from vtrain.packaging.direct import Member, write_archive
+from vtrain.packaging.project import Project
+from vtrain.packaging.tree import printable
+
+if TYPE_CHECKING:
+    from build import ProjectBuilder
+
+    from vtrain.packaging.plan import SdistPlan
+
+# Tools that read the version from version control, which a copy of the files does not have.
+_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
+_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")
+
+_NAMES_SHOWN = 5
+_OUTPUT_LINES = 15
+
+
+def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The build requirements as they are in this interpreter; None when one of them is missing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found = []
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+            if requirement.marker and not requirement.marker.evaluate():
+                continue
+            present = version(requirement.name)
+        except InvalidRequirement as error:
+            raise PackagingError(f"build-system.requires: `{text}` is not a requirement: {error}.") from None
+        except PackageNotFoundError:
+            return None
+        if (
+            requirement.url
+            or requirement.extras
+            or not requirement.specifier.contains(present, prereleases=True)
+        ):
+            return None
+        found.append(f"{requirement.name}=={present}")
+    return tuple(found)
+
+
+def build_project(plan: SdistPlan, out: Path) -> tuple[str, ...]:
+    """Build the sdist of a project into `out`; returns what the back end left out, as sentences."""
+    with tempfile.TemporaryDirectory(prefix="vtrain-build-") as work:
+        tree, dist, unpacked = (Path(work, name) for name in ("tree", "dist", "unpacked"))
+        _copy_files(plan, tree)
+        with _pretend_version(plan), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            built = _run_backend(plan, tree, dist)
+        top = _unpack(built, unpacked)
+        names = tuple(sorted(_names(unpacked / top)))
+        write_archive(out, (_member(unpacked, f"{top}/{name}") for name in names))
+    _check_entry(plan, names)
+    return _left_out_notes(plan, names)
+
+
+def _copy_files(plan: SdistPlan, tree: Path) -> None:
+    tree.mkdir()
+    for file in plan.files:
+        target = tree / file.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(plan.source.folder / file.path, target)
+        target.chmod(0o755 if file.executable else 0o644)
+
+
+@contextmanager
+def _pretend_version(plan: SdistPlan) -> Iterator[None]:
+    requires = " ".join(plan.project.build_requires) if plan.project else ""
+    names = [name for name in _SCM_VARIABLES if name not in os.environ]
+    if not any(tool in requires for tool in _SCM_TOOLS):
+        names = []
+    os.environ.update(dict.fromkeys(names, f"0+h{plan.content_hash[:16]}"))
+    try:
+        yield
+    finally:
+        for name in names:
+            del os.environ[name]
+
+
+def _run_backend(plan: SdistPlan, tree: Path, dist: Path) -> Path:
+    from build import BuildBackendException, BuildException, ProjectBuilder
+    from pyproject_hooks import quiet_subprocess_runner
+
+    project = plan.project or Project()
+    try:
+        if plan.tool_versions is not None:
+            builder = ProjectBuilder(tree, runner=quiet_subprocess_runner)
+            if not _asks_for_more(builder, project, tree):
+                return Path(builder.build("sdist", dist))
+        return _run_isolated(tree, dist)
+    except (BuildBackendException, BuildException) as error:
+        raise PackagingError(
+            f"The folder's own build failed: {_reason(error)}.",
+            hint=f"`python -m build --sdist {plan.source.folder}` builds the same by hand.",
+        ) from error
+
+
+def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path) -> bool:
+    """Whether the back end wants packages that are not here. Only setup_requires makes setuptools ask."""
+    if project.backend.startswith("setuptools.build_meta"):
+        texts = [(tree / name).read_bytes() for name in ("setup.py", "setup.cfg") if (tree / name).is_file()]
+        if not any(b"setup_requires" in text for text in texts):
+            return False
+    return bool(builder.check_dependencies("sdist"))
+
+
+def _run_isolated(tree: Path, dist: Path) -> Path:
+    from build import ProjectBuilder
+    from build.env import DefaultIsolatedEnv
+    from pyproject_hooks import quiet_subprocess_runner
+
+    with DefaultIsolatedEnv(installer="uv" if shutil.which("uv") else "pip") as env:
+        builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
+        env.install(builder.build_system_requires)
+        env.install(builder.get_requires_for_build("sdist"))
+        return Path(builder.build("sdist", dist))
+
+
+def _reason(error: Exception) -> str:
+    output = getattr(getattr(error, "exception", None), "output", None)
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output
+    if not text:
+        return str(error)
+    return "\n" + "\n".join(text.rstrip().splitlines()[-_OUTPUT_LINES:])
+
+
+def _unpack(built: Path, target: Path) -> str:
+    """Unpack an sdist and return the name of its only folder."""
+    with tarfile.open(built) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(target, filter="data")
+        else:
+            tar.extractall(target)
+    tops = [path.name for path in target.iterdir()]
+    if len(tops) != 1:
+        raise PackagingError(f"The back end wrote {built.name} with {len(tops)} folders instead of one.")
+    return tops[0]
+
+
+def _names(top: Path) -> Iterator[str]:
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = Path(folder, name)
+            if path.is_file():
+                yield path.relative_to(top).as_posix()
+
+
+def _member(folder: Path, name: str) -> Member:
+    path = folder / name
+    return Member(name=name, content=path, executable=bool(path.stat().st_mode & 0o100))
+
+
+def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
+    tail = plan.entry.path.removeprefix(f"{plan.entry.root}/")
+    if not any(name == tail or name.endswith(f"/{tail}") for name in names):
+        raise PackagingError(
+            f"The folder's own build leaves out {plan.entry.path}, the entry module.",
+            hint="Look at the package list in pyproject.toml, setup.cfg or setup.py.",
+        )
+
+
+def _left_out_notes(plan: SdistPlan, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Files inside folders that belong to the package and that the back end did not take."""
+    there = set(names)
+    missing = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]
+    if not missing:
+        return ()
+    shown = ", ".join(printable(path) for path in missing[:_NAMES_SHOWN])
+    more = f" and {len(missing) - _NAMES_SHOWN} more" if len(missing) > _NAMES_SHOWN else ""
+    return (f"the folder's own build leaves out {len(missing)} of its files: {shown}{more}",)
+
+
+def _is_content(path: str) -> bool:
+    parts = PurePosixPath(path).parts
+    return (
+        len(parts) > 1
+        and not any(part.startswith(".") for part in parts)
+        and parts[0] not in ("tests", "docs")
+    )

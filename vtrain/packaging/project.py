@@ -1,0 +1,135 @@
+"""What a folder's own project files say before anything is built: name, dependencies, build tools."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import PackagingError
+
+DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
+DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder that is built by its own PEP 517 back end.
+
+    `dependencies` is None where only the back end can tell them.
+    """
+
+    name: str = ""
+    dependencies: tuple[str, ...] | None = ()
+    build_requires: tuple[str, ...] = DEFAULT_BUILD_REQUIRES
+    backend: str = DEFAULT_BACKEND
+
+
+def read_project(folder: Path) -> Project | None:
+    """The project in the folder; None for a bare folder.
+
+    A pyproject.toml that only configures tools (no [build-system], no [project]) makes no project.
+    """
+    pyproject = _read_pyproject(folder / "pyproject.toml")
+    table = pyproject.get("project")
+    system = pyproject.get("build-system")
+    has_setup = (folder / "setup.py").is_file() or _has_setup_cfg_metadata(folder)
+    if table is None and system is None and not has_setup:
+        return None
+    table = table if isinstance(table, dict) else {}
+    system = system if isinstance(system, dict) else {}
+    return Project(
+        name=str(table.get("name") or _setup_cfg(folder).get("metadata", "name", fallback="")),
+        dependencies=_dependencies(folder, table, pyproject),
+        build_requires=tuple(map(str, system.get("requires", DEFAULT_BUILD_REQUIRES))),
+        backend=str(system.get("build-backend", DEFAULT_BACKEND)),
+    )
+
+
+def _read_pyproject(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    try:
+        document: dict[str, Any] = toml.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise PackagingError(f"{path.name} in {path.parent} is not TOML: {error}.") from None
+    return document
+
+
+def _setup_cfg(folder: Path) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read(folder / "setup.cfg", encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise PackagingError(f"setup.cfg in {folder} cannot be read: {reason}.") from None
+    return parser
+
+
+def _has_setup_cfg_metadata(folder: Path) -> bool:
+    return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
+
+
+def _dependencies(folder: Path, table: dict[str, Any], pyproject: dict[str, Any]) -> tuple[str, ...] | None:
+    if "dependencies" in table:
+        return tuple(map(str, table["dependencies"]))
+    if "poetry" in pyproject.get("tool", {}) and "name" not in table:
+        return None
+    if table and "dependencies" not in table.get("dynamic", ()):
+        return ()
+    listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
+    if listed.strip():
+        return tuple(line.strip() for line in listed.splitlines() if line.strip())
+    if (folder / "setup.py").is_file():
+        return _install_requires(folder / "setup.py")
+    return None if table.get("dynamic") else ()
+
+
+def _install_requires(setup: Path) -> tuple[str, ...] | None:
+    """The `install_requires` of a setup.py that writes it out; None when it is computed."""
+    try:
+        tree = ast.parse(setup.read_bytes())
+    except (SyntaxError, ValueError):
+        return None
+    constants = _list_constants(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called(node) == "setup":
+            if any(keyword.arg is None for keyword in node.keywords):
+                return None
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "install_requires"]
+            return _strings(given[0], constants) if given else ()
+    return None
+
+
+def _called(node: ast.Call) -> str:
+    function = node.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _list_constants(tree: ast.Module) -> dict[str, ast.expr]:
+    return {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _strings(node: ast.expr, constants: dict[str, ast.expr]) -> tuple[str, ...] | None:
+    if isinstance(node, ast.Name):
+        node = constants.get(node.id, node)
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return None
+    if isinstance(value, str):
+        value = value.splitlines()
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(item.strip() for item in value if item.strip())
+    return None

@@ -1,0 +1,149 @@
+"""The walk over a trainer's folder: names, links, and what is left out."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from vtrain.errors import PackagingError
+from vtrain.packaging.gitignore import RuleSet
+from vtrain.packaging.ignore import Belonging, IgnoreRules
+
+
+def belonging_files(
+    folder: Path, *, extra_dirs: tuple[str, ...] = (), excluded: tuple[Path, ...] = ()
+) -> Belonging:
+    """Walk `folder` and tell what belongs to the package.
+
+    `extra_dirs` (relative to the folder) belong whatever the ignore file says; the built-in excludes
+    hold there too. `excluded` are folders of vtrain itself that may lie inside.
+    """
+    walk = _Walk(folder, IgnoreRules(folder, excluded=excluded))
+    walk.visit("", walk.rules.rule_sets)
+    for extra in extra_dirs:
+        walk.visit(extra, None)
+        walk.left_out = [path for path in walk.left_out if path.rstrip("/") != extra]
+    files = tuple(sorted(set(walk.files)))
+    return Belonging(
+        files=files,
+        left_out=tuple(sorted(set(walk.left_out).difference(files))),
+        ignore_file=walk.rules.file,
+        warnings=tuple(dict.fromkeys(walk.warnings)),
+    )
+
+
+class _Walk:
+    def __init__(self, folder: Path, rules: IgnoreRules) -> None:
+        self.folder = folder
+        self.top = os.path.realpath(folder)
+        self.rules = rules
+        self.files: list[str] = []
+        self.left_out: list[str] = []
+        self.warnings: list[str] = []
+        self.followed: list[str] = []
+
+    def visit(self, path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
+        """Walk one folder. Without rule sets (an extra dir) only the built-in excludes hold."""
+        if rule_sets is not None:
+            rule_sets = self.rules.with_nested(path, rule_sets)
+        try:
+            with os.scandir(self.folder / path) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            raise PackagingError(f"Cannot read the folder {self.folder / path}: {error.strerror}.") from None
+        for entry in entries:
+            self._visit_entry(entry, f"{path}/{entry.name}" if path else entry.name, rule_sets)
+
+    def _visit_entry(self, entry: os.DirEntry[str], path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
+        if not _is_utf8(entry.name):
+            self._leave_out(path, "its name is not UTF-8")
+            return
+        is_folder = self._is_folder(entry)
+        if is_folder:
+            self._visit_folder(entry, path, rule_sets)
+        elif self.rules.excludes(path, entry.name, False) or _ignored(path, False, rule_sets):
+            self.left_out.append(path)
+        else:
+            self._take_file(entry, path)
+
+    def _visit_folder(
+        self, entry: os.DirEntry[str], path: str, rule_sets: tuple[RuleSet, ...] | None
+    ) -> None:
+        if self.rules.excludes(path, entry.name, True):
+            self.left_out.append(f"{path}/")
+            return
+        ignored = _ignored(path, True, rule_sets)
+        if ignored and not any(rules.can_keep_below() for rules in rule_sets or ()):
+            self.left_out.append(f"{path}/")
+            return
+        if entry.is_symlink() and (reason := self._broken_link(path)):
+            self._leave_out(path, reason)
+            return
+        taken, listed = len(self.files), len(self.left_out)
+        if entry.is_symlink():
+            self.followed.append(os.path.realpath(self.folder / path))
+        self.visit(path, rule_sets)
+        if entry.is_symlink():
+            self.followed.pop()
+        if ignored and len(self.files) == taken:
+            self.left_out[listed:] = [f"{path}/"]
+
+    def _take_file(self, entry: os.DirEntry[str], path: str) -> None:
+        try:
+            status = entry.stat()
+        except OSError:
+            self._leave_out(path, "it is a link that leads nowhere")
+            return
+        if not stat.S_ISREG(status.st_mode):
+            self._leave_out(path, "it is neither a file nor a folder")
+        elif self.rules.is_key(path, entry.name, status.st_size):
+            reason = (
+                f"it is a service-account key (to pack it all the same, write `!{path}` in .vtrainignore)"
+            )
+            self._leave_out(path, reason)
+        else:
+            self.files.append(path)
+
+    def _is_folder(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            return entry.is_dir()
+        except OSError:
+            return False
+
+    def _broken_link(self, path: str) -> str:
+        """Why a link to a folder is not followed; "" when it is."""
+        target = os.path.realpath(self.folder / path)
+        parent = os.path.realpath((self.folder / path).parent)
+        if target == self.top or f"{parent}/".startswith(f"{target}/"):
+            return "it is a link to a folder above it"
+        if not target.startswith(f"{self.top}/"):
+            return "it is a link to a folder outside; name it in extra-dirs to pack it"
+        if target in self.followed:
+            return "links lead in a circle here"
+        return ""
+
+    def _leave_out(self, path: str, reason: str) -> None:
+        shown = printable(path)
+        self.left_out.append(shown)
+        self.warnings.append(f"{shown} is left out: {reason}")
+
+
+def _ignored(path: str, is_folder: bool, rule_sets: tuple[RuleSet, ...] | None) -> bool:
+    for rules in rule_sets or ():
+        verdict = rules.verdict(path, is_folder)
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _is_utf8(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def printable(path: str) -> str:
+    """The path on one line, with escapes for bytes that are not UTF-8 and for control characters."""
+    text = path.encode("utf-8", "backslashreplace").decode()
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )
