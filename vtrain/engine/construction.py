@@ -1,0 +1,152 @@
+"""The making of an environment that was planned: build, link, install, unpack, remember."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from vtrain.engine.environment_plan import (
+    DependencyPlan,
+    EnvironmentPlan,
+    Memo,
+    plan_environment,
+    reading_packages,
+)
+from vtrain.engine.installers import Installation, Installer, InstallerFault, Tool, explain, is_unreachable
+from vtrain.engine.layers import (
+    EnvironmentFailed,
+    Log,
+    add_site,
+    adopt_commands,
+    base_interpreter,
+    make_once,
+    site_packages,
+    write_virtual_environment,
+)
+
+
+def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> EnvironmentPlan:
+    """Make everything that the plan lacks and answer the plan as it came out.
+
+    `tool` decides which installer is used; by default uv where it is on PATH, else pip.
+    """
+    installer = Installer(plan.home / "environments", log, tool)
+    try:
+        if plan.unbuilt:
+            plan = _built(plan, installer, log)
+        if plan.dependencies is not None:
+            with reading_packages():
+                _make_layers(plan, plan.dependencies, installer, log)
+            _remember(plan)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise EnvironmentFailed(
+            f"The environment below {plan.home} could not be written: {reason}.",
+            hint="Free some space there, or set VTRAIN_HOME to another folder.",
+        ) from error
+    return plan
+
+
+def _built(plan: EnvironmentPlan, installer: Installer, log: Log) -> EnvironmentPlan:
+    from vtrain.engine.wheels import build_wheel
+
+    for package, folder in plan.unbuilt:
+
+        def build(lock: int, package: Path = package, folder: Path = folder) -> None:
+            build_wheel(package, folder, installer, lock)
+
+        make_once(folder, build, log)
+    return plan_environment(plan.spec, plan.home)
+
+
+def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, installer: Installer, log: Log) -> None:
+    bridge, bridge_path = wanted.bridge, wanted.bridge_path
+    if bridge is not None and bridge_path is not None:
+        from vtrain.engine.frameworks import write_bridge
+
+        make_once(bridge_path, lambda lock: write_bridge(bridge_path, bridge), log)  # noqa: ARG005
+    make_once(
+        plan.dependencies_path,
+        lambda lock: _install_dependencies(plan.dependencies_path, wanted, installer, log, lock),
+        log,
+    )
+    make_once(plan.path, lambda lock: _install_packages(plan, wanted, installer, lock), log)
+
+
+def _install_dependencies(
+    folder: Path, wanted: DependencyPlan, installer: Installer, log: Log, lock: int
+) -> None:
+    """Vertex's order: what the image has, then what each package in turn finds missing."""
+    write_virtual_environment(folder, base_interpreter())
+    if wanted.bridge_path is not None:
+        add_site(folder, "_vtrain_frameworks", wanted.bridge_path / "site")
+        installer = installer.reading_paths()
+    if wanted.image_pins:
+        _install_image_part(folder, wanted, installer, log, lock)
+    for lines in wanted.requirements:
+        if lines:
+            installer.install(Installation(environment=folder, requirements=lines), lock)
+
+
+def _install_image_part(
+    folder: Path, wanted: DependencyPlan, installer: Installer, log: Log, lock: int
+) -> None:
+    constraints = folder / "image-constraints.txt"
+    constraints.write_text("\n".join(wanted.image_constraints) + "\n", encoding="utf-8")
+    purpose = "which the pre-built image brings and the trainer imports"
+    pinned = Installation(
+        environment=folder,
+        requirements=wanted.image_pins,
+        options=("--constraint", str(constraints), *wanted.image_options),
+        purpose=purpose,
+    )
+    try:
+        installer.attempt(pinned, lock)
+    except InstallerFault as fault:
+        if is_unreachable(fault) or not wanted.image_constraints:
+            raise explain(fault, pinned) from fault
+        names = tuple(pin.partition("==")[0] for pin in wanted.image_pins)
+        pins = ", ".join(pin for pin in wanted.image_pins if "=" in pin) or ", ".join(names)
+        notice = f"The image's {pins} cannot be had for this Python; the newest version is used."
+        log(f"{notice}\n".encode())
+        installer.install(Installation(environment=folder, requirements=names, purpose=purpose), lock)
+        (folder / "notices.txt").write_text(f"{notice}\n", encoding="utf-8")
+
+
+def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, installer: Installer, lock: int) -> None:
+    from vtrain.engine.wheels import unpack_wheel
+    from vtrain.packaging.archive import is_direct, unpack_direct
+
+    write_virtual_environment(plan.path, base_interpreter())
+    site = site_packages(plan.path)
+    for package in plan.packages:
+        if package.suffix != ".whl" and is_direct(package):
+            unpack_direct(package, site)
+        elif package.suffix != ".whl" or not unpack_wheel(package, site):
+            alone = Installation(environment=plan.path, requirements=(str(package),), options=("--no-deps",))
+            installer.install(alone, lock)
+    add_site(plan.path, "_vtrain_dependencies", site_packages(plan.dependencies_path))
+    adopt_commands(plan.path, plan.dependencies_path / "bin")
+    if wanted.bridge_path is not None:
+        adopt_commands(plan.path, wanted.bridge_path / "bin")
+
+
+def _remember(plan: EnvironmentPlan) -> None:
+    """Write the memo in one step, so that a reader sees all of it or none."""
+    state = None
+    if plan.follows_site:
+        from vtrain.engine.frameworks import site_state
+
+        state = site_state()
+    memo = Memo(
+        package_key=plan.path.name,
+        dependency_key=plan.dependencies_path.name,
+        notices=plan.notices,
+        site_state=state,
+    )
+    plan.memo_path.parent.mkdir(parents=True, exist_ok=True)
+    partial = plan.memo_path.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(msgspec.json.encode(memo))
+    partial.replace(plan.memo_path)

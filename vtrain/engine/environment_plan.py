@@ -1,0 +1,316 @@
+"""What a trainer's environment will consist of, and what of it is there: pure, from content alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vtrain.engine.layers import EnvironmentFailed, Interpreter, base_interpreter, is_complete
+from vtrain.errors import PackagingError
+
+if TYPE_CHECKING:
+    from vtrain.engine.frameworks import Bridge
+    from vtrain.engine.provisions import Provisions
+    from vtrain.packaging.prebuilt import ImageContents
+
+# Changes when an older version's folders must not be reused.
+_LAYOUT = 1
+
+
+class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Packages, as absolute paths of local archives in the order of packageUris, and the executor image."""
+
+    packages: tuple[str, ...]
+    image_uri: str = ""
+
+
+class DependencyPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes into a dependency environment: the image's part first, then each package's requirements."""
+
+    requirements: tuple[tuple[str, ...], ...] = ()
+    image_pins: tuple[str, ...] = ()
+    image_constraints: tuple[str, ...] = ()
+    image_options: tuple[str, ...] = ()
+    bridge_path: Path | None = None
+    bridge: Bridge | None = None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What decides whether two trainers can share the environment; the order of packages does not."""
+        lines = sorted(line for lines in self.requirements for line in lines)
+        return lines, self.image_pins, self.image_constraints, self.bridge
+
+
+class EnvironmentPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Exactly what `make_environment` would make, and what of it is there.
+
+    `unbuilt` packages have to be built before their requirements are known for sure; until then
+    `dependencies_path` is provisional. `dependencies` is None where a complete environment was found.
+    """
+
+    spec: EnvironmentSpec
+    home: Path
+    path: Path
+    dependencies_path: Path
+    cached: bool
+    dependencies_cached: bool
+    notices: tuple[str, ...] = ()
+    memo_path: Path
+    packages: tuple[Path, ...] = ()
+    unbuilt: tuple[tuple[Path, Path], ...] = ()
+    dependencies: DependencyPlan | None = None
+    follows_site: bool = False
+
+
+class Memo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan came to, valid while `site_state` is."""
+
+    package_key: str
+    dependency_key: str
+    notices: tuple[str, ...] = ()
+    site_state: tuple[tuple[str, int], ...] | None = None
+
+
+class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a plan depends on, but the requirements inside the packages and what lies beside vtrain."""
+
+    spec: EnvironmentSpec
+    root: Path
+    interpreter: Interpreter
+    digests: tuple[str, ...]
+    image: ImageContents
+    image_known: bool
+
+    @property
+    def memo_path(self) -> Path:
+        """Where the plan is remembered once it was carried out."""
+        key = _key(self.interpreter, self.digests, self.spec.image_uri, self.image)
+        return self.root / "plans" / f"{key}.json"
+
+
+def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
+    """Say which environment the packages need, and whether it is there; writes nothing.
+
+    `home` is vtrain's home. Raises EnvironmentFailed where a package cannot be read.
+    """
+    from vtrain.packaging.prebuilt import DEFAULT, contents
+
+    known = contents(spec.image_uri) if spec.image_uri else None
+    inputs = _Inputs(
+        spec=spec,
+        root=home / "environments",
+        interpreter=base_interpreter(),
+        digests=tuple(_digest(Path(package)) for package in spec.packages),
+        image=known or DEFAULT,
+        image_known=known is not None,
+    )
+    with reading_packages():
+        return _remembered_plan(inputs) or _full_plan(inputs)
+
+
+@contextmanager
+def reading_packages() -> Iterator[None]:
+    """What makes a package unreadable, as EnvironmentFailed."""
+    import tarfile
+    import zipfile
+
+    try:
+        yield
+    except PackagingError as error:
+        raise EnvironmentFailed(error.message, hint=error.hint) from error
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise EnvironmentFailed(
+            f"A package of the trainer is damaged: {error}.", hint="Package the trainer again."
+        ) from error
+
+
+def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
+    memo_path = inputs.memo_path
+    try:
+        memo = msgspec.json.decode(memo_path.read_bytes(), type=Memo)
+    except (OSError, msgspec.DecodeError):
+        return None
+    path = inputs.root / "packages" / memo.package_key
+    dependencies_path = inputs.root / "dependencies" / memo.dependency_key
+    if not (is_complete(path) and is_complete(dependencies_path) and _is_current(memo)):
+        return None
+    return EnvironmentPlan(
+        spec=inputs.spec,
+        home=inputs.root.parent,
+        path=path,
+        dependencies_path=dependencies_path,
+        cached=True,
+        dependencies_cached=True,
+        notices=(*memo.notices, *_noted(dependencies_path)),
+        memo_path=memo_path,
+    )
+
+
+def _is_current(memo: Memo) -> bool:
+    if memo.site_state is None:
+        return True
+    from vtrain.engine.frameworks import site_state
+
+    return memo.site_state == site_state()
+
+
+def _noted(dependencies_path: Path) -> tuple[str, ...]:
+    """What was noted while the dependencies were installed."""
+    try:
+        return tuple((dependencies_path / "notices.txt").read_text(encoding="utf-8").splitlines())
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
+def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
+    from vtrain.engine.provisions import provisions
+
+    packages, unbuilt = _resolved(inputs)
+    requirements, unknown = _requirements(packages, inputs.digests)
+    required = frozenset(_name(line) for lines in requirements for line in lines)
+    found = provisions(inputs.image, packages, required, named=inputs.image_known)
+    dependencies, notices = _dependency_plan(inputs, requirements, found, required)
+    dependency_key = _key(inputs.interpreter, unknown, dependencies.identity)
+    path = inputs.root / "packages" / _key(dependency_key, inputs.digests)
+    dependencies_path = inputs.root / "dependencies" / dependency_key
+    return EnvironmentPlan(
+        spec=inputs.spec,
+        home=inputs.root.parent,
+        path=path,
+        dependencies_path=dependencies_path,
+        cached=not unbuilt and is_complete(path) and is_complete(dependencies_path),
+        dependencies_cached=is_complete(dependencies_path),
+        notices=(*_image_notices(inputs), *notices, *_noted(dependencies_path)),
+        memo_path=inputs.memo_path,
+        packages=packages,
+        unbuilt=unbuilt,
+        dependencies=dependencies,
+        follows_site=bool(found.frameworks),
+    )
+
+
+def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
+    """The archives to install, and those that have to be built with the folders to build them in."""
+    from vtrain.packaging.archive import is_direct
+
+    packages: list[Path] = []
+    unbuilt: list[tuple[Path, Path]] = []
+    for name, digest in zip(inputs.spec.packages, inputs.digests, strict=True):
+        package = Path(name)
+        if package.suffix == ".whl" or is_direct(package):
+            packages.append(package)
+            continue
+        folder = inputs.root / "wheels" / _key(inputs.interpreter, digest)
+        if is_complete(folder):
+            packages.append(next(folder.glob("*.whl")))
+        else:
+            packages.append(package)
+            unbuilt.append((package, folder))
+    return tuple(packages), tuple(unbuilt)
+
+
+def _requirements(
+    packages: tuple[Path, ...], digests: tuple[str, ...]
+) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
+    """What each package requires besides the packages before it, and the digests of those that do not say."""
+    from vtrain.packaging.archive import metadata_name, requires_dist
+
+    present: set[str] = set()
+    unknown: list[str] = []
+    requirements = []
+    for package, digest in zip(packages, digests, strict=True):
+        lines = requires_dist(package)
+        if lines is None:
+            unknown.append(digest)
+        present.add(_name(metadata_name(package)))
+        requirements.append(tuple(line for line in lines or () if _name(line) not in present or "[" in line))
+    return tuple(requirements), tuple(unknown)
+
+
+def _dependency_plan(
+    inputs: _Inputs,
+    requirements: tuple[tuple[str, ...], ...],
+    found: Provisions,
+    required: frozenset[str],
+) -> tuple[DependencyPlan, tuple[str, ...]]:
+    from vtrain.engine.provisions import constraints, wheels_only
+
+    bridge, notices = _bridge(found, required)
+    return DependencyPlan(
+        requirements=requirements,
+        image_pins=tuple(d.requirement for d in found.installed),
+        image_constraints=constraints(inputs.image) if found.installed else (),
+        image_options=wheels_only(inputs.image),
+        bridge=bridge,
+        bridge_path=inputs.root / "frameworks" / _key(bridge) if bridge else None,
+    ), notices
+
+
+def _bridge(found: Provisions, required: frozenset[str]) -> tuple[Bridge | None, tuple[str, ...]]:
+    """The frameworks that are installed beside vtrain, and a line on each that is not, or is another."""
+    if not found.frameworks:
+        return None, ()
+    from vtrain.engine.frameworks import bridge_to, find_framework
+
+    names: list[str] = []
+    notices: list[str] = []
+    for framework in found.frameworks:
+        here = find_framework(framework.name, framework.import_names)
+        if here is not None:
+            names.append(here[0])
+        if framework.name not in found.imported or _name(framework.name) in required:
+            continue
+        wanted = framework.requirement
+        if here is None:
+            notices.append(
+                f"{framework.name} is imported and not installed here; the image brings {wanted}. Install it "
+                f"beside vtrain ({sys.executable} -m pip install {wanted!r}), or add it to the requirements."
+            )
+        elif framework.version and not f"{here[1]}.".startswith(f"{framework.version}."):
+            notices.append(
+                f"{here[0]} {here[1]} is used, as installed beside vtrain; the image has {wanted}."
+            )
+    return (bridge_to(names) if names else None), tuple(notices)
+
+
+def _image_notices(inputs: _Inputs) -> tuple[str, ...]:
+    image_uri, there = inputs.spec.image_uri, inputs.image.python_version
+    here = inputs.interpreter.short_version
+    if not image_uri:
+        return ()
+    if not inputs.image_known:
+        return (f"{image_uri} is not a pre-built image that vtrain knows; what it contains is not provided.",)
+    return () if there in ("", here) else (f"Python {here} is used here; the image has Python {there}.",)
+
+
+def _name(requirement: str) -> str:
+    from vtrain.engine.provisions import normalised
+
+    return normalised(requirement)
+
+
+def _digest(package: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with package.open("rb") as content:
+            while block := content.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"The package {package} cannot be read: {error.strerror}.",
+            hint="Give the path of a local archive.",
+        ) from error
+    return digest.hexdigest()
+
+
+def _key(*parts: object) -> str:
+    """A short name for content; the layout is part of it."""
+    described = msgspec.json.encode((_LAYOUT, parts), enc_hook=os.fspath)
+    return hashlib.sha256(described).hexdigest()[:20]

@@ -1,0 +1,47 @@
+"""The environment that a trainer runs in on this machine: planned from content, made once, then reused.
+
+    environments/dependencies/<key>   a virtual environment with what the packages require
+    environments/packages/<key>       a virtual environment with the packages; it reads the former
+    environments/frameworks/<key>     links to a framework that is installed beside vtrain
+    environments/wheels/<key>         a package built once, where it has to be built
+    environments/plans/<key>.json     what a plan came to, so that the next one only hashes the packages
+    environments/pip/<abi>            a pip made by virtualenv, where vtrain's Python has none
+
+An edited line in a trainer changes the second alone. A folder is complete once it holds `complete`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from vtrain.engine.environment_plan import EnvironmentPlan, EnvironmentSpec, plan_environment
+from vtrain.engine.layers import EnvironmentFailed, Log, python_of
+
+__all__ = [
+    "Environment",
+    "EnvironmentFailed",
+    "EnvironmentPlan",
+    "EnvironmentSpec",
+    "make_environment",
+    "plan_environment",
+]
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete environment: its interpreter, and the folders to put first on PATH."""
+
+    python: str
+    path_entries: tuple[str, ...]
+
+
+def make_environment(plan: EnvironmentPlan, log: Log) -> Environment:
+    """Make what the plan lacks, and answer once it is complete; at once where it is.
+
+    `log` receives the lines of the installer. Raises EnvironmentFailed, which names the requirement.
+    """
+    if not plan.cached:
+        from vtrain.engine.construction import construct
+
+        plan = construct(plan, log)
+    folders = (str(plan.path / "bin"), str(plan.dependencies_path / "bin"))
+    return Environment(python=str(python_of(plan.path)), path_entries=folders)
