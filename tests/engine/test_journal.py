@@ -1,0 +1,229 @@
+"""What is written to a journal comes out again: once, whole, in order, however it is read."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vtrain.engine.journal import RECORD, STDERR, STDOUT, JournalWriter
+from vtrain.engine.log_reader import read_logs, read_tail
+from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
+
+
+def write(folder: Path, blocks: list[tuple[int, bytes]], task: str = "workerpool0-0") -> None:
+    writer = JournalWriter(str(folder / task))
+    for stream, block in blocks:
+        writer.write(block, stream)
+    writer.close()
+
+
+def read(
+    folder: Path, *, limit: int = 2**22, partial: bool = False, ended: bool = True, **query: object
+) -> list[LogEntry]:
+    entries: list[LogEntry] = []
+    cursor = ""
+    while True:
+        page = read_logs(
+            folder, LogQuery(name="x", cursor=cursor, limit=limit, partial=partial, **query), ended=ended
+        )
+        if not page.entries:
+            return entries
+        entries += page.entries
+        cursor = page.cursor
+
+
+def text_of(entries: list[LogEntry], stream: str) -> bytes:
+    return b"".join(e.payload + (b"" if e.partial else b"\n") for e in entries if e.stream == stream)
+
+
+def with_last_newline(text: bytes) -> bytes:
+    return text if text.endswith(b"\n") or not text else text + b"\n"
+
+
+PIECES = st.one_of(
+    st.sampled_from(
+        [b"\n", b"line\n", b"{", b'{"message": 1}\n', b"\r50%\r", "é€😀".encode(), b"\xff\xe2\x82", b"x" * 50]
+    ),
+    st.binary(max_size=20),
+)
+BLOCKS = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), PIECES.filter(bool)), max_size=25)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(blocks=BLOCKS, limit=st.sampled_from([1, 7, 60, 2**20]), partial=st.booleans())
+def test_bytes_come_out_as_they_went_in(blocks: list[tuple[int, bytes]], limit: int, partial: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), blocks)
+        entries = read(Path(name), limit=limit, partial=partial)
+    for stream, stream_name in ((STDOUT, "stdout"), (STDERR, "stderr")):
+        written = b"".join(block for s, block in blocks if s == stream)
+        plain = with_last_newline(written)
+        got = b"".join(
+            (json_line(e) if e.json_payload is not None else e.payload) + (b"" if e.partial else b"\n")
+            for e in entries
+            if e.stream == stream_name
+        )
+        assert normalised(got) == normalised(plain)
+    assert len({e.insert_id for e in entries}) == len(entries)
+
+
+def json_line(entry: LogEntry) -> bytes:
+    return json.dumps(entry.json_payload).encode()
+
+
+def normalised(text: bytes) -> bytes:
+    """Lines, those that are JSON objects written in one way."""
+    lines = []
+    for line in text.split(b"\n"):
+        try:
+            found = json.loads(line) if line.startswith(b"{") else None
+        except ValueError:
+            found = None
+        lines.append(json.dumps(found).encode() if isinstance(found, dict) else line)
+    return b"\n".join(lines)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(blocks=BLOCKS, partial=st.booleans())
+def test_following_gives_the_same_as_reading_later(blocks: list[tuple[int, bytes]], partial: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        writer = JournalWriter(str(folder / "workerpool0-0"))
+        entries: list[LogEntry] = []
+        cursor = ""
+        for stream, block in blocks:
+            writer.write(block, stream)
+            page = read_logs(folder, LogQuery(name="x", cursor=cursor, partial=partial), ended=False)
+            entries += page.entries
+            cursor = page.cursor
+        writer.close()
+        entries += read_logs(folder, LogQuery(name="x", cursor=cursor, partial=partial), ended=True).entries
+        later = read(folder)
+    for stream in ("stdout", "stderr"):
+        assert normalised(joined(entries, stream)) == normalised(joined(later, stream))
+
+
+def joined(entries: list[LogEntry], stream: str) -> bytes:
+    return b"".join(
+        (json_line(e) if e.json_payload is not None else e.payload) + (b"" if e.partial else b"\n")
+        for e in entries
+        if e.stream == stream
+    )
+
+
+def test_lines_of_one_block_are_one_entry(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\nb\nc\n"), (STDERR, b"d\n")])
+    entries = read(tmp_path)
+    assert [(e.payload, e.stream, e.severity) for e in entries] == [
+        (b"a\nb\nc", "stdout", "INFO"),
+        (b"d", "stderr", "ERROR"),
+    ]
+    assert entries[0].insert_id == "workerpool0-0/stdout/0"
+
+
+def test_a_line_in_two_blocks_has_the_time_of_its_beginning(tmp_path: Path) -> None:
+    before = time.time_ns()
+    write(tmp_path, [(STDOUT, b"hal")])
+    middle = time.time_ns()
+    write(tmp_path, [(STDERR, b"no\n"), (STDOUT, b"lo\nnext\n")])
+    entries = read(tmp_path)
+    assert [e.payload for e in entries] == [b"no", b"hallo", b"next"]
+    assert before <= entries[1].time <= middle <= entries[2].time
+
+
+def test_json_objects_are_lifted(tmp_path: Path) -> None:
+    lines = [
+        b"plain",
+        b'{"severity":"warn","message":"careful","n":1}',
+        b"{not json}",
+        b'{"levelname":"DEBUG"}',
+        b"end",
+    ]
+    write(tmp_path, [(STDOUT, b"\n".join(lines) + b"\n")])
+    entries = read(tmp_path)
+    assert [(e.severity, e.payload) for e in entries] == [
+        ("INFO", b"plain"),
+        ("WARNING", b"careful"),
+        ("INFO", b"{not json}"),
+        ("DEBUG", b'{"levelname":"DEBUG"}'),
+        ("INFO", b"end"),
+    ]
+    assert entries[1].json_payload == {"severity": "warn", "message": "careful", "n": 1}
+
+
+def test_a_line_of_megabytes_comes_in_parts_of_whole_characters(tmp_path: Path) -> None:
+    line = ("x" + "€" * 400_000).encode()
+    write(tmp_path, [(STDOUT, line[:1_000_000]), (STDOUT, line[1_000_000:] + b"\nafter\n")])
+    entries = read(tmp_path)
+    assert text_of(entries, "stdout") == line + b"\nafter\n"
+    assert all(len(e.payload) <= MAX_ENTRY_BYTES for e in entries)
+    assert [e.partial for e in entries] == [True] * (len(entries) - 2) + [False, False]
+    for entry in entries:
+        entry.payload.decode()
+
+
+def test_the_beginning_of_a_line_at_once(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"loss: \xe2\x82")])
+    page = read_logs(tmp_path, LogQuery(name="x"), ended=False)
+    assert page.entries == ()
+    page = read_logs(tmp_path, LogQuery(name="x", partial=True), ended=False)
+    assert [(e.payload, e.partial) for e in page.entries] == [(b"loss: ", True)]
+    write(tmp_path, [(STDOUT, b"\xac!\n")])
+    page = read_logs(tmp_path, LogQuery(name="x", partial=True, cursor=page.cursor), ended=False)
+    assert [(e.payload, e.partial) for e in page.entries] == [("€!".encode(), False)]
+
+
+def test_the_last_line_needs_no_newline_after_the_end(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\nlast")])
+    assert [e.payload for e in read(tmp_path, ended=False)] == [b"a"]
+    assert [e.payload for e in read(tmp_path)] == [b"a", b"last"]
+
+
+def test_a_torn_record_and_uncovered_bytes(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\n")])
+    with (
+        (tmp_path / "workerpool0-0.log").open("ab") as raw,
+        (tmp_path / "workerpool0-0.idx").open("ab") as index,
+    ):
+        raw.write(b"b\n")
+        index.write(b"torn")
+    assert [e.payload for e in read(tmp_path, ended=False)] == [b"a"]
+    assert [e.payload for e in read(tmp_path)] == [b"a", b"b"]
+    write(tmp_path, [(STDERR, b"c\n")])
+    assert (tmp_path / "workerpool0-0.idx").stat().st_size == 3 * RECORD.size
+    assert [(e.payload, e.stream) for e in read(tmp_path)] == [
+        (b"a", "stdout"),
+        (b"b", "stdout"),
+        (b"c", "stderr"),
+    ]
+
+
+def test_replicas_are_merged_by_time_and_selected(tmp_path: Path) -> None:
+    for number in range(4):
+        write(tmp_path, [(STDOUT, f"{number}\n".encode())], f"workerpool{number % 2}-0")
+    assert [e.payload for e in read(tmp_path)] == [b"0", b"1", b"2", b"3"]
+    assert [e.payload for e in read(tmp_path, limit=1)] == [b"0", b"1", b"2", b"3"]
+    assert [e.payload for e in read(tmp_path, task_name="workerpool1-0")] == [b"1", b"3"]
+    since = read(tmp_path)[2].time
+    assert [e.payload for e in read(tmp_path, since=since)] == [b"2", b"3"]
+    assert read(tmp_path, trial_id="1") == []
+
+
+def test_tail(tmp_path: Path) -> None:
+    write(tmp_path, [(STDERR, b"one\n"), (STDOUT, b"noise\n"), (STDERR, b"two\n")])
+    assert read_tail(tmp_path, "workerpool0-0", STDERR, 100) == "one\ntwo\n"
+    assert read_tail(tmp_path, "workerpool0-0", STDERR, 6) == "e\ntwo\n"
+
+
+def test_a_full_disk_is_counted(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        return
+    (tmp_path / "x.log").symlink_to("/dev/full")
+    writer = JournalWriter(str(tmp_path / "x"))
+    writer.write(b"12345", STDOUT)
+    assert writer.lost == 5

@@ -1,0 +1,184 @@
+"""A shim and real processes: what is stored, what is reported, what is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import vtrain
+from vtrain.engine.folder import ReplicaExit, ReplicaFolder, ReplicaOrder, hold_lock, lock_holder
+from vtrain.engine.log_reader import read_logs
+from vtrain.messages.log import LogQuery
+
+SHIM = Path(vtrain.__file__).parent / "engine" / "shim.py"
+
+
+class Case:
+    """One replica folder, and the shims started for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.replica = ReplicaFolder(folder / "workerpool0-0")
+        self.logs = folder / "logs"
+        self.logs.mkdir()
+
+    def start(self, *argv: str, grace: float = 1.0, cwd: str = "") -> subprocess.Popen[bytes]:
+        order = ReplicaOrder(
+            argv=argv,
+            env={"PATH": os.environ["PATH"], "TMPDIR": str(self.replica.tmp)},
+            cwd=cwd or str(self.replica.work),
+            log=str(self.logs / "workerpool0-0"),
+            wake=str(self.logs / "no-fifo"),
+            grace_seconds=grace,
+        )
+        self.replica.order(order)
+        lock = hold_lock(self.replica.lock)
+        assert lock is not None
+        command = [sys.executable, "-I", "-S", str(SHIM), str(self.replica.path), str(lock)]
+        shim = subprocess.Popen(command, pass_fds=[lock])
+        os.close(lock)
+        return shim
+
+    def run(self, *argv: str, **options: str) -> ReplicaExit:
+        assert self.start(*argv, **options).wait(20) == 0  # type: ignore[arg-type]
+        return self.exit()
+
+    def exit(self) -> ReplicaExit:
+        report = self.replica.exit()
+        assert report is not None
+        return report
+
+    def lines(self) -> list[str]:
+        page = read_logs(self.logs, LogQuery(name="x"), ended=True)
+        return [line for entry in page.entries for line in entry.message.split("\n")]
+
+    def until_line(self) -> None:
+        deadline = time.monotonic() + 10
+        while not (list(self.logs.glob("*.idx")) and self.lines()):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Iterator[Case]:
+    yield Case(tmp_path)
+    marker = f"TMPDIR={tmp_path}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                assert marker not in (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def test_output_and_exit_code(case: Case) -> None:
+    report = case.run(*python("import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"))
+    assert (report.code, report.signal, report.message, report.stopped) == (7, 0, "", False)
+    assert report.started <= report.ended
+    assert sorted(case.lines()) == ["err", "out"]
+    assert lock_holder(case.replica.lock) == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, 137), (signal.SIGSEGV, 139), (signal.SIGTERM, 143)]
+)
+def test_signals(case: Case, number: int, code: int) -> None:
+    report = case.run(*python(f"import os; os.kill(os.getpid(), {number:d})"))
+    assert (report.code, report.signal) == (code, number)
+
+
+def test_programs_that_cannot_start(case: Case, tmp_path: Path) -> None:
+    report = case.run("/no/such/program")
+    assert (report.code, report.message) == (127, "No such file or directory: /no/such/program")
+    assert not case.replica.started()
+    (tmp_path / "plain").write_text("not a program")
+    report = case.run(str(tmp_path / "plain"))
+    assert (report.code, report.message) == (126, f"Permission denied: {tmp_path}/plain")
+    report = case.run("sh", "-c", "true", cwd="/no/such/folder")
+    assert (report.code, report.message) == (127, "No such file or directory: /no/such/folder")
+
+
+def test_stdin_is_empty_and_signals_are_normal(case: Case) -> None:
+    code = (
+        "import signal, sys\n"
+        "print(repr(sys.stdin.read()))\n"
+        "for n in (signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1):\n"
+        "    print(signal.getsignal(n) == signal.SIG_DFL)\n"
+    )
+    case.run(*python(code))
+    assert case.lines() == ["''", "True", "True", "True"]
+
+
+def test_nothing_is_lost_under_load(case: Case) -> None:
+    code = "import sys\nfor i in range(100000): sys.stdout.write(f'line {i}\\n')\nsys.stdout.write('last')"
+    case.run(*python(code))
+    raw = (case.logs / "workerpool0-0.log").read_text()
+    assert raw == "".join(f"line {i}\n" for i in range(100000)) + "last"
+
+
+def test_descendants_end_with_their_replica(case: Case) -> None:
+    stubborn = "trap '' TERM; echo in; sleep 60"
+    report = case.run("sh", "-c", f'(setsid sh -c "{stubborn}") & sleep 0.2; exit 3')
+    assert report.code == 3
+    assert case.lines() == ["in"]
+
+
+def test_stop_is_polite_first(case: Case) -> None:
+    code = (
+        "import signal, sys, time\n"
+        "def leave(*_):\n    print('saved', flush=True)\n    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, leave)\nprint('ready', flush=True)\ntime.sleep(60)\n"
+    )
+    shim = case.start(*python(code))
+    case.until_line()
+    os.kill(lock_holder(case.replica.lock), signal.SIGTERM)
+    assert shim.wait(10) == 0
+    assert (case.exit().code, case.exit().stopped) == (0, True)
+    assert case.lines() == ["ready", "saved"]
+
+
+def test_stop_kills_after_the_grace_period(case: Case) -> None:
+    shim = case.start("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done", grace=0.3)
+    case.until_line()
+    begin = time.monotonic()
+    os.kill(shim.pid, signal.SIGTERM)
+    assert shim.wait(10) == 0
+    assert 0.25 < time.monotonic() - begin < 5
+    assert (case.exit().code, case.exit().signal) == (137, signal.SIGKILL)
+
+
+def test_a_killed_shim_takes_the_trainer_along(case: Case) -> None:
+    shim = case.start("sh", "-c", "echo ready; exec sleep 60")
+    case.until_line()
+    os.kill(shim.pid, signal.SIGKILL)
+    shim.wait(10)
+    deadline = time.monotonic() + 5
+    trainer = int((case.replica.path / "started.json").read_text().split(":")[1].split(",")[0])
+    while Path(f"/proc/{trainer}/cmdline").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert case.replica.exit() is None
+    assert lock_holder(case.replica.lock) == 0
+
+
+def test_a_full_disk_does_not_end_the_trainer(case: Case) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    (case.logs / "workerpool0-0.log").symlink_to("/dev/full")
+    report = case.run(*python("print('x' * 99999); print('y')"))
+    assert (report.code, report.log_lost_bytes) == (0, 100002)
+
+
+def test_a_trainer_that_closes_its_output_lives_on(case: Case) -> None:
+    report = case.run(*python("import os, time; os.close(1); os.close(2); time.sleep(0.2); os._exit(5)"))
+    assert report.code == 5
+    assert report.ended - report.started > 0.15

@@ -1,0 +1,119 @@
+"""The store: what it keeps, and what it says when the disk does not want to."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from vtrain.engine.store import DATABASE, Record, Store
+from vtrain.errors import NotFoundError, StorageError
+
+PREFIX = "projects/local/locations/"
+
+
+def record(number: int, state: str = "JOB_STATE_PENDING") -> Record:
+    return Record(
+        name=f"{PREFIX}us-central1/customJobs/{number}",
+        collection="customJobs",
+        state=state,
+        create_time="2026-01-01T00:00:00Z",
+        backend="process",
+        document="{}",
+    )
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "home")
+    store.insert(record(1))
+    store.update(record(1).name, state="JOB_STATE_RUNNING", end_time="", document='{"a":1}')
+    store.close()
+    found = Store.open(tmp_path / "home").get(record(1).name)
+    assert (found.state, found.document) == ("JOB_STATE_RUNNING", '{"a":1}')
+
+
+def test_names_that_are_not_there(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    with pytest.raises(NotFoundError, match="customJobs/1"):
+        store.get(record(1).name)
+    with pytest.raises(NotFoundError):
+        store.update(record(1).name, state="x", end_time="", document="")
+
+
+def test_pages_newest_first(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    for number in range(5):
+        store.insert(record(number))
+    first, token = store.page("customJobs", PREFIX, size=3, token="")
+    second, end = store.page("customJobs", PREFIX, size=3, token=token)
+    assert [int(r.name[-1]) for r in first + second] == [4, 3, 2, 1, 0]
+    assert end == ""
+    assert store.page("customJobs", PREFIX + "europe-west4/", size=3, token="") == ([], "")
+
+
+def test_requests_go_with_the_resource(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.insert(record(1))
+    store.request(record(1).name, "cancel")
+    store.request(record(1).name, "cancel")
+    assert store.requests(record(1).name) == {"cancel"}
+    store.delete(record(1).name)
+    assert store.requests(record(1).name) == frozenset()
+
+
+def test_many_open_a_new_store_at_once(tmp_path: Path) -> None:
+    failures: list[Exception] = []
+
+    def use(number: int) -> None:
+        try:
+            store = Store.open(tmp_path / "home")
+            store.insert(record(number))
+            store.close()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=use, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(Store.open(tmp_path / "home").page("customJobs", PREFIX, size=9, token="")[0]) == 8
+
+
+def test_it_is_private(tmp_path: Path) -> None:
+    Store.open(tmp_path / "home").close()
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "home" / DATABASE).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_text("this is no database" * 100)
+    with pytest.raises(StorageError, match="damaged"):
+        Store.open(tmp_path)
+
+
+def test_a_newer_store(tmp_path: Path) -> None:
+    Store.open(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(StorageError, match="newer vtrain"):
+        Store.open(tmp_path)
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store._connection.execute("PRAGMA max_page_count=1")
+    large = Record(**{f: getattr(record(1), f) for f in Record.__struct_fields__} | {"document": "x" * 10**6})
+    with pytest.raises(StorageError, match="is full"):
+        store.insert(large)
+
+
+def test_a_home_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("")
+    with pytest.raises(StorageError, match="home") as caught:
+        Store.open(tmp_path / "home")
+    assert "VTRAIN_HOME" in caught.value.hint

@@ -1,0 +1,145 @@
+"""Why it failed, read from text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vtrain.failure import hint, last_traceback, meaning
+
+
+def run(tmp_path: Path, code: str) -> str:
+    (tmp_path / "train.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "-m", "train"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    return done.stderr
+
+
+def test_a_real_traceback(tmp_path: Path) -> None:
+    code = "import json\n\ndef load():\n    return json.loads('{')\n\nload()\n"
+    found = last_traceback("some line\n" + run(tmp_path, code) + "a line after\n")
+    assert found is not None
+    assert found.lines[0] == "Traceback (most recent call last):"
+    assert found.lines[-1] == found.exception
+    assert found.exception.startswith("json.decoder.JSONDecodeError: ")
+    assert (found.file, found.line) == (str(tmp_path / "train.py"), 4)
+
+
+def test_a_chained_traceback_is_whole(tmp_path: Path) -> None:
+    code = "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise RuntimeError('in vain') from e\n"
+    old = 'Traceback (most recent call last):\n  File "old.py", line 1\nOldError: x\nhello\n'
+    found = last_traceback(old + run(tmp_path, code))
+    assert found is not None
+    text = "\n".join(found.lines)
+    assert "OldError" not in text
+    assert "ZeroDivisionError: division by zero\n\nThe above exception was the direct cause" in text
+    assert (found.exception, found.line) == ("RuntimeError: in vain", 4)
+
+
+def test_during_handling(tmp_path: Path) -> None:
+    found = last_traceback(run(tmp_path, "try:\n    1 / 0\nexcept ZeroDivisionError:\n    {}['key']\n"))
+    assert found is not None
+    assert found.exception == "KeyError: 'key'"
+    assert sum(line.startswith("Traceback") for line in found.lines) == 2
+
+
+def test_syntax_errors_and_messages_of_several_lines(tmp_path: Path) -> None:
+    found = last_traceback(run(tmp_path, "import broken\n") + "tail\n")
+    assert found is not None
+    assert found.lines[-1].startswith("ModuleNotFoundError")
+    (tmp_path / "broken.py").write_text("x = (\n")
+    found = last_traceback(run(tmp_path, "import broken\n"))
+    assert found is not None
+    assert found.exception.startswith("SyntaxError")
+    assert found.file == str(tmp_path / "broken.py")
+
+
+def test_an_installed_trainer_is_ones_own_code() -> None:
+    found = last_traceback(
+        "Traceback (most recent call last):\n"
+        '  File "/usr/lib/python3.10/runpy.py", line 196, in _run_module_as_main\n'
+        '  File "/env/lib/python3.10/site-packages/trainer/task.py", line 7, in <module>\n'
+        '  File "/env/lib/python3.10/site-packages/trainer/data.py", line 9, in load\n'
+        '  File "/deps/lib/python3.10/site-packages/numpy/core.py", line 99, in f\n'
+        "ValueError: bad shape\n"
+    )
+    assert found is not None
+    assert (found.file, found.line) == ("/env/lib/python3.10/site-packages/trainer/data.py", 9)
+
+
+def test_prefixed_lines() -> None:
+    found = last_traceback(
+        '[rank0]: Traceback (most recent call last):\n[rank0]:   File "t.py", line 3\n[rank0]: E: x\n'
+    )
+    assert found is not None
+    assert found.lines == ("Traceback (most recent call last):", '  File "t.py", line 3', "E: x")
+    assert (found.exception, found.file, found.line) == ("E: x", "t.py", 3)
+
+
+def test_exception_groups() -> None:
+    found = last_traceback(
+        "  + Exception Group Traceback (most recent call last):\n"
+        '  |   File "/src/train.py", line 3, in <module>\n'
+        "  | ExceptionGroup: several (2 sub-exceptions)\n"
+        "  +-+---------------- 1 ----------------\n"
+        "    | ValueError: 1\n"
+        "    +------------------------------------\n"
+    )
+    assert found is not None
+    assert found.exception == "ExceptionGroup: several (2 sub-exceptions)"
+    assert (found.file, found.line, len(found.lines)) == ("/src/train.py", 3, 6)
+
+
+@pytest.mark.parametrize("text", ["", "no traceback", "Traceback (most recent call"])
+def test_nothing_to_find(text: str) -> None:
+    assert last_traceback(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Traceback (most recent call last):",
+        "Traceback (most recent call last):\n  File",
+        "\nTraceback (most recent call last):\n\n",
+    ],
+)
+def test_a_torn_traceback_is_survived(text: str) -> None:
+    found = last_traceback(text)
+    assert found is not None
+    assert found.exception == ""
+
+
+def test_meanings() -> None:
+    for code in (1, 2, 126, 127, 130, 134, 137, 139, 143):
+        assert meaning(code)
+    assert "SIGKILL" in meaning(137)
+    assert meaning(138).endswith(("SIGUSR1", "SIGBUS"))
+    assert meaning(7) == "an error that the trainer itself chose to end with"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("ModuleNotFoundError: No module named 'sklearn'", 1, "Add scikit-learn to"),
+        ("ModuleNotFoundError: No module named 'pandas.core'", 1, "Add pandas to"),
+        ("ModuleNotFoundError: No module named 'google.cloud.storage'", 1, "Add google-cloud-storage to"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'gs://b/x.csv'", 1, "/gcs/b/x.csv"),
+        ("MemoryError", 1, "smaller batches"),
+        ("", 137, "smaller batches"),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried", 1, "GPU's memory"),
+        ("RuntimeError: Found no NVIDIA driver on your system", 1, "CPU"),
+        ("OSError: [Errno 98] Address already in use", 1, "CLUSTER_SPEC"),
+        ("task.py: error: unrecognized arguments: --x", 2, "--args"),
+        ("PermissionError: [Errno 13] Permission denied: '/model'", 1, "AIP_MODEL_DIR"),
+        ("ValueError: {curly}", 1, ""),
+        ("", 7, ""),
+    ],
+)
+def test_hints(text: str, code: int, expected: str) -> None:
+    given = hint(text, code)
+    assert expected in given
+    assert bool(given) == bool(expected)

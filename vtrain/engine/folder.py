@@ -1,0 +1,217 @@
+"""A job's folder under home: what lies where, and who is alive."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from vtrain.messages.custom_job import CustomJob
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+SERVICE = "service"
+"""The task name under which the engine itself writes lines, as Vertex does."""
+
+
+class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a supervisor needs to run a job, decided when the job was submitted.
+
+    `base_env` is what replicas inherit from the environment of the command that submitted;
+    `source_folder` is where their code is edited.
+    """
+
+    home: str
+    name: str
+    job: CustomJob
+    backend: str
+    base_env: dict[str, str]
+    grace_seconds: float
+    source_folder: str = ""
+
+
+class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    log: str
+    wake: str
+    grace_seconds: float
+    attempt: int = 0
+
+
+class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
+    """How a replica ended. `message` says why it could not be started; then `code` is 126 or 127.
+
+    Times are in seconds since the epoch. `oom` says that the kernel ended a process of this machine
+    for want of memory meanwhile. `stopped`: the engine had asked it to end.
+    """
+
+    code: int
+    started: float
+    ended: float
+    signal: int = 0
+    message: str = ""
+    oom: bool = False
+    stopped: bool = False
+    log_lost_bytes: int = 0
+
+
+class ReplicaFolder(msgspec.Struct, frozen=True):
+    """`jobs/ID/replicas/NAME`."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def tmp(self) -> Path:
+        return self.path / "tmp"
+
+    def order(self, order: ReplicaOrder) -> None:
+        """Write what the shim will read."""
+        for folder in (self.path, self.work, self.tmp):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_struct(self.path / "spec.json", order)
+
+    def exit(self) -> ReplicaExit | None:
+        """How the replica ended, once it has."""
+        return read_struct(self.path / "exit.json", ReplicaExit)
+
+    @property
+    def touched(self) -> bool:
+        """Whether a shim was ever there: it leaves its number in the lock."""
+        return self.lock.exists() and self.lock.stat().st_size > 0
+
+    def started(self) -> bool:
+        """Whether the replica's program runs or has run."""
+        return (self.path / "started.json").exists()
+
+
+class JobFolder(msgspec.Struct, frozen=True):
+    """`jobs/ID`."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def wake_fifo(self) -> Path:
+        return self.path / "wake"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    def log(self, task: str) -> Path:
+        """The raw log of a replica, or of `service`."""
+        return self.logs / f"{task}.log"
+
+    def replica(self, name: str) -> ReplicaFolder:
+        return ReplicaFolder(self.path / "replicas" / name)
+
+    def make(self, order: JobOrder) -> None:
+        """Make the folder with everything a supervisor needs."""
+        self.logs.mkdir(mode=0o700, parents=True)
+        os.mkfifo(self.wake_fifo, 0o600)
+        write_struct(self.path / "spec.json", order)
+
+    def order(self) -> JobOrder:
+        """What was ordered when the job was submitted."""
+        return msgspec.json.decode((self.path / "spec.json").read_bytes(), type=JobOrder, strict=False)
+
+    def wake(self) -> bool:
+        """Make the supervisor look around now; False when none lives."""
+        try:
+            fifo = os.open(self.wake_fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            os.write(fifo, b".")
+        except BlockingIOError:
+            return True  # it has been woken often enough
+        finally:
+            os.close(fifo)
+        return True
+
+
+def write_struct(path: Path, value: Any) -> None:
+    """Write a value as JSON in one piece."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(msgspec.json.encode(value))
+    temporary.rename(path)
+
+
+def read_struct(path: Path, cls: type[S]) -> S | None:
+    """The value in a JSON file, or None when there is no file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=cls)
+    except FileNotFoundError:
+        return None
+
+
+def hold_lock(path: Path) -> int | None:
+    """Hold a lock and return its descriptor; None when somebody has it.
+
+    The lock lives as long as any process has the descriptor, so it can be handed to a child.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path) -> int:
+    """Start a program in a session of its own that holds `lock` from now on; its process id.
+
+    The number of the descriptor becomes its last argument. Closes `lock` here.
+    """
+    os.set_inheritable(lock, True)
+    log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, str(log), log_flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    try:
+        return os.posix_spawn(argv[0], [*argv, str(lock)], env, file_actions=actions, setsid=True)
+    finally:
+        os.close(lock)
+
+
+def lock_holder(path: Path) -> int:
+    """The process that holds the lock now; 0 when nobody does, -1 when it has not said its number yet."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return 0
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
+            raise
+        return int(os.read(descriptor, 32) or b"-1")
+    finally:
+        os.close(descriptor)
+    return 0

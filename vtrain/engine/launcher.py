@@ -1,0 +1,60 @@
+"""What the supervisor needs of a way to run replicas: as processes, or as containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder, ReplicaOrder
+
+Log = Callable[[bytes], None]
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pool's replicas run in, ready to be used.
+
+    `python` is the interpreter, `path_entries` come first on PATH.
+    """
+
+    python: str = ""
+    path_entries: tuple[str, ...] = ()
+
+
+class PrepareFailed(Exception):
+    """What the replicas need could not be made. `hint` says what to do about it."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class Launcher(Protocol):
+    """Starts and stops replicas. It keeps no state: any process may go on where another died."""
+
+    name: str
+
+    def needs_preparation(self, order: JobOrder) -> bool:
+        """Whether `prepare` may take longer than an instant."""
+
+    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        """Make what each worker pool needs; what tools say goes to `log`. Raises PrepareFailed."""
+
+    def replica_orders(
+        self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+    ) -> dict[str, ReplicaOrder]:
+        """How each replica is run, the primary first."""
+
+    def start(self, replica: ReplicaFolder) -> None:
+        """Start an ordered replica, unless it lives or has ended."""
+
+    def lives(self, replica: ReplicaFolder) -> bool:
+        """Whether anything watches over the replica."""
+
+    def stop(self, replica: ReplicaFolder) -> None:
+        """Ask the replica to end: SIGTERM, and SIGKILL after the grace period."""
+
+    def kill(self, replica: ReplicaFolder) -> None:
+        """End whatever is left of the replica now."""

@@ -1,0 +1,103 @@
+"""Runs a launcher's preparation in a child, so that it can be cancelled while tools are at work."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+import traceback
+from collections.abc import Iterator
+
+import msgspec
+
+from vtrain.engine.folder import JobOrder
+from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
+
+KILL_SECONDS = 3.0
+"""What the tools get to end before the rest of their process group is killed."""
+
+
+class _Result(msgspec.Struct):
+    """What the child came to."""
+
+    runtimes: tuple[Runtime, ...] = ()
+    failure: str = ""
+    hint: str = ""
+
+
+class Preparation:
+    """One preparation under way. Its output comes through `pipe`."""
+
+    def __init__(self, launcher: Launcher, order: JobOrder, *, closing: tuple[int, ...]) -> None:
+        self.pipe, output = os.pipe()
+        self._result_pipe, result = os.pipe()
+        self.ended = False
+        self._child = os.fork()
+        if self._child == 0:
+            # A copy of the job's lock would outlive a supervisor that dies.
+            for descriptor in (*closing, self.pipe, self._result_pipe):
+                os.close(descriptor)
+            _prepare(launcher, order, output, result)
+        os.close(output)
+        os.close(result)
+
+    def output(self) -> Iterator[bytes]:
+        """What the tools wrote since; sets `ended` at the end. Call it when `pipe` is readable."""
+        while not self.ended and select.select([self.pipe], [], [], 0)[0]:
+            block = os.read(self.pipe, 65536)
+            self.ended = not block
+            if block:
+                yield block
+
+    def result(self) -> tuple[Runtime, ...]:
+        """What was made. Raises PrepareFailed."""
+        with os.fdopen(self._result_pipe, "rb") as file:
+            told = file.read()
+        os.close(self.pipe)
+        os.waitpid(self._child, 0)
+        if not told:
+            raise PrepareFailed("The preparation of the environment was killed.")
+        result = msgspec.json.decode(told, type=_Result)
+        if result.failure:
+            raise PrepareFailed(result.failure, result.hint)
+        return result.runtimes
+
+    def kill(self) -> None:
+        """End it, the tools it runs included: they are its to end, then it is ours."""
+        deadline = time.monotonic() + KILL_SECONDS
+        os.kill(self._child, signal.SIGTERM)
+        while os.waitpid(self._child, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.killpg(self._child, signal.SIGKILL)
+            time.sleep(0.01)
+        os.close(self.pipe)
+        os.close(self._result_pipe)
+
+
+class _Interrupted(BaseException):
+    """SIGTERM, for the code that waits for a tool."""
+
+
+def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int) -> None:
+    """In the child: prepare, tell the result, and never return."""
+    os.setsid()
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        told = _Result(runtimes=launcher.prepare(order, lambda block: _write(output, block)))
+    except PrepareFailed as failed:
+        told = _Result(failure=failed.message, hint=failed.hint)
+    except BaseException as error:  # the child's only way out is the pipe
+        _write(output, traceback.format_exc().encode())
+        told = _Result(failure=f"The environment could not be made: {error!r}.")
+    _write(result, msgspec.json.encode(told))
+    os._exit(0)
+
+
+def _interrupt(*_: object) -> None:
+    raise _Interrupted
+
+
+def _write(descriptor: int, block: bytes) -> None:
+    while block:
+        block = block[os.write(descriptor, block) :]

@@ -1,0 +1,131 @@
+"""The `error` of a job: code and message in Vertex AI's words, and details that machines can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vtrain.engine.folder import JobFolder, ReplicaExit
+from vtrain.engine.journal import STDERR, STDOUT
+from vtrain.engine.log_reader import read_tail
+from vtrain.engine.source_paths import in_source
+from vtrain.failure import Traceback, hint, last_traceback
+from vtrain.messages.custom_job import Status
+
+CANCELLED_CODE = 1
+USER_ERROR_CODE = 3
+RESOURCE_EXHAUSTED_CODE = 8
+INTERNAL_CODE = 13
+CANCEL_MESSAGE = "CANCELED"
+TIMEOUT_MESSAGE = "CANCELED: the job ran longer than its timeout of {timeout}."
+"""What Vertex says of a job that ran too long is not documented."""
+OUT_OF_MEMORY_MESSAGE = "Replicas low on memory: {pool}. Specify a machine with larger memory and try again."
+MAX_QUOTED_CHARACTERS = 4000
+"""How much of a traceback a message quotes; longer ones are cut in the middle."""
+TAIL_BYTES = 128 * 1024
+
+_TYPE = "type.googleapis.com/google.rpc."
+
+
+def replica_failed(folder: JobFolder, replica: str, end: ReplicaExit, source_folder: str) -> Status:
+    """A replica ended with another code than 0, or could not be started."""
+    log = folder.log(replica)
+    if end.message:
+        return _start_failed(replica, end, log)
+    text = read_tail(folder.logs, replica, STDERR, TAIL_BYTES)
+    trace = last_traceback(text) or last_traceback(read_tail(folder.logs, replica, STDOUT, TAIL_BYTES))
+    trace = in_source(trace, source_folder) if trace is not None else None
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
+    if end.signal:
+        metadata["signal"] = str(end.signal)
+    if end.log_lost_bytes:
+        metadata["logLostBytes"] = str(end.log_lost_bytes)
+    if trace is not None and trace.file:
+        metadata |= {"file": trace.file, "line": str(trace.line)}
+    metadata["hint"] = hint(_worth_a_hint(trace, text), end.code)
+    details = [error_info("REPLICA_FAILED", metadata)]
+    if trace is not None:
+        details.append({"@type": _TYPE + "DebugInfo", "stackEntries": list(trace.lines)})
+    code, message = _describe(replica, end, trace, text, log)
+    return Status(code=code, message=message, details=tuple(details))
+
+
+def environment_failed(folder: JobFolder, message: str, advice: str) -> Status:
+    """The trainer's environment could not be made."""
+    metadata = {"log": str(folder.log("service")), "hint": advice or hint(message, None)}
+    return Status(
+        code=USER_ERROR_CODE, message=message, details=(error_info("ENVIRONMENT_FAILED", metadata),)
+    )
+
+
+def supervision_lost(folder: JobFolder, replica: str) -> Status:
+    """A replica vanished without an exit code: the machine was restarted, or its shim was killed."""
+    message = (
+        f"The replica {replica} ended without an exit code: this machine was restarted meanwhile, or the "
+        "process that watched over the replica was killed."
+    )
+    metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": "Submit the job again."}
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def folder_lost(folder: JobFolder) -> Status:
+    """The job's folder is gone, and with it everything by which the job could be ended."""
+    message = f"The job's folder {folder.path} was removed before the job had ended."
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", {}),))
+
+
+def engine_failed(folder: JobFolder, fault: Exception) -> Status:
+    """vtrain itself could not go on."""
+    message = f"vtrain itself failed while it ran the job: {fault!r}."
+    metadata = {"log": str(folder.path / "supervisor.log")}
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("ENGINE_FAILED", metadata),))
+
+
+def cancelled() -> Status:
+    """Somebody asked the job to end."""
+    return Status(code=CANCELLED_CODE, message=CANCEL_MESSAGE)
+
+
+def timed_out(timeout: str) -> Status:
+    """The job ran longer than `scheduling.timeout`."""
+    info = error_info("TIMEOUT", {"timeout": timeout})
+    return Status(code=CANCELLED_CODE, message=TIMEOUT_MESSAGE.format(timeout=timeout), details=(info,))
+
+
+def error_info(reason: str, metadata: dict[str, str]) -> dict[str, Any]:
+    """A `google.rpc.ErrorInfo`; what is empty is left out."""
+    kept = {key: value for key, value in metadata.items() if value}
+    return {"@type": _TYPE + "ErrorInfo", "reason": reason, "domain": "vtrain", "metadata": kept}
+
+
+def _start_failed(replica: str, end: ReplicaExit, log: Path) -> Status:
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log), "hint": hint("", end.code)}
+    return Status(
+        code=USER_ERROR_CODE,
+        message=f"The replica {replica} could not be started. {end.message}.",
+        details=(error_info("START_FAILED", metadata),),
+    )
+
+
+def _worth_a_hint(trace: Traceback | None, text: str) -> str:
+    return trace.exception if trace is not None else text[-4096:]
+
+
+def _describe(
+    replica: str, end: ReplicaExit, trace: Traceback | None, text: str, log: Path
+) -> tuple[int, str]:
+    if end.code == 137 and end.oom:
+        return RESOURCE_EXHAUSTED_CODE, OUT_OF_MEMORY_MESSAGE.format(pool=replica.rpartition("-")[0])
+    quoted = "\n".join(trace.lines) if trace else text[-MAX_QUOTED_CHARACTERS:].strip("\n")
+    return USER_ERROR_CODE, (
+        f"The replica {replica} exited with a non-zero status of {end.code}. Termination reason: Error. "
+        f"\n{_cut(quoted)}\n\nTo find out more about why your job exited please check the logs: {log}"
+    )
+
+
+def _cut(text: str) -> str:
+    """A long traceback cut in the middle, its first line and its end kept."""
+    if len(text) <= MAX_QUOTED_CHARACTERS:
+        return text
+    head, _, rest = text.partition("\n")
+    return f"{head}\n  [...]\n{rest[-MAX_QUOTED_CHARACTERS:].partition(chr(10))[2]}"

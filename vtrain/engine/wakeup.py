@@ -1,0 +1,23 @@
+"""How a supervisor sleeps: until somebody writes to its FIFO, something else is readable, or time is up."""
+
+from __future__ import annotations
+
+import os
+import select
+from pathlib import Path
+
+
+class Wakeup:
+    """The reading end of the job's FIFO."""
+
+    def __init__(self, fifo: Path) -> None:
+        if not fifo.exists():
+            os.mkfifo(fifo, 0o600)
+        # Opened for writing too, so that it never reports an end of file when a writer leaves.
+        self._descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def wait(self, seconds: float, *others: int) -> None:
+        """Sleep at most that long; `others` are further descriptors that wake."""
+        ready, _, _ = select.select([self._descriptor, *others], [], [], seconds)
+        if self._descriptor in ready:
+            os.read(self._descriptor, 65536)

@@ -1,0 +1,215 @@
+"""Why a trainer failed, read from its exit code and from what it wrote. Pure functions over text."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import msgspec
+
+TRACEBACK_HEAD = "Traceback (most recent call last):"
+DISTRIBUTIONS = {
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "yaml": "PyYAML",
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "hypertune": "cloudml-hypertune",
+    "skimage": "scikit-image",
+    "dateutil": "python-dateutil",
+    "attr": "attrs",
+    "google.cloud.storage": "google-cloud-storage",
+    "google.cloud.bigquery": "google-cloud-bigquery",
+    "google.cloud.aiplatform": "google-cloud-aiplatform",
+    "google.protobuf": "protobuf",
+    "tensorboardX": "tensorboardX",
+    "pkg_resources": "setuptools",
+}
+"""Import names whose distribution has another name."""
+
+_CHAIN = re.compile(
+    r"(?:During handling of the above exception, another exception occurred|"
+    r"The above exception was the direct cause of the following exception):"
+)
+_GROUP_HEAD = re.compile(r"  \+ Exception Group Traceback")
+_FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|:)?$")
+_SITE = re.compile(r".*/(?:site|dist)-packages/[^/]+")
+_LIBRARY = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<frozen |/runpy\.py$")
+_MEANINGS = {
+    0: "success",
+    1: "an error in the trainer: an uncaught exception, or sys.exit(1)",
+    2: "the command line was not understood: argparse and most shells end so",
+    126: "the program could not be executed",
+    127: "the program was not found",
+    130: "interrupted (SIGINT)",
+    134: "aborted (SIGABRT): a failed assertion in native code",
+    137: "killed (SIGKILL): out of memory, or stopped from outside",
+    139: "a crash in native code (SIGSEGV)",
+    143: "terminated (SIGTERM)",
+}
+
+
+class Traceback(msgspec.Struct, frozen=True, kw_only=True):
+    """The last traceback in a text, with those it is chained to.
+
+    `file` and `line` are the last frame inside the trainer's own code, not the standard library's or a
+    dependency's; empty and 0 where no frame is.
+    """
+
+    lines: tuple[str, ...]
+    exception: str
+    file: str = ""
+    line: int = 0
+
+
+def last_traceback(text: str) -> Traceback | None:
+    """The last traceback that Python printed, whole, or None."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    heads = [i for i, line in enumerate(lines) if line.endswith(TRACEBACK_HEAD)]
+    if not heads:
+        return None
+    if _GROUP_HEAD.match(lines[heads[-1]]):
+        return _exception_group(lines[heads[-1] :])
+    end = _end(lines, heads[-1])
+    start = heads[-1]
+    for head in reversed(heads[:-1]):
+        if not _is_chained(lines, head, start):
+            break
+        start = head
+    prefix = len(lines[start]) - len(TRACEBACK_HEAD)
+    kept = tuple(line[prefix:] if line.strip() else "" for line in lines[start:end])
+    file, number = _own_frame(kept[heads[-1] - start :])
+    return Traceback(lines=kept, exception=_exception(lines, heads[-1], end, prefix), file=file, line=number)
+
+
+def _exception_group(lines: list[str]) -> Traceback:
+    """A group of exceptions, drawn by Python as a tree whose lines are all indented."""
+    end = next((i for i, line in enumerate(lines) if not line.startswith("  ")), len(lines))
+    kept = tuple(lines[:end])
+    bare = tuple(line[4:] for line in kept)
+    exception = next((line for line in bare[1:] if _EXCEPTION.match(line)), "")
+    file, number = _own_frame(bare)
+    return Traceback(lines=kept, exception=exception, file=file, line=number)
+
+
+def meaning(exit_code: int) -> str:
+    """What an exit code means, in a few words."""
+    if exit_code in _MEANINGS:
+        return _MEANINGS[exit_code]
+    if 128 < exit_code < 128 + signal.NSIG:
+        try:
+            return f"ended by {signal.Signals(exit_code - 128).name}"
+        except ValueError:
+            return f"ended by signal {exit_code - 128}"
+    return "an error that the trainer itself chose to end with"
+
+
+def hint(text: str, exit_code: int | None) -> str:
+    """What to do about a well-known cause, or nothing. `text` is an exception, or more of the log."""
+    for pattern, advice in _HINTS:
+        match = re.search(pattern, text)
+        if match:
+            return advice.format(*match.groups(), **_names(match))
+    return _EXIT_HINTS.get(exit_code or 0, "")
+
+
+def _end(lines: list[str], head: int) -> int:
+    """One past the exception's last line: it and its own continuation lines."""
+    prefix = len(lines[head]) - len(TRACEBACK_HEAD)
+    i = head + 1
+    while i < len(lines) and lines[i][prefix:].startswith((" ", "\t")):
+        i += 1
+    i += 1
+    while i < len(lines) and lines[i][prefix:].startswith((" ", "\t")):
+        i += 1
+    return min(i, len(lines))
+
+
+def _is_chained(lines: list[str], head: int, following: int) -> bool:
+    between = [line for line in lines[_end(lines, head) : following] if line.strip()]
+    return bool(between) and _CHAIN.search(between[-1]) is not None
+
+
+def _exception(lines: list[str], head: int, end: int, prefix: int) -> str:
+    for line in lines[head + 1 : end]:
+        if _EXCEPTION.match(line[prefix:]):
+            return line[prefix:].strip()
+    return ""
+
+
+def _own_frame(lines: tuple[str, ...]) -> tuple[str, int]:
+    """The last frame of the code that was started: what comes first after the standard library."""
+    frames = [(match["file"], int(match["line"])) for line in lines if (match := _FRAME.match(line))]
+    foreign = [frame for frame in frames if not _LIBRARY.search(frame[0])]
+    if not foreign:
+        return frames[-1] if frames and not frames[-1][0].startswith("<") else ("", 0)
+    root = _package_root(foreign[0][0])
+    own = [frame for frame in foreign if _package_root(frame[0]) == root]
+    return own[-1]
+
+
+def _package_root(file: str) -> str:
+    """The installed package that a file belongs to; the empty text for all that is not installed."""
+    match = _SITE.match(file)
+    return match[0] if match else ""
+
+
+def _names(match: re.Match[str]) -> dict[str, str]:
+    module = match.groupdict().get("module") or ""
+    top = module.partition(".")[0]
+    return {"distribution": DISTRIBUTIONS.get(module) or DISTRIBUTIONS.get(top) or top}
+
+
+_OUT_OF_MEMORY = (
+    "Use smaller batches or load less at once; on Vertex AI take a machine type with more memory."
+)
+_HINTS = (
+    (
+        r"(?:ModuleNotFoundError|ImportError): No module named '(?P<module>[^']+)'",
+        "Add {distribution} to the trainer's requirements (requirements=… in --worker-pool-spec).",
+    ),
+    (
+        r"FileNotFoundError.*'gs://([^']*)'",
+        "open() knows no gs:// addresses: read /gcs/{0} on Vertex AI, or use a Cloud Storage client.",
+    ),
+    (
+        r"FileNotFoundError.*'(/gcs/[^']*)'",
+        "{0} is a Cloud Storage mount that Vertex AI has and this machine does not; "
+        "pass the path as an argument.",
+    ),
+    (r"CUDA out of memory|OutOfMemoryError.*CUDA", "The GPU's memory is full: use smaller batches."),
+    (
+        r"CUDA|NVIDIA driver|no NVIDIA GPU|cuDNN",
+        "No usable GPU was found: fall back to the CPU where torch.cuda.is_available() is false.",
+    ),
+    (r"MemoryError|Cannot allocate memory", _OUT_OF_MEMORY),
+    (
+        r"Address already in use",
+        "Take the port from CLUSTER_SPEC or MASTER_PORT, which are free; a fixed one may be taken.",
+    ),
+    (
+        r"error: (?:unrecognized arguments|the following arguments are required|argument ).*",
+        "The trainer's argparse refused its arguments: compare them with --args and the pool's args.",
+    ),
+    (
+        r"DefaultCredentialsError",
+        "Make credentials available with `gcloud auth application-default login`.",
+    ),
+    (
+        r"PermissionError: \[Errno 13\][^']*'([^']+)'",
+        "The trainer may not write to {0}: write below AIP_MODEL_DIR.",
+    ),
+    (
+        r"No space left on device",
+        "The disk is full: free some space; old jobs go with `vtrain custom-jobs delete`.",
+    ),
+)
+_EXIT_HINTS = {
+    2: "argparse ends with 2: compare the arguments with what the trainer expects.",
+    126: "Check that the file is executable and has a valid first line.",
+    127: "Check the name of the program and the PATH.",
+    134: "Run with PYTHONFAULTHANDLER=1 in the environment to see where it aborted.",
+    137: _OUT_OF_MEMORY,
+    139: "Run with PYTHONFAULTHANDLER=1 in the environment to see where it crashed.",
+}
