@@ -1,0 +1,49 @@
+"""A process backend in a home of its own; afterwards nothing of it may run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vtrain.backends import BackendSettings, open_backend
+from vtrain.backends.local import LocalBackend
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "home"
+    monkeypatch.setenv("VTRAIN_HOME", str(folder))
+    monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "1")
+    yield folder
+    deadline = time.monotonic() + 5
+    while (left := processes_of(folder)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert left == {}
+
+
+@pytest.fixture
+def process_backend(home: Path) -> LocalBackend:
+    backend = open_backend("process", BackendSettings(home=home, project="local", region="us-central1"))
+    assert isinstance(backend, LocalBackend)
+    return backend
+
+
+def processes_of(folder: Path) -> dict[int, bytes]:
+    """Living processes that have this folder on their command line or in their environment."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        marker = f"{folder}/jobs/".encode()
+        if command and (marker in command or b"TMPDIR=" + marker in environment):
+            found[int(entry.name)] = command
+    return found

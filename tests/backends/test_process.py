@@ -1,0 +1,338 @@
+"""What only real processes show: deaths of supervisors and shims, timeouts, disks that refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import vtrain
+from vtrain.backends import BackendSettings, Query, open_backend
+from vtrain.backends.local import LocalBackend
+from vtrain.engine.folder import JobFolder, lock_holder
+from vtrain.engine.inheritance import inherited_environment
+from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError
+from vtrain.messages import states
+from vtrain.messages.custom_job import (
+    ContainerSpec,
+    CustomJob,
+    CustomJobSpec,
+    EnvVar,
+    GcsDestination,
+    MachineSpec,
+    PythonPackageSpec,
+    Scheduling,
+    WorkerPoolSpec,
+)
+from vtrain.messages.log import LogQuery
+from vtrain.testing.script import Script, script_job
+
+ROOT = str(Path(vtrain.__file__).parent.parent)
+PATIENCE_SECONDS = 30.0
+
+
+def scripted(*scripts: Script, **spec: object) -> CustomJob:
+    job = script_job(*scripts, env=[EnvVar(name="PYTHONPATH", value=ROOT)])
+    return msgspec.structs.replace(job, job_spec=msgspec.structs.replace(job.job_spec, **spec))
+
+
+def snippet_job(folder: Path, code: str, *args: str, pools: int = 1, **spec: object) -> CustomJob:
+    folder.mkdir(exist_ok=True)
+    (folder / "snippet.py").write_text(code)
+    env = (EnvVar(name="PYTHONPATH", value=str(folder)),)
+    task = PythonPackageSpec(python_module="snippet", args=args, env=env)
+    pool_specs = tuple(WorkerPoolSpec(python_package_spec=task) for _ in range(pools))
+    return CustomJob(display_name="snippet", job_spec=CustomJobSpec(worker_pool_specs=pool_specs, **spec))
+
+
+def submit(backend: LocalBackend, job: CustomJob) -> str:
+    return backend.submit(backend.plan(job)).name
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, "this took too long"
+        time.sleep(0.01)
+
+
+def ended(backend: LocalBackend, name: str) -> CustomJob:
+    until(lambda: states.has_ended(backend.get(name).state))
+    return backend.get(name)
+
+
+def lines(backend: LocalBackend, name: str, task: str = "workerpool0-0") -> list[str]:
+    page = backend.logs(LogQuery(name=name, task_name=task))
+    return [line for entry in page.entries for line in entry.message.split("\n")]
+
+
+def folder_of(home: Path, name: str) -> JobFolder:
+    return JobFolder(home / "jobs" / name.rpartition("/")[2])
+
+
+def supervisor_of(folder: JobFolder) -> int:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
+            except OSError:
+                continue
+            if command[1].endswith(b"/process.py") and str(folder.path).encode() in command:
+                return int(entry.name)
+    return 0
+
+
+def info(job: CustomJob) -> dict[str, str]:
+    assert job.error is not None
+    metadata: dict[str, str] = job.error.details[0]["metadata"]
+    return metadata
+
+
+def reason(job: CustomJob) -> str:
+    assert job.error is not None
+    text: str = job.error.details[0]["reason"]
+    return text
+
+
+def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
+    process_backend: LocalBackend, home: Path
+) -> None:
+    script = Script().write("before\n").sleep(1).write("after\n").exit(7)
+    name = submit(process_backend, scripted(script))
+    folder = folder_of(home, name)
+    until(lambda: lines(process_backend, name) == ["before"])
+    first = supervisor_of(folder)
+    os.kill(first, signal.SIGKILL)
+    job = ended(process_backend, name)
+    assert (job.state, info(job)["exitCode"]) == (states.FAILED, "7")
+    assert lines(process_backend, name) == ["before", "after"]
+
+
+def test_an_exit_that_nobody_watched_is_found(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script().write("x\n").sleep(0.3).exit(7)))
+    folder = folder_of(home, name)
+    until(lambda: lines(process_backend, name) == ["x"])
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    until(lambda: (folder.path / "replicas" / "workerpool0-0" / "exit.json").exists())
+    assert supervisor_of(folder) == 0
+    assert info(ended(process_backend, name))["exitCode"] == "7"
+
+
+def test_cancel_reaches_a_job_whose_supervisor_died(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script().write("x\n").hang()))
+    until(lambda: lines(process_backend, name) == ["x"])
+    os.kill(supervisor_of(folder_of(home, name)), signal.SIGKILL)
+    process_backend.cancel(name)
+    assert ended(process_backend, name).state == states.CANCELLED
+
+
+def test_a_supervisor_that_never_started_is_made_up_for(
+    process_backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as context:
+        context.setattr(LocalBackend, "_spawn_supervisor", lambda self, folder, lock: os.close(lock))
+        name = submit(process_backend, scripted(Script().write("x\n")))
+    assert ended(process_backend, name).state == states.SUCCEEDED
+    assert lines(process_backend, name) == ["x"]
+
+
+def test_the_folder_one_stands_in_is_not_imported_from(
+    process_backend: LocalBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("signal", "socket", "vtrain", "msgspec", "journal"):
+        (tmp_path / f"{module}.py").write_text("raise RuntimeError")
+    monkeypatch.chdir(tmp_path)
+    assert ended(process_backend, submit(process_backend, scripted(Script()))).state == states.SUCCEEDED
+
+
+def test_a_killed_shim_takes_its_replica_along(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script().leave_grandchild().hang()))
+    until(lambda: lines(process_backend, name) != [])
+    os.kill(lock_holder(folder_of(home, name).replica("workerpool0-0").lock), signal.SIGKILL)
+    job = ended(process_backend, name)
+    assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
+
+
+def test_a_restarted_machine_fails_the_job(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script().write("x\n").hang()))
+    folder = folder_of(home, name)
+    until(lambda: lines(process_backend, name) == ["x"])
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    os.kill(lock_holder(folder.replica("workerpool0-0").lock), signal.SIGKILL)
+    job = ended(process_backend, name)
+    assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
+    assert lines(process_backend, name) == ["x"]
+
+
+def test_a_removed_folder_fails_the_job(
+    process_backend: LocalBackend, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as context:
+        context.setattr(LocalBackend, "_spawn_supervisor", lambda self, folder, lock: os.close(lock))
+        name = submit(process_backend, scripted(Script()))
+    shutil.rmtree(home / "jobs")
+    assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
+    (entry,) = process_backend.logs(LogQuery(name=name)).entries
+    assert entry.message == "The log is gone: the job's folder was removed."
+    process_backend.delete(name)
+
+
+def test_timeout(process_backend: LocalBackend) -> None:
+    name = submit(process_backend, scripted(Script().hang(), scheduling=Scheduling(timeout="0.3s")))
+    job = ended(process_backend, name)
+    assert (job.state, reason(job)) == (states.CANCELLED, "TIMEOUT")
+    assert job.error is not None
+    assert (job.error.code, "0.3s" in job.error.message) == (1, True)
+
+
+def test_a_traceback_is_in_the_error(process_backend: LocalBackend, tmp_path: Path) -> None:
+    code = "def train():\n    raise ValueError('no data')\n\ntrain()\n"
+    name = submit(process_backend, snippet_job(tmp_path / "src", code))
+    job = ended(process_backend, name)
+    assert job.error is not None
+    assert "ValueError: no data\n\nTo find out more" in job.error.message
+    assert job.error.details[1]["stackEntries"][-1] == "ValueError: no data"
+    assert (info(job)["file"], info(job)["line"]) == (str(tmp_path / "src" / "snippet.py"), "2")
+
+
+def test_service_lines_and_arguments(process_backend: LocalBackend, tmp_path: Path) -> None:
+    awkward = ("--a=b c", "$HOME", "", "é'\"\n;")
+    name = submit(process_backend, snippet_job(tmp_path / "src", "import sys; print(sys.argv[1:])", *awkward))
+    ended(process_backend, name)
+    assert lines(process_backend, name) == [str(list(awkward))]
+    service = lines(process_backend, name, "service")
+    assert service[0] == "Waiting for job to be provisioned."
+    assert service[-2:] == ["Finished tearing down training program.", "Job completed successfully."]
+    assert "Job is running." in service
+
+
+def test_environment_of_three_replicas(process_backend: LocalBackend, tmp_path: Path, home: Path) -> None:
+    code = (
+        "import json, os, sys, time\n"
+        "spec = json.loads(os.environ['CLUSTER_SPEC'])\n"
+        "keys = 'RANK WORLD_SIZE MASTER_ADDR MASTER_PORT AIP_MODEL_DIR TMPDIR'.split()\n"
+        "print(json.dumps({'message': 'x', 'spec': spec, **{k: os.environ[k] for k in keys}}))\n"
+        "time.sleep(0.5 if os.environ['RANK'] == '0' else 0)\n"
+    )
+    job = snippet_job(
+        tmp_path / "src",
+        code,
+        pools=3,
+        base_output_directory=GcsDestination(output_uri_prefix="gs://demo/out/"),
+    )
+    name = submit(process_backend, job)
+    assert ended(process_backend, name).state == states.SUCCEEDED
+    entries = process_backend.logs(LogQuery(name=name)).entries
+    seen = {entry.task_name: entry.json_payload for entry in entries if entry.json_payload}
+    assert [seen[f"workerpool{i}-0"]["RANK"] for i in range(3)] == ["0", "1", "2"]
+    primary = seen["workerpool0-0"]
+    hosts = [host for pool in primary["spec"]["cluster"].values() for host in pool]
+    assert len(set(hosts)) == 3
+    assert primary["spec"]["open_ports"] == [int(primary["MASTER_PORT"])]
+    assert primary["AIP_MODEL_DIR"] == f"{home}/buckets/demo/out/model/"
+    assert len({payload["TMPDIR"] for payload in seen.values()}) == 3
+
+
+def test_only_what_is_listed_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_OF_MY_SHELL", "1")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    inherited = inherited_environment()
+    assert "SECRET_OF_MY_SHELL" not in inherited
+    assert "PYTHONPATH" not in inherited
+    assert inherited["CUDA_VISIBLE_DEVICES"] == "0"
+
+
+def test_containers_are_refused_and_fields_are_named(process_backend: LocalBackend, home: Path) -> None:
+    image = WorkerPoolSpec(container_spec=ContainerSpec(image_uri="europe-docker.pkg.dev/p/r/i"))
+    with pytest.raises(UnavailableError, match="needs Docker"):
+        process_backend.plan(CustomJob(job_spec=CustomJobSpec(worker_pool_specs=(image,))))
+    job = scripted(Script(), network="projects/1/global/networks/n", enable_web_access=True)
+    pool = msgspec.structs.replace(
+        job.job_spec.worker_pool_specs[0],
+        machine_spec=MachineSpec(
+            machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=2
+        ),
+    )
+    spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=(pool,))
+    notices = process_backend.plan(msgspec.structs.replace(job, job_spec=spec)).notices
+    assert notices[0].startswith("NO ACCELERATOR: workerPoolSpecs[0] asks for 2 x NVIDIA_TESLA_T4")
+    assert len(notices) == 4
+    assert not home.exists()
+
+
+def test_defaults_are_filled_in(process_backend: LocalBackend) -> None:
+    pool = process_backend.plan(scripted(Script())).job.job_spec.worker_pool_specs[0]
+    assert pool.replica_count == 1
+    assert pool.disk_spec is not None
+    assert (pool.disk_spec.boot_disk_type, pool.disk_spec.boot_disk_size_gb) == ("pd-ssd", 100)
+
+
+def test_a_home_that_refuses(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    settings = BackendSettings(home=tmp_path / "file" / "home", project="local", region="us-central1")
+    backend = open_backend("process", settings)
+    with pytest.raises(StorageError, match=str(tmp_path)):
+        backend.submit(backend.plan(scripted(Script())))
+
+
+def test_questions_make_no_home(process_backend: LocalBackend, home: Path) -> None:
+    assert process_backend.list(Query()).jobs == ()
+    with pytest.raises(NotFoundError):
+        process_backend.get("projects/local/locations/us-central1/customJobs/1")
+    assert not home.exists()
+
+
+def test_home_is_private_and_delete_empties_it(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script().write("x\n")))
+    ended(process_backend, name)
+    assert home.stat().st_mode & 0o777 == 0o700
+    assert folder_of(home, name).log("workerpool0-0").read_bytes() == b"x\n"
+    with pytest.raises(ConfigError):
+        process_backend.list(Query(page_token="x"))
+    process_backend.delete(name)
+    assert list((home / "jobs").iterdir()) == []
+
+
+def test_missing_package_fails_the_job(process_backend: LocalBackend, tmp_path: Path) -> None:
+    job = scripted(Script())
+    task = msgspec.structs.replace(
+        job.job_spec.worker_pool_specs[0].python_package_spec,
+        package_uris=(f"file://{tmp_path}/none-1.0.tar.gz",),
+    )
+    spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(python_package_spec=task),))
+    job = ended(process_backend, submit(process_backend, msgspec.structs.replace(job, job_spec=spec)))
+    assert (job.state, reason(job)) == (states.FAILED, "ENVIRONMENT_FAILED")
+    assert job.error is not None
+    assert (job.error.code, "none-1.0.tar.gz" in job.error.message) == (3, True)
+
+
+def test_the_document_in_the_store_is_the_apis_json(process_backend: LocalBackend, home: Path) -> None:
+    import sqlite3
+
+    name = submit(process_backend, scripted(Script().exit(2)))
+    ended(process_backend, name)
+    connection = sqlite3.connect(home / "store.db")
+    document = json.loads(connection.execute("SELECT document FROM resources").fetchone()[0])
+    connection.close()
+    assert document["jobSpec"]["workerPoolSpecs"][0]["replicaCount"] == "1"
+    assert document["error"]["details"][0]["metadata"]["exitCode"] == "2"
+
+
+def test_the_log_of_a_removed_folder_says_so_once(tmp_path: Path) -> None:
+    settings = BackendSettings(home=tmp_path / "home", project="local", region="us-central1")
+    backend = open_backend("process", settings)
+    name = backend.submit(backend.plan(script_job(Script().write("x\n")))).name
+    while not states.has_ended(backend.get(name).state):
+        time.sleep(0.02)
+    shutil.rmtree(tmp_path / "home" / "jobs")
+    page = backend.logs(LogQuery(name=name))
+    assert [entry.message for entry in page.entries] == ["The log is gone: the job's folder was removed."]
+    assert backend.logs(LogQuery(name=name, cursor=page.cursor)).entries == ()

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtrain.errors import ConfigError, StorageError
+from vtrain.staging import LocalBuckets, Staged, file_uri, join_uri, split_uri, stage_all
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package as packaging leaves it: below the hash of its content."""
+    file = tmp_path / "packages" / "0a1b2c" / "trainer-0.0.0.tar.gz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"package")
+    return file
+
+
+def test_gs_lies_below_the_home_and_file_where_it_says(tmp_path: Path) -> None:
+    buckets = LocalBuckets(tmp_path)
+    assert buckets.local_path("gs://bucket/a/b.txt") == tmp_path / "buckets" / "bucket" / "a" / "b.txt"
+    assert buckets.local_path("gs://bucket") == tmp_path / "buckets" / "bucket"
+    assert buckets.local_path("file:///data/a%20b") == Path("/data/a b")
+
+
+@pytest.mark.parametrize("path", ["/tmp/with space", "/tmp/100%", "/tmp/ä#?x"])
+def test_a_file_uri_leads_back_to_its_path(path: str, tmp_path: Path) -> None:
+    assert LocalBuckets(tmp_path).local_path(file_uri(Path(path))) == Path(path)
+
+
+URI = "gs://bucket/folder/0a1b2c/trainer-0.0.0.tar.gz"
+
+
+def test_a_package_is_staged_once(tmp_path: Path, package: Path) -> None:
+    buckets = LocalBuckets(tmp_path / "home")
+    target = buckets.local_path(URI)
+    assert buckets.stage(package, URI) == Staged(uri=URI, written=True)
+    assert target.read_bytes() == b"package"
+    before = target.stat()
+    assert buckets.stage(package, URI) == Staged(uri=URI, written=False)
+    assert (target.stat().st_mtime_ns, target.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_half_a_file_is_never_taken_for_the_whole(tmp_path: Path, package: Path) -> None:
+    buckets = LocalBuckets(tmp_path / "home")
+    buckets.stage(package, URI)
+    target = buckets.local_path(URI)
+    target.write_bytes(b"pac")
+    assert buckets.stage(package, URI).written
+    assert target.read_bytes() == b"package"
+
+
+def test_a_failed_write_leaves_nothing(
+    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        Path(target).write_bytes(b"pac")
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr("shutil.copyfile", full)
+    with pytest.raises(StorageError, match="No space left on device"):
+        stage_all(LocalBuckets(tmp_path / "home"), {package: URI})
+    assert [file for file in (tmp_path / "home").rglob("*") if file.is_file()] == []
+
+
+def test_a_bucket_that_cannot_be_made_is_named(tmp_path: Path, package: Path) -> None:
+    (tmp_path / "home").touch()
+    with pytest.raises(StorageError, match=r"Cannot stage .*home"):
+        stage_all(LocalBuckets(tmp_path / "home"), {package: URI})
+
+
+@pytest.mark.parametrize(
+    "uri", ["gs://bucket/../other/a", "gs://bucket/a/../../../x", "gs://bucket/a/../../.."]
+)
+def test_no_path_leads_out_of_a_bucket(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="leads out of its bucket"):
+        LocalBuckets(tmp_path).local_path(uri)
+
+
+def test_no_link_leads_out_of_a_bucket(tmp_path: Path) -> None:
+    (tmp_path / "buckets" / "bucket").mkdir(parents=True)
+    (tmp_path / "buckets" / "bucket" / "out").symlink_to("/etc")
+    with pytest.raises(ConfigError, match="leads out of its bucket"):
+        LocalBuckets(tmp_path).local_path("gs://bucket/out/passwd")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "bucket/a",
+        "s3://bucket/a",
+        "gs://",
+        "gs:///a",
+        "gs://UPPER/a",
+        "gs://../a",
+        "file://host/a",
+        "file:a",
+    ],
+)
+def test_other_places_are_refused(uri: str) -> None:
+    with pytest.raises(ConfigError):
+        split_uri(uri)
+
+
+def test_joining() -> None:
+    assert join_uri("gs://bucket/", "a", "b") == "gs://bucket/a/b"

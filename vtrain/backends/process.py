@@ -1,0 +1,165 @@
+"""The backend `process`: replicas are processes on this machine, each under a shim.
+
+Run as a program (`python process.py FOLDER LOCK`) this is a job's supervisor.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from vtrain.backends.local_plan import HOST, output_folder
+from vtrain.engine.folder import (
+    JobFolder,
+    JobOrder,
+    ReplicaFolder,
+    ReplicaOrder,
+    hold_lock,
+    lock_holder,
+    spawn_holding,
+)
+from vtrain.engine.launcher import Log, PrepareFailed, Runtime
+from vtrain.engine.replica import (
+    ReplicaId,
+    Surroundings,
+    module_argv,
+    replica_environment,
+    replica_ids,
+)
+from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.names import parse_name
+
+NAME = "process"
+
+
+class ProcessLauncher:
+    """Replicas as processes: one shim each, one host and port each on the loopback."""
+
+    name = NAME
+
+    def needs_preparation(self, order: JobOrder) -> bool:
+        return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
+
+    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        return tuple(_runtime(pool, Path(order.home), log) for pool in order.job.job_spec.worker_pool_specs)
+
+    def replica_orders(
+        self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+    ) -> dict[str, ReplicaOrder]:
+        spec = order.job.job_spec
+        around = surroundings(order, free_ports(len(replica_ids(spec)) + 1))
+        for name in ("model", "checkpoints", "logs") if around.output else ():
+            Path(around.output, name).mkdir(parents=True, exist_ok=True)
+        return {
+            member.name: _replica_order(order, folder, member, around, runtimes[member.pool])
+            for member in around.hosts
+        }
+
+    def start(self, replica: ReplicaFolder) -> None:
+        lock = hold_lock(replica.lock)
+        if lock is None:
+            return
+        shim = Path(__file__).parent.parent / "engine" / "shim.py"
+        argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
+        spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+
+    def lives(self, replica: ReplicaFolder) -> bool:
+        return lock_holder(replica.lock) != 0
+
+    def stop(self, replica: ReplicaFolder) -> None:
+        self._signal(replica, signal.SIGTERM)
+
+    def kill(self, replica: ReplicaFolder) -> None:
+        from vtrain.engine.strays import kill_strays
+
+        self._signal(replica, signal.SIGKILL)
+        kill_strays(replica.tmp)
+
+    def _signal(self, replica: ReplicaFolder, number: int) -> None:
+        shim = lock_holder(replica.lock)
+        if shim > 0:
+            with suppress(ProcessLookupError):
+                os.kill(shim, number)
+
+
+def surroundings(order: JobOrder, ports: list[int]) -> Surroundings:
+    """What the replicas share, given a free port for each and one for MASTER_PORT."""
+    name = parse_name(order.name)
+    assert name is not None
+    *own, master = ports
+    return Surroundings(
+        job_id=name.id,
+        region=name.location,
+        hosts={
+            member: f"{HOST}:{port}"
+            for member, port in zip(replica_ids(order.job.job_spec), own, strict=True)
+        },
+        master_port=master,
+        output=output_folder(order.job.job_spec, Path(order.home)),
+    )
+
+
+def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:
+    """The URIs of the packages that a pool's replicas need installed."""
+    return pool.python_package_spec.package_uris if pool.python_package_spec else ()
+
+
+def free_ports(count: int) -> list[int]:
+    """That many different ports of the loopback that are free now."""
+    with ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            listener = held.enter_context(socket.socket())
+            listener.bind((HOST, 0))
+            ports.append(listener.getsockname()[1])
+        return ports
+
+
+def _runtime(pool: WorkerPoolSpec, home: Path, log: Log) -> Runtime:
+    if not package_files(pool):
+        return Runtime(python=sys.executable)
+    from vtrain.backends.local_plan import environment_spec
+    from vtrain.engine.environments import EnvironmentFailed, make_environment, plan_environment
+
+    try:
+        made = make_environment(plan_environment(environment_spec(pool, home), home), log)
+    except EnvironmentFailed as failed:
+        raise PrepareFailed(failed.message, failed.hint) from failed
+    return Runtime(python=made.python, path_entries=made.path_entries)
+
+
+def _replica_order(
+    order: JobOrder, folder: JobFolder, member: ReplicaId, around: Surroundings, runtime: Runtime
+) -> ReplicaOrder:
+    spec = order.job.job_spec
+    task = spec.worker_pool_specs[member.pool].python_package_spec
+    assert isinstance(task, PythonPackageSpec)
+    replica = folder.replica(member.name)
+    env = {"PYTHONUNBUFFERED": "1"} | order.base_env
+    env["PATH"] = os.pathsep.join([*runtime.path_entries, env.get("PATH", os.defpath)])
+    env["TMPDIR"] = str(replica.tmp)
+    return ReplicaOrder(
+        argv=module_argv(task, runtime.python),
+        env=env | replica_environment(spec, member, around),
+        cwd=str(replica.work),
+        log=str(folder.logs / member.name),
+        wake=str(folder.wake_fifo),
+        grace_seconds=order.grace_seconds,
+    )
+
+
+def main(folder: str, lock: int) -> None:
+    """Supervise the job in `folder`."""
+    from vtrain.engine.supervisor import supervise
+
+    os.chdir(folder)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    supervise(Path(folder), ProcessLauncher(), lock)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
