@@ -1,0 +1,145 @@
+"""YAML as gcloud writes it.
+
+Keys are sorted, lists are not indented under their key, text of several lines is a literal block, and a
+string is quoted only where YAML 1.2 would read something else: ``yes`` stays plain, ``true`` and ``10``
+become ``'true'`` and ``'10'``. Lines are never folded, so a value can be found with grep.
+
+Written by hand: a list of jobs must not pay for importing and walking through a general YAML library.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_LONGEST_SIMPLE_KEY = 800  # characters; YAML readers may refuse an unmarked key over 1024
+
+_PLAIN = re.compile(
+    r"(?!---|\.\.\.|[-?:](?:\s|$))"  # not a document mark, not an indicator followed by a space
+    r"[^\s,\[\]{}#&*!|>'\"%@`]"  # no indicator first
+    r"(?:[^\s:#]|:(?=\S)|(?<=\S)#| +(?=[^\s#]))*"
+)
+_WORDS = frozenset(
+    spelling
+    for word in ("null", "true", "false", "~", "=", "<<")
+    for spelling in (word, word.capitalize(), word.upper())
+)
+_NUMERIC_FIRST = frozenset("+-.0123456789")
+_NOT_TEXT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?0[xobXOB][0-9a-fA-F_]+|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt\s].*)?"
+)
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
+
+
+def dump_yaml(document: object) -> str:
+    """One YAML document for a JSON-shaped value, ending in a newline, without ``---``."""
+    lines: list[str] = []
+    if document and isinstance(document, dict):
+        _mapping(document, "", "", lines)
+    elif document and isinstance(document, list):
+        _sequence(document, "", "", lines)
+    else:
+        lines.append(_scalar(document, ""))
+    return "\n".join(lines) + "\n"
+
+
+def _mapping(mapping: dict[str, object], pad: str, first: str, lines: list[str]) -> None:
+    """`first` starts the first line (it may hold the dash of a list), `pad` the others."""
+    start = first
+    for name in sorted(mapping):
+        value = mapping[name]
+        head = f"{start}{_key(name, pad)}:"
+        if value and isinstance(value, dict):
+            lines.append(head)
+            _mapping(value, pad + "  ", pad + "  ", lines)
+        elif value and isinstance(value, list):
+            lines.append(head)
+            _sequence(value, pad, pad, lines)
+        else:
+            lines.append(f"{head} {_scalar(value, pad)}")
+        start = pad
+
+
+def _sequence(sequence: list[object], pad: str, first: str, lines: list[str]) -> None:
+    start = first
+    for value in sequence:
+        if value and isinstance(value, dict):
+            _mapping(value, pad + "  ", start + "- ", lines)
+        elif value and isinstance(value, list):
+            _sequence(value, pad + "  ", start + "- ", lines)
+        else:
+            lines.append(f"{start}- {_scalar(value, pad)}")
+        start = pad
+
+
+def _key(name: str, pad: str) -> str:
+    text = _one_line(name)
+    return f"? {text}\n{pad}" if len(text) > _LONGEST_SIMPLE_KEY else text
+
+
+def _scalar(value: object, pad: str) -> str:
+    if isinstance(value, str):
+        return _literal(value, pad) if _fits_literal(value) else _one_line(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value)
+    return str(value) if isinstance(value, int) else ("[]" if isinstance(value, list) else "{}")
+
+
+def _float(value: float) -> str:
+    text = repr(value)
+    if text.lstrip("-") in ("inf", "nan"):
+        return text.replace("inf", ".inf").replace("nan", ".nan")
+    mantissa, mark, exponent = text.partition("e")
+    return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else text
+
+
+@lru_cache(maxsize=1024)
+def _one_line(text: str) -> str:
+    if not _is_printable(text):
+        return '"' + _unprintable().sub(_escape, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+    if _PLAIN.fullmatch(text) and not _reads_as_other(text):
+        return text
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _reads_as_other(text: str) -> bool:
+    return text in _WORDS or (text[0] in _NUMERIC_FIRST and bool(_NOT_TEXT.fullmatch(text)))
+
+
+def _is_printable(text: str) -> bool:
+    return text.isprintable() if text.isascii() else not _unprintable().search(text)
+
+
+@lru_cache(maxsize=1)
+def _unprintable() -> re.Pattern[str]:
+    """Characters that YAML wants escaped; compiled late, for plain ASCII never needs it."""
+    return re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    code = ord(char)
+    return _ESCAPES.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def _fits_literal(text: str) -> bool:
+    """Whether a literal block gives `text` back: several printable lines, not all of them empty."""
+    if "\n" not in text or not text.strip("\n"):
+        return False
+    return _is_printable(text.replace("\n", "").replace("\t", ""))
+
+
+def _literal(text: str, pad: str) -> str:
+    body = text.rstrip("\n")
+    ends = len(text) - len(body)
+    indicator = "2" if text[0] in " \n" else ""  # else the first line would tell a wrong indentation
+    mark = "|" + indicator + ("-" if ends == 0 else "" if ends == 1 else "+")
+    inner = pad + "  "
+    lines = [inner + line if line else "" for line in body.split("\n")]
+    return "\n".join([mark, *lines, *[""] * (ends - 1)])
