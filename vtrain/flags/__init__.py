@@ -1,0 +1,1 @@
+"""Every option said once, and gcloud's value grammar."""

@@ -1,0 +1,119 @@
+"""gcloud's value grammar: lists `a,b`, dictionaries `k=v,k=v`, other delimiters by `^D^`, durations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+from vtrain.errors import UsageError
+
+_DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:
+    """The items of a list value: no quoting, `^D^` at the start changes the delimiter.
+
+    One trailing delimiter is swallowed, inner empty items stay, an empty value is the empty list.
+    Raises UsageError for an empty delimiter. Source: `gcloud topic escaping`.
+    """
+    match = re.match(r"\^([^^]*)\^", text)
+    if match:
+        delimiter, text = match[1], text[match.end() :]
+        if not delimiter:
+            raise UsageError(
+                f"{flag}: the delimiter between the two '^' is empty.", hint="Write ^;^a;b to split on ';'."
+            )
+    if not text:
+        return ()
+    return tuple(text.removesuffix(delimiter).split(delimiter))
+
+
+def split_dict(text: str, flag: str, keys: Collection[str] = ()) -> dict[str, str]:
+    """The items of a dictionary value, cut at their first `=`; of a repeated key the last counts.
+
+    Raises UsageError for an item without `=` or key, and for a key that is not among `keys`.
+    """
+    items: dict[str, str] = {}
+    for item in split_list(text, flag):
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{flag}: expected KEY=VALUE, found {item!r}.", hint=_escape_hint(item, keys))
+        if keys and key not in keys:
+            raise _unknown_key(key, flag, keys)
+        items[key] = value
+    return items
+
+
+def _escape_hint(item: str, keys: Collection[str]) -> str:
+    if item in keys:
+        return f"Write {item}=VALUE."
+    return "A value that holds ',' needs another delimiter: begin with ^;^ and separate by ';'."
+
+
+def _unknown_key(key: str, flag: str, keys: Collection[str]) -> UsageError:
+    import difflib
+
+    near = difflib.get_close_matches(key.strip().replace("_", "-"), keys, n=1, cutoff=0.6)
+    hint = f"Did you mean {near[0]}?" if near else f"The keys are {', '.join(sorted(keys))}."
+    return UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
+
+
+def whole_number(text: str, what: str) -> int:
+    """An integer as gcloud reads it. Raises UsageError for anything else."""
+    if not re.fullmatch(r"\s*[-+]?\d+\s*", text):
+        raise UsageError(f"{what}: expected a whole number, found {text!r}.")
+    return int(text)
+
+
+def duration_seconds(text: str, flag: str) -> float:
+    """Seconds in `90`, `90s`, `30m`, `2h`, `1h30m`, `7d`. Raises UsageError for anything else."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)([a-z]?)", text)
+    whole = "".join(number + unit for number, unit in parts) == text
+    if not text or not whole or any(unit not in _DURATION_UNITS for _, unit in parts):
+        raise UsageError(f"{flag}: expected a duration such as 90s, 30m or 2h, found {text!r}.")
+    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
+
+
+def proto_duration(text: str, flag: str) -> str:
+    """The same in the API's form: `"3600s"`."""
+    return f"{duration_seconds(text, flag):.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def join_lists(values: Iterable[str], flag: str) -> tuple[str, ...]:
+    """The items of a repeatable list flag, in order."""
+    return tuple(item for value in values for item in split_list(value, flag))
+
+
+def join_dicts(values: Iterable[str], flag: str) -> dict[str, str]:
+    """The items of a repeatable dictionary flag. Raises UsageError for a key in two of them."""
+    merged: dict[str, str] = {}
+    for value in values:
+        items = split_dict(value, flag)
+        for key in items:
+            if key in merged:
+                raise UsageError(f"{flag}: {key!r} is given more than once: {merged[key]}, {items[key]}.")
+        merged |= items
+    return merged
+
+
+def split_env(values: Iterable[str]) -> dict[str, str]:
+    """`--env K=V`, repeated: a value may hold anything, commas too."""
+    env: dict[str, str] = {}
+    for value in values:
+        name, equals, content = value.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(
+                f"--env: expected NAME=VALUE, found {value!r}.", hint="Repeat --env for each variable."
+            )
+        env[name] = content
+    return env
+
+
+def count_or_unlimited(text: str, flag: str) -> int | None:
+    """A whole number from 1, or None for `unlimited`."""
+    if text == "unlimited":
+        return None
+    number = whole_number(text, flag)
+    if number < 1:
+        raise UsageError(f"{flag}: expected 1 or more, found {number}.")
+    return number

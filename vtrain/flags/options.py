@@ -1,0 +1,267 @@
+"""Every option, said once. A command names the groups that it takes; their fields are its flags."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from typer import Argument, Option
+
+REGION_HELP = "Region of the resource. Local backends need none."
+
+
+WaitTimeout = Annotated[
+    str,
+    Option("--wait-timeout", metavar="DURATION", help="Wait no longer; the job goes on (exit code 124)."),
+]
+
+
+class FlagGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Flags that belong together; each field is one flag of the commands that take the group."""
+
+
+class CommonFlags(FlagGroup, frozen=True):
+    """What every command takes, before or after its name."""
+
+    project: Annotated[str, Option("--project", metavar="PROJECT_ID", help="Project of the resource.")] = ""
+    format: Annotated[
+        str, Option("--format", metavar="FORMAT", help="json, yaml, value(KEYS), csv(KEYS), table(KEYS), …")
+    ] = ""
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Ask nothing; leave out words about progress.")] = (
+        False
+    )
+    verbosity: Annotated[
+        str, Option("--verbosity", metavar="LEVEL", help="debug, info, warning, error, critical or none.")
+    ] = "warning"
+    user_output: Annotated[
+        bool, Option("--user-output-enabled/--no-user-output-enabled", help="Print results and words.")
+    ] = True
+
+
+class PlaceFlags(FlagGroup, frozen=True):
+    """Where a resource lives."""
+
+    backend: Annotated[
+        str, Option("--backend", metavar="NAME", help="local, process, docker or vertex. See the user guide.")
+    ] = ""
+    region: Annotated[str, Option("--region", metavar="REGION", help=REGION_HELP)] = ""
+
+
+class JobNameFlag(FlagGroup, frozen=True):
+    """Which job."""
+
+    custom_job: Annotated[
+        str, Argument(metavar="CUSTOM_JOB", help="Id, or projects/PROJECT/locations/REGION/customJobs/ID.")
+    ]
+
+
+class SpecFlags(FlagGroup, frozen=True):
+    """The job, over and above its config file."""
+
+    display_name: Annotated[
+        str | None, Option("--display-name", metavar="NAME", help="Name that the job is shown under.")
+    ] = None
+    config: Annotated[
+        str | None,
+        Option("--config", metavar="FILE", help="YAML or JSON of a CustomJobSpec or CustomJob; - is stdin."),
+    ] = None
+    worker_pool_spec: Annotated[
+        list[str],
+        Option(
+            "--worker-pool-spec",
+            metavar="KEY=VALUE,…",
+            help="A worker pool; repeat for up to four. Keys: machine-type, replica-count, accelerator-type, "
+            "accelerator-count, container-image-uri, executor-image-uri, python-module, script, "
+            "local-package-path, output-image-uri, requirements, extra-packages, extra-dirs (lists split "
+            "on ;). Takes the place of the pools of --config.",
+        ),
+    ] = []
+    args: Annotated[
+        list[str],
+        Option(
+            "--args", metavar="ARG,…", help="Arguments of the trainer in every pool; the same as -- ARG …."
+        ),
+    ] = []
+    command: Annotated[
+        list[str], Option("--command", metavar="WORD,…", help="Command of the container in every pool.")
+    ] = []
+    python_package_uris: Annotated[
+        str,
+        Option("--python-package-uris", metavar="URI,…", help="Packages of pools that run a Python module."),
+    ] = ""
+    env: Annotated[
+        list[str], Option("--env", metavar="NAME=VALUE", help="Variable in every pool; repeat for more.")
+    ] = []
+    labels: Annotated[list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels of the job.")] = []
+    assignments: Annotated[
+        list[str],
+        Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Any field of the API, such as scheduling.strategy=SPOT; repeatable.",
+        ),
+    ] = []
+    network: Annotated[
+        str | None, Option("--network", metavar="NETWORK", help="VPC network to peer with.")
+    ] = None
+    service_account: Annotated[
+        str | None,
+        Option("--service-account", metavar="ACCOUNT", help="Service account that the job runs as."),
+    ] = None
+    persistent_resource_id: Annotated[
+        str | None, Option("--persistent-resource-id", metavar="ID", help="Persistent resource to run on.")
+    ] = None
+    enable_web_access: Annotated[
+        bool | None, Option("--enable-web-access/--no-enable-web-access", help="Open an interactive shell.")
+    ] = None
+    enable_dashboard_access: Annotated[
+        bool | None,
+        Option("--enable-dashboard-access/--no-enable-dashboard-access", help="Expose the dashboard."),
+    ] = None
+    base_output_dir: Annotated[
+        str | None,
+        Option("--base-output-dir", metavar="URI", help="baseOutputDirectory: AIP_MODEL_DIR lies below it."),
+    ] = None
+    timeout: Annotated[
+        str | None,
+        Option("--timeout", metavar="DURATION", help="The job's own limit (scheduling.timeout), such as 2h."),
+    ] = None
+    kms_key: Annotated[str, Option("--kms-key", metavar="KEY", help="Encryption key: id or full name.")] = ""
+    kms_keyring: Annotated[str, Option("--kms-keyring", metavar="RING", help="Key ring of --kms-key.")] = ""
+    kms_location: Annotated[
+        str, Option("--kms-location", metavar="REGION", help="Location of --kms-key.")
+    ] = ""
+    kms_project: Annotated[str, Option("--kms-project", metavar="PROJECT", help="Project of --kms-key.")] = ""
+
+
+class TrainerFlags(FlagGroup, frozen=True):
+    """The trainer on this machine, and how it is packaged."""
+
+    local_package_path: Annotated[
+        str | None, Option("--local-package-path", metavar="DIR", help="Folder with the training code.")
+    ] = None
+    python_module: Annotated[
+        str, Option("--python-module", metavar="MODULE", help="Module to run, such as trainer.task.")
+    ] = ""
+    script: Annotated[
+        str, Option("--script", metavar="FILE", help="Python or shell script to run instead.")
+    ] = ""
+    requirements: Annotated[
+        str,
+        Option(
+            "--requirements", metavar="REQ,…", help="Requirements to install beside those of the package."
+        ),
+    ] = ""
+    extra_packages: Annotated[
+        str,
+        Option(
+            "--extra-packages", metavar="FILE,…", help="Package files to install, relative to the folder."
+        ),
+    ] = ""
+    extra_dirs: Annotated[
+        str, Option("--extra-dirs", metavar="DIR,…", help="Folders to take along, relative to the package's.")
+    ] = ""
+    executor_image_uri: Annotated[
+        str,
+        Option(
+            "--executor-image-uri", metavar="IMAGE", help="Image to run in. Local backends may do without."
+        ),
+    ] = ""
+    package_format: Annotated[
+        str, Option("--package-format", metavar="FORMAT", help="auto, sdist or image.")
+    ] = "auto"
+    staging_bucket: Annotated[
+        str,
+        Option("--staging-bucket", metavar="URI", help="Bucket for packages: gs://NAME or file:///folder."),
+    ] = ""
+    strict: Annotated[
+        bool, Option("--strict", help="Refuse imports that nothing provides, instead of warning.")
+    ] = False
+
+
+class DryRunFlag(FlagGroup, frozen=True):
+    """How far the command goes."""
+
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show what would be sent or started, and touch nothing.")
+    ] = False
+
+
+class InterruptFlag(FlagGroup, frozen=True):
+    """What a signal does."""
+
+    on_interrupt: Annotated[
+        str, Option("--on-interrupt", metavar="ACTION", help="What Ctrl-C does to the job: detach or cancel.")
+    ] = ""
+
+
+class WaitFlags(FlagGroup, frozen=True):
+    """Whether and how long to wait."""
+
+    stream_logs: Annotated[
+        bool, Option("--stream-logs", help="Stay until the job ends, with its log on stderr.")
+    ] = False
+    wait: Annotated[bool, Option("--wait", help="Stay until the job ends.")] = False
+    wait_timeout: WaitTimeout = ""
+
+
+class TimeoutFlag(FlagGroup, frozen=True):
+    """How long to wait."""
+
+    wait_timeout: WaitTimeout = ""
+
+
+class ListFlags(FlagGroup, frozen=True):
+    """Which jobs, in which order."""
+
+    filter: Annotated[
+        str, Option("--filter", metavar="EXPRESSION", help="Such as state=JOB_STATE_FAILED.")
+    ] = ""
+    sort_by: Annotated[
+        str, Option("--sort-by", metavar="KEY,…", help="Keys to sort by; ~KEY for descending.")
+    ] = ""
+    limit: Annotated[str, Option("--limit", metavar="N", help="At most this many, or unlimited.")] = (
+        "unlimited"
+    )
+    page_size: Annotated[
+        str, Option("--page-size", metavar="N", help="Jobs per question to the backend.")
+    ] = "100"
+    uri: Annotated[bool, Option("--uri", help="Print names only.")] = False
+
+
+class StreamFlags(FlagGroup, frozen=True):
+    """Which lines, and how."""
+
+    task_name: Annotated[
+        str,
+        Option("--task-name", metavar="REPLICA", help="Only this replica's lines, such as workerpool0-0."),
+    ] = ""
+    polling_interval: Annotated[
+        str, Option("--polling-interval", metavar="SECONDS", help="Longest pause between two looks.")
+    ] = ""
+    allow_multiline_logs: Annotated[
+        bool, Option("--allow-multiline-logs", help="Leave newlines inside a message alone.")
+    ] = False
+
+
+class OutputDirFlag(FlagGroup, frozen=True):
+    """Where a package goes."""
+
+    output_dir: Annotated[
+        str, Option("--output-dir", metavar="DIR", help="Folder, file:///folder or gs://bucket/folder.")
+    ] = "dist"
+
+
+class GpuFlags(FlagGroup, frozen=True):
+    """Flags of gcloud's local-run that concern containers."""
+
+    gpu: Annotated[bool, Option("--gpu", help="Give the container the machine's GPUs (docker backend).")] = (
+        False
+    )
+    service_account_key_file: Annotated[
+        str,
+        Option("--service-account-key-file", metavar="FILE", help="Key for GOOGLE_APPLICATION_CREDENTIALS."),
+    ] = ""
+    output_image_uri: Annotated[
+        str, Option("--output-image-uri", metavar="IMAGE", help="Name of the image (docker backend).")
+    ] = ""

@@ -1,0 +1,148 @@
+"""`--worker-pool-spec`: its keys, its rules, and the WorkerPoolSpec that comes of it.
+
+The rules are gcloud's (`gcloud ai custom-jobs create --help`); the messages name the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vtrain.errors import ConfigError
+from vtrain.flags.grammar import split_dict, split_list, whole_number
+
+FLAG = "--worker-pool-spec"
+SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
+EXTRA_KEYS = ("requirements", "extra-packages", "extra-dirs")
+MACHINE_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
+KEYS = frozenset(
+    (*MACHINE_KEYS, *SOFTWARE_KEYS, *EXTRA_KEYS, "local-package-path", "output-image-uri"),
+)
+ACCELERATORS = frozenset(
+    [
+        "NVIDIA_A100_80GB",
+        "NVIDIA_B200",
+        "NVIDIA_GB200",
+        "NVIDIA_H100_80GB",
+        "NVIDIA_H100_MEGA_80GB",
+        "NVIDIA_H200_141GB",
+        "NVIDIA_L4",
+        "NVIDIA_RTX_PRO_6000",
+        "NVIDIA_TESLA_A100",
+        "NVIDIA_TESLA_K80",
+        "NVIDIA_TESLA_P100",
+        "NVIDIA_TESLA_P4",
+        "NVIDIA_TESLA_T4",
+        "NVIDIA_TESLA_V100",
+        "TPU_V2",
+        "TPU_V3",
+        "TPU_V4_POD",
+        "TPU_V5_LITEPOD",
+    ]
+)
+"""`accelerator_type.proto`, as far as it is a type that a pool can be given."""
+
+
+def parse_pools(values: Sequence[str]) -> tuple[dict[str, str], ...]:
+    """The pools of repeated `--worker-pool-spec` flags. Raises UsageError where one does not parse."""
+    pools = tuple(split_dict(value, FLAG, KEYS) for value in values)
+    for pool in pools:
+        for key in ("replica-count", "accelerator-count"):
+            if key in pool:
+                whole_number(pool[key], f"{FLAG}: {key}")
+    return pools
+
+
+def pool_list(pool: dict[str, str], key: str) -> tuple[str, ...]:
+    """A list inside a pool: split on `;`, with its own `^D^`."""
+    return split_list(pool.get(key, ""), f"{FLAG}: {key}", ";")
+
+
+def check_pools(pools: Sequence[dict[str, str]], *, executor_required: bool) -> None:
+    """Raise ConfigError for the first of gcloud's rules that the pools break."""
+    if not pools[0]:
+        raise _wrong(0, "may not be empty: it holds the primary replica")
+    packaged = "local-package-path" in pools[0]
+    for index, pool in enumerate(pools):
+        if pool:
+            _check_machine(index, pool)
+        if index and "local-package-path" in pool and not packaged:
+            raise _wrong(index, "has local-package-path, which belongs into the first pool")
+        if packaged and index:
+            _check_follower(index, pool)
+        elif packaged:
+            _check_packaged(index, pool, executor_required)
+        elif pool:
+            _check_unpackaged(index, pool, executor_required)
+
+
+def _check_machine(index: int, pool: dict[str, str]) -> None:
+    if "machine-type" not in pool:
+        raise _wrong(index, "needs machine-type", "Add machine-type=n1-standard-4.")
+    if "accelerator-count" in pool and "accelerator-type" not in pool:
+        raise _wrong(index, "has accelerator-count without accelerator-type")
+    accelerator = pool.get("accelerator-type")
+    if accelerator is not None and accelerator not in ACCELERATORS:
+        import difflib
+
+        near = difflib.get_close_matches(accelerator.upper().replace("-", "_"), ACCELERATORS, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(sorted(ACCELERATORS))}."
+        raise _wrong(index, f"has an unknown accelerator-type, {accelerator!r}", hint)
+
+
+def _check_follower(index: int, pool: dict[str, str]) -> None:
+    named = [key for key in (*SOFTWARE_KEYS, *EXTRA_KEYS) if key in pool]
+    if named:
+        raise _wrong(index, f"has {', '.join(named)}, but every pool runs the first pool's local package")
+
+
+def _check_packaged(index: int, pool: dict[str, str], executor_required: bool) -> None:
+    if executor_required and "executor-image-uri" not in pool:
+        raise _wrong(index, "needs executor-image-uri beside local-package-path")
+    if ("python-module" in pool) == ("script" in pool):
+        raise _wrong(index, "needs exactly one of python-module and script beside local-package-path")
+
+
+def _check_unpackaged(index: int, pool: dict[str, str], executor_required: bool) -> None:
+    images = [key for key in ("executor-image-uri", "container-image-uri") if key in pool]
+    if len(images) > 1 or (not images and (executor_required or "python-module" not in pool)):
+        raise _wrong(index, "needs exactly one of executor-image-uri and container-image-uri")
+    if "container-image-uri" in pool and "python-module" in pool:
+        raise _wrong(index, "has python-module, which a container image does not take")
+    if "container-image-uri" not in pool and "python-module" not in pool:
+        raise _wrong(index, "needs python-module beside executor-image-uri")
+    extra = [key for key in ("script", *EXTRA_KEYS) if key in pool]
+    if extra:
+        raise _wrong(index, f"has {', '.join(extra)}, which go with local-package-path only")
+
+
+def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged: bool) -> dict[str, Any]:
+    """The WorkerPoolSpec of one pool as JSON holds it; an empty pool is an empty message."""
+    if not pool:
+        return {}
+    document: dict[str, Any] = {
+        "machineSpec": _machine_document(pool),
+        "replicaCount": whole_number(pool.get("replica-count", "1"), f"{FLAG}: replica-count"),
+    }
+    if not packaged and "container-image-uri" in pool:
+        return document | {"containerSpec": {"imageUri": pool["container-image-uri"]}}
+    python = {
+        "executorImageUri": pool.get("executor-image-uri", ""),
+        "pythonModule": pool.get("python-module", ""),
+    }
+    return document | {
+        "pythonPackageSpec": python | ({"packageUris": list(package_uris)} if package_uris else {})
+    }
+
+
+def _machine_document(pool: dict[str, str]) -> dict[str, Any]:
+    machine: dict[str, Any] = {"machineType": pool["machine-type"]}
+    if "accelerator-type" in pool:
+        count = pool.get("accelerator-count", "1")
+        machine["acceleratorType"] = pool["accelerator-type"]
+        machine["acceleratorCount"] = whole_number(count, f"{FLAG}: accelerator-count")
+    return machine
+
+
+def _wrong(index: int, what: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"{FLAG}: pool {index} {what}.", hint=hint)

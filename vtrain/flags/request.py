@@ -1,0 +1,139 @@
+"""From the values of flags to a JobRequest: gcloud's grammar, and the rules between flags."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.compose import JobRequest, make_source
+from vtrain.flags.grammar import join_dicts, join_lists, proto_duration, split_env, split_list
+from vtrain.flags.options import SpecFlags, TrainerFlags
+from vtrain.flags.pools import parse_pools
+from vtrain.messages.rules import check_labels
+from vtrain.packaging.source import TrainerSource
+
+PACKAGE_FORMATS = ("auto", "sdist", "image")
+_ACCOUNT = re.compile(r"\d+|[^@\s]+@[^@\s]+\.[^@\s]+")
+_KMS = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+
+
+def job_request(
+    spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None, project: str
+) -> JobRequest:
+    """What the flags ask for. Raises UsageError where one does not parse, ConfigError where one is wrong."""
+    check_format(trainer)
+    return JobRequest(
+        display_name=spec.display_name,
+        config=spec.config or None,
+        pools=parse_pools(spec.worker_pool_spec),
+        args=_trainer_arguments(spec.args, remainder),
+        command=join_lists(spec.command, "--command"),
+        package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
+        labels=_labels(spec.labels),
+        env=split_env(spec.env),
+        assignments=(*_timeout(spec), *spec.assignments),
+        spec_fields=_spec_fields(spec),
+        kms_key=_kms_key(spec, project),
+        source=trainer_source(trainer),
+        executor_image_uri=trainer.executor_image_uri,
+    )
+
+
+def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
+    """What `--local-package-path` and its companions name, or None without it."""
+    lists = {
+        "requirements": split_list(trainer.requirements, "--requirements"),
+        "extra_packages": split_list(trainer.extra_packages, "--extra-packages"),
+        "extra_dirs": split_list(trainer.extra_dirs, "--extra-dirs"),
+    }
+    if trainer.python_module and trainer.script:
+        raise UsageError("--python-module and --script exclude each other.")
+    if trainer.local_package_path is None:
+        alone = trainer.python_module or trainer.script or any(lists.values())
+        if alone:
+            raise UsageError("--python-module, --script and --requirements need --local-package-path=DIR.")
+        return None
+    return make_source(
+        folder=trainer.local_package_path, python_module=trainer.python_module, script=trainer.script, **lists
+    )
+
+
+def check_format(trainer: TrainerFlags) -> None:
+    """Raise for a package format that is unknown, or that this version does not have."""
+    if trainer.package_format not in PACKAGE_FORMATS:
+        raise UsageError(
+            f"--package-format: expected auto, sdist or image, found {trainer.package_format!r}."
+        )
+    if trainer.package_format == "image":
+        from vtrain.errors import UnavailableError
+
+        raise UnavailableError(
+            "This version of vtrain does not build images yet.", hint="Take --package-format=sdist."
+        )
+
+
+def _trainer_arguments(args: list[str], remainder: tuple[str, ...] | None) -> tuple[str, ...]:
+    if args and remainder is not None:
+        raise UsageError("--args and '--' both give the trainer's arguments; take one of them.")
+    return remainder if remainder is not None else join_lists(args, "--args")
+
+
+def _labels(values: list[str]) -> dict[str, str] | None:
+    if not values:
+        return None
+    labels = join_dicts(values, "--labels")
+    try:
+        check_labels(labels)
+    except ConfigError as error:
+        raise UsageError(f"--labels: {error.message.removeprefix('labels: ')}", hint=error.hint) from error
+    return labels
+
+
+def _spec_fields(spec: SpecFlags) -> dict[str, Any]:
+    """Fields of the CustomJobSpec that a flag sets as they are."""
+    if spec.service_account is not None and not _ACCOUNT.fullmatch(spec.service_account):
+        raise UsageError(
+            f"--service-account: {spec.service_account!r} is not an account.",
+            hint="Give its e-mail or its number.",
+        )
+    values = {
+        "network": spec.network,
+        "serviceAccount": spec.service_account,
+        "persistentResourceId": spec.persistent_resource_id,
+        "enableWebAccess": spec.enable_web_access,
+        "enableDashboardAccess": spec.enable_dashboard_access,
+        "baseOutputDirectory": {"outputUriPrefix": spec.base_output_dir} if spec.base_output_dir else None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _timeout(spec: SpecFlags) -> tuple[str, ...]:
+    """`--timeout` as an assignment: it changes one field of `scheduling` and keeps the others."""
+    return (f"scheduling.timeout={proto_duration(spec.timeout, '--timeout')}",) if spec.timeout else ()
+
+
+def _kms_key(spec: SpecFlags, project: str) -> str:
+    parts = (spec.kms_keyring, spec.kms_location)
+    if not spec.kms_key:
+        if any(parts) or spec.kms_project:
+            raise UsageError("--kms-key must be given with --kms-keyring, --kms-location and --kms-project.")
+        return ""
+    if _KMS.fullmatch(spec.kms_key):
+        return spec.kms_key
+    owner = spec.kms_project or project
+    if not all(parts) or not owner:
+        raise ConfigError(
+            "--kms-key: the key is not fully named.",
+            hint="Add --kms-keyring, --kms-location and --kms-project.",
+        )
+    ring = f"projects/{owner}/locations/{spec.kms_location}/keyRings/{spec.kms_keyring}"
+    return f"{ring}/cryptoKeys/{spec.kms_key}"
+
+
+def with_defaults(request: JobRequest, **defaults: Any) -> JobRequest:
+    """The request with values for what it leaves open (None or empty)."""
+    missing = {name: value for name, value in defaults.items() if not getattr(request, name)}
+    return msgspec.structs.replace(request, **missing)

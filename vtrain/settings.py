@@ -1,0 +1,193 @@
+"""Where a setting comes from: flag > environment > `[tool.vtrain]` > gcloud's configuration > default."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, StorageError
+from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name
+
+TRAINING_REGIONS = (
+    "africa-south1",
+    "asia-east1",
+    "asia-east2",
+    "asia-northeast1",
+    "asia-northeast2",
+    "asia-northeast3",
+    "asia-south1",
+    "asia-south2",
+    "asia-southeast1",
+    "asia-southeast2",
+    "australia-southeast1",
+    "australia-southeast2",
+    "europe-central2",
+    "europe-north1",
+    "europe-southwest1",
+    "europe-west1",
+    "europe-west2",
+    "europe-west3",
+    "europe-west4",
+    "europe-west6",
+    "europe-west8",
+    "europe-west9",
+    "europe-west12",
+    "me-central1",
+    "me-central2",
+    "me-west1",
+    "northamerica-northeast1",
+    "northamerica-northeast2",
+    "southamerica-east1",
+    "southamerica-west1",
+    "us-central1",
+    "us-east1",
+    "us-east4",
+    "us-east5",
+    "us-south1",
+    "us-west1",
+    "us-west2",
+    "us-west3",
+    "us-west4",
+)
+"""Regions that offer training (gcloud 528's list and asia-south2 of the service's documentation)."""
+
+LOCAL_BACKENDS = ("local", "process", "docker")
+_PROJECT_ID = re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{2,61}[a-z0-9]")
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """A value and where it comes from, for the line that says so."""
+
+    value: str
+    origin: str
+
+
+def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """vtrain's home: `VTRAIN_HOME`, by default `~/.vtrain`."""
+    return Path(environ.get("VTRAIN_HOME") or Path.home() / ".vtrain").expanduser().absolute()
+
+
+def make_home(home: Path) -> None:
+    """Make vtrain's home, readable by its owner only. Raises StorageError where that is refused."""
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"Cannot make {home}: {error.strerror}.", hint="Set VTRAIN_HOME.") from error
+
+
+def choose_backend(*, flag: str, name: str, project: Choice | None, local_only: bool = False) -> Choice:
+    """Which backend a command line uses; the first match wins (design, section 1)."""
+    if flag:
+        return Choice(value=flag, origin="--backend")
+    configured = _from_environment("VTRAIN_BACKEND") or _from_pyproject("backend")
+    if configured and not (local_only and configured.value not in LOCAL_BACKENDS):
+        return configured
+    if local_only:
+        return Choice(value="local", origin="local-run is always local")
+    full = parse_name(name)
+    if full is not None:
+        where = "local" if full.project == LOCAL_PROJECT else "vertex"
+        return Choice(value=where, origin="the resource's name")
+    if project is not None and project.value != LOCAL_PROJECT:
+        return Choice(value="vertex", origin=f"project {project.value}, from {project.origin}")
+    return Choice(value="local", origin="no project is set")
+
+
+def find_project(flag: str) -> Choice | None:
+    """The project as gcloud finds it: flag, environment, the active configuration. Checked as gcloud does."""
+    chosen = (
+        (Choice(value=flag, origin="--project") if flag else None)
+        or _from_environment("CLOUDSDK_CORE_PROJECT")
+        or _from_gcloud("core", "project")
+    )
+    if chosen and chosen.value != LOCAL_PROJECT and not _PROJECT_ID.fullmatch(chosen.value):
+        raise ConfigError(
+            f"{chosen.value!r} (from {chosen.origin}) is not a project id.",
+            hint="Ids hold lower-case letters, digits and '-'; a project's number does not serve.",
+        )
+    return chosen
+
+
+def find_region(flag: str, *, local: bool) -> tuple[str, str]:
+    """Region, and the project that a full `projects/P/locations/R` brings along (else empty).
+
+    Raises ConfigError for a region that does not offer training.
+    """
+    configured = _from_environment("CLOUDSDK_AI_REGION") or (None if local else _from_gcloud("ai", "region"))
+    text = flag or (configured.value if configured else DEFAULT_REGION if local else "")
+    match = re.fullmatch(r"projects/([^/]+)/locations/([^/]+)", text)
+    project, region = match.groups() if match else ("", text)
+    if not region:
+        raise ConfigError("No region is set.", hint="Give --region=REGION, or set CLOUDSDK_AI_REGION.")
+    if region not in TRAINING_REGIONS:
+        raise ConfigError(f"{region!r} is not a region that offers training.", hint=_nearest(region))
+    return region, project
+
+
+def find_staging_bucket(flag: str) -> str:
+    """The staging bucket as a URI, or empty: `--staging-bucket`, `VTRAIN_STAGING_BUCKET`, pyproject.toml."""
+    configured = _from_environment("VTRAIN_STAGING_BUCKET") or _from_pyproject("staging-bucket")
+    text = flag or (configured.value if configured else "")
+    return f"gs://{text}" if text and "://" not in text else text
+
+
+def _nearest(region: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(region, TRAINING_REGIONS, n=3, cutoff=0.4) or TRAINING_REGIONS[30:33]
+    return f"Did you mean {' or '.join(near)}?"
+
+
+def _from_environment(variable: str) -> Choice | None:
+    value = os.environ.get(variable, "")
+    return Choice(value=value, origin=variable) if value else None
+
+
+def _from_pyproject(key: str) -> Choice | None:
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            value = _tool_table(file).get(key, "")
+            return Choice(value=str(value), origin=f"{file} [tool.vtrain]") if value else None
+    return None
+
+
+def _tool_table(file: Path) -> dict[str, Any]:
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if "[tool.vtrain]" not in text:
+        return {}
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        table: dict[str, Any] = tomllib.loads(text)["tool"]["vtrain"]
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: {error}.") from error
+    return table
+
+
+def _from_gcloud(section: str, key: str) -> Choice | None:
+    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
+    active = (
+        os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or _read_word(folder / "active_config") or "default"
+    )
+    file = folder / "configurations" / f"config_{active}"
+    if not file.is_file():
+        return None
+    import configparser
+
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
+    value = parser.get(section, key, fallback="")
+    return Choice(value=value, origin="gcloud's configuration") if value else None
+
+
+def _read_word(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else ""
