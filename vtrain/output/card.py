@@ -1,0 +1,78 @@
+"""The card that says why a job failed; on GitHub Actions also an annotation and a step summary."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vtrain.messages.custom_job import CustomJob
+from vtrain.output.console import Console
+from vtrain.verdict import Failure, failure_of
+
+RULE = "─" * 72
+
+
+def show_failure(console: Console, job: CustomJob) -> None:
+    """Draw the card of a failed job on stderr; nothing for any other job."""
+    failure = failure_of(job)
+    if failure is None:
+        return
+    console.status("\n".join(card_lines(failure, job.display_name)))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        console.status(_annotation(failure))
+        _add_summary(failure, job)
+
+
+def card_lines(failure: Failure, title: str) -> list[str]:
+    """The card as lines of text."""
+    lines = [RULE, f"FAILED  {title}: {_headline(failure)}"]
+    if failure.traceback:
+        lines += ["", *(f"  {line}" for line in without_launcher(failure.traceback))]
+    elif failure.replica == "":
+        lines += ["", *(f"  {line}" for line in failure.message.splitlines())]
+    lines.append("")
+    if failure.file:
+        lines.append(f"  at    {failure.file}:{failure.line}")
+    if failure.log:
+        lines.append(f"  log   {failure.log}")
+    if failure.hint:
+        lines.append(f"  hint  {failure.hint}")
+    return [*lines, RULE]
+
+
+def without_launcher(traceback: tuple[str, ...]) -> list[str]:
+    """A traceback without the frames of `python -m`, which are in every one."""
+    return [line for line in traceback if not line.startswith('  File "<frozen runpy>"')]
+
+
+def _headline(failure: Failure) -> str:
+    if failure.replica and failure.exit_code is not None:
+        return f"{failure.replica} failed first, with exit code {failure.exit_code} ({failure.meaning})."
+    return failure.message.splitlines()[0] if failure.message else "the job failed."
+
+
+def _annotation(failure: Failure) -> str:
+    """`::error file=…,line=…::message`, escaped as GitHub's workflow commands demand."""
+    text = (failure.traceback[-1] if failure.traceback else _headline(failure)) + f" ({_headline(failure)})"
+    file = os.path.relpath(failure.file) if failure.file else ""
+    place = f" file={_property(file)},line={failure.line}" if file else ""
+    return f"::error{place}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def _add_summary(failure: Failure, job: CustomJob) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return
+    fence = "\n".join(["```text", *(failure.traceback or failure.message.splitlines()), "```"])
+    hint = f"\n{failure.hint}\n" if failure.hint else ""
+    text = f"### {job.display_name} failed\n\n{_headline(failure)}\n\n{fence}\n{hint}"
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(text)

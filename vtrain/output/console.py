@@ -1,0 +1,140 @@
+"""The only writer: results on stdout, words on stderr, colour and a status line on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from vtrain.errors import ClosedPipeError, OutputError, VtrainError
+from vtrain.output.projection import Format, parse_format, render, render_list
+
+if TYPE_CHECKING:
+    from vtrain.output.terminal import StatusLine
+
+VERBOSITIES = ("debug", "info", "warning", "error", "critical", "none")
+
+
+class Console:
+    """Writes what one command has to say.
+
+    `format_text` is the user's `--format`, parsed at once so that a bad one is refused before
+    anything happens. `user_output` false silences stdout and status words, as in gcloud.
+    """
+
+    def __init__(
+        self,
+        *,
+        format_text: str = "",
+        verbosity: str = "warning",
+        quiet: bool = False,
+        user_output: bool = True,
+    ) -> None:
+        self.format: Format | None = parse_format(format_text) if format_text else None
+        self.verbosity = verbosity
+        self.quiet = quiet
+        self.user_output = user_output
+        self._status: StatusLine | None = None
+
+    # results
+
+    def result(self, document: Any, default: str = "") -> None:
+        """One resource on stdout in `--format`, else in `default` (empty: nothing)."""
+        chosen = self.format or (parse_format(default) if default else None)
+        if chosen is not None and self.user_output:
+            self._print([render(document, chosen)])
+
+    def results(self, documents: Iterable[Any], default: str) -> None:
+        """Several resources on stdout."""
+        chosen = self.format or parse_format(default)
+        if self.user_output:
+            self._print(render_list(documents, chosen))
+
+    def _print(self, texts: Iterable[str]) -> None:
+        """Texts that belong together, with a newline at their end."""
+        last = ""
+        for last in texts:
+            self.write(last.encode("utf-8", "replace"))
+        if last and not last.endswith("\n"):
+            self.write(b"\n")
+
+    def write(self, data: bytes, *, stderr: bool = False) -> None:
+        """Bytes as they are, at once."""
+        self._clear_status()
+        stream = sys.stderr if stderr else sys.stdout
+        stream.flush()
+        _write_all(stream.fileno(), data)
+
+    # words
+
+    def status(self, text: str) -> None:
+        """Words about what was done."""
+        if self.user_output:
+            self._words(text)
+
+    def progress(self, text: str) -> None:
+        """Words about what is going on; `--quiet` leaves them out."""
+        if self.user_output and not self.quiet:
+            self._words(text)
+
+    def warn(self, text: str) -> None:
+        """Something that the user should know."""
+        self._message("warning", f"WARNING: {text}")
+
+    def debug(self, text: str) -> None:
+        """What only somebody who looks for a fault wants to read."""
+        self._message("debug", f"DEBUG: {text}")
+
+    def error(self, error: VtrainError) -> None:
+        """One clear sentence, and below it what to do next."""
+        lines = [f"{error.prefix}{error.message}"] if error.message else []
+        lines += [f"  {line}" for line in error.hint.splitlines()]
+        if lines:
+            self._message("error", "\n".join(lines))
+
+    def _message(self, level: str, text: str) -> None:
+        if VERBOSITIES.index(level) >= VERBOSITIES.index(self.verbosity):
+            self._words(text)
+
+    def _words(self, text: str) -> None:
+        self.write((text + "\n").encode("utf-8", "backslashreplace"), stderr=True)
+
+    # the status line
+
+    def show_state(self, text: str) -> None:
+        """On a terminal: the line at the bottom that tells state and elapsed time."""
+        if self._status is None and not self.quiet and self.user_output and sys.stderr.isatty():
+            from vtrain.output.terminal import StatusLine
+
+            self._status = StatusLine()
+        if self._status is not None:
+            self._status.show(text)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._clear_status()
+        self._status = None
+
+    def _clear_status(self) -> None:
+        if self._status is not None:
+            self._status.clear()
+
+    @property
+    def has_status_line(self) -> bool:
+        """Whether state and time are shown already, so that no line needs to tell them."""
+        return self._status is not None
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:  # a pipe that somebody else made non-blocking, and that is full
+            time.sleep(0.01)
+        except BrokenPipeError:
+            raise ClosedPipeError("") from None
+        except OSError as error:
+            raise OutputError(f"Cannot write the output: {error.strerror}.") from error

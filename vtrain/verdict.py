@@ -1,0 +1,90 @@
+"""What the end of a job means: the failure behind it, and the exit code that tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import JobCancelledError, JobFailedError, LocalRunError, VtrainError
+from vtrain.failure import hint as hint_for
+from vtrain.failure import meaning
+from vtrain.messages import states
+from vtrain.messages.custom_job import CustomJob
+
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+DEBUG_INFO = "type.googleapis.com/google.rpc.DebugInfo"
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job failed, as the job's `error` tells it.
+
+    `exit_code` is that of the replica that failed first, None where it never ran.
+    """
+
+    replica: str = ""
+    exit_code: int | None = None
+    message: str = ""
+    traceback: tuple[str, ...] = ()
+    file: str = ""
+    line: str = ""
+    log: str = ""
+    hint: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """What the exit code means, in words."""
+        return meaning(self.exit_code) if self.exit_code is not None else ""
+
+
+def failure_of(job: CustomJob) -> Failure | None:
+    """The failure in a job's `error`, or None for a job without one."""
+    if job.error is None or job.state != states.FAILED:
+        return None
+    info: dict[str, str] = _detail(job, ERROR_INFO).get("metadata", {})
+    trace = tuple(_detail(job, DEBUG_INFO).get("stackEntries", ()))
+    code = int(info["exitCode"]) if "exitCode" in info else None
+    return Failure(
+        replica=info.get("replica", ""),
+        exit_code=code,
+        message=job.error.message,
+        traceback=trace,
+        file=info.get("file", ""),
+        line=info.get("line", ""),
+        log=info.get("log", ""),
+        hint=info.get("hint") or hint_for("\n".join(trace) or job.error.message, code),
+    )
+
+
+def _detail(job: CustomJob, kind: str) -> dict[str, Any]:
+    details = job.error.details if job.error else ()
+    return next((detail for detail in details if detail.get("@type") == kind), {})
+
+
+def raise_verdict(job: CustomJob) -> None:
+    """Return for a job that succeeded, else raise what carries the exit code; the card says why."""
+    if job.state in (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED):
+        return
+    if job.state == states.FAILED:
+        raise JobFailedError("")
+    raise JobCancelledError(f"{job.name} ended as {states.short(job.state)}.", hint=_why(job))
+
+
+def raise_local_verdict(job: CustomJob) -> None:
+    """The same for `local-run`: it ends with the exit code of the replica that failed first."""
+    failure = failure_of(job)
+    if failure is not None and failure.exit_code is not None:
+        raise _trainer_exit(failure.exit_code)
+    if job.state == states.FAILED:
+        raise LocalRunError("")
+    raise_verdict(job)
+
+
+def _trainer_exit(code: int) -> VtrainError:
+    error = JobFailedError("")
+    error.exit_code = code if code > 0 else 128 - code  # type: ignore[misc]
+    return error
+
+
+def _why(job: CustomJob) -> str:
+    return job.error.message if job.error and job.error.message != "CANCELED" else ""
