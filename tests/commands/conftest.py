@@ -1,0 +1,74 @@
+"""The backend in memory as what it would be for anybody else: a plug-in, installed in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from vtrain.testing.memory import MemoryBackend
+
+PLUGIN = """
+from vtrain.testing.memory import MemoryBackend
+
+BACKEND = MemoryBackend()
+
+
+def open(settings):
+    return BACKEND
+
+
+def open_from_the_future(settings):
+    backend = MemoryBackend()
+    backend.protocol_version = 99
+    return backend
+
+
+class Crashing(MemoryBackend):
+    def list(self, query):
+        raise ZeroDivisionError("a bug of the plug-in")
+
+
+def open_crashing(settings):
+    return Crashing()
+"""
+ENTRY_POINTS = """
+[vtrain.backends]
+memory = memory_plugin:open
+future = memory_plugin:open_from_the_future
+crashing = memory_plugin:open_crashing
+broken = no_such_module:open
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """An installed distribution with four backends: `memory`, `future`, `crashing` and `broken`."""
+    site = tmp_path_factory.mktemp("site")
+    write_plugin(site)
+    monkeypatch.syspath_prepend(str(site))
+    import memory_plugin
+
+    yield memory_plugin
+    del sys.modules["memory_plugin"]
+
+
+def write_plugin(site: Path) -> None:
+    (site / "memory_plugin.py").write_text(PLUGIN)
+    info = site / "memory_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: memory-plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+
+
+@pytest.fixture
+def memory(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
+    """The backend behind `vtrain` in this test."""
+    monkeypatch.setenv("VTRAIN_BACKEND", "memory")
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "local")
+    monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
+    backend: MemoryBackend = plugin.BACKEND
+    return backend

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from job_strategies import valid_jobs
+
+from vtrain.messages.codec import read_message, to_document
+from vtrain.messages.custom_job import ContainerSpec, CustomJob, PythonPackageSpec
+from vtrain.messages.yaml_reader import load_yaml
+from vtrain.output.yaml import dump_yaml
+
+FED_BACK = ("custom-jobs", "create", "--config=-", "--dry-run", "--format=yaml", "--backend=process")
+POOL = "machine-type=n1-standard-4,python-module=trainer.task"
+
+
+def as_python(job: CustomJob) -> CustomJob:
+    """The job with every container in it turned into a Python package: the process backend runs no images."""
+    pools = []
+    for pool in job.job_spec.worker_pool_specs:
+        task = pool.container_spec
+        if isinstance(task, ContainerSpec):
+            python = PythonPackageSpec(python_module=task.image_uri, args=task.args, env=task.env)
+            pool = msgspec.structs.replace(pool, container_spec=None, python_package_spec=python)
+        pools.append(pool)
+    return msgspec.structs.replace(
+        job, job_spec=msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
+    )
+
+
+def without_disks(job: CustomJob) -> CustomJob:
+    """The job without the disks that the service adds where none is named."""
+    pools = [msgspec.structs.replace(pool, disk_spec=None) for pool in job.job_spec.worker_pool_specs]
+    return msgspec.structs.replace(
+        job, job_spec=msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
+    )
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(wanted=valid_jobs().map(as_python))
+def test_a_dry_run_fed_back_gives_the_same_job(vtrain: Any, wanted: CustomJob) -> None:
+    first = vtrain(*FED_BACK, stdin=dump_yaml(to_document(wanted)))
+    assert first.code == 0, first.err
+    shown = read_message(CustomJob, load_yaml(first.out, "stdout"))
+    assert without_disks(shown) == wanted
+    again = vtrain(*FED_BACK, stdin=first.out)
+    assert (again.code, again.out) == (0, first.out)
+
+
+def test_flags_fed_back_give_the_same_job(vtrain: Any) -> None:
+    flags = [
+        "--display-name=demo",
+        f"--worker-pool-spec={POOL},replica-count=1,accelerator-type=NVIDIA_L4",
+        f"--worker-pool-spec={POOL},replica-count=2",
+        "--args=^;^--a=1,2;--b",
+        "--env=A=yes",
+        "--env=B=012",
+        "--labels=team=ml,n=no",
+        "--timeout=90m",
+        "--set=scheduling.strategy=SPOT",
+        "--base-output-dir=gs://bucket/out",
+        "--service-account=a@b.iam.gserviceaccount.com",
+        "--kms-key=projects/p/locations/l/keyRings/r/cryptoKeys/k",
+        "--enable-web-access",
+    ]
+    first = vtrain("custom-jobs", "create", *flags, "--dry-run", "--format=yaml")
+    assert first.code == 0, first.err
+    job = load_yaml(first.out, "stdout")
+    assert job["jobSpec"]["scheduling"] == {"strategy": "SPOT", "timeout": "5400s"}
+    assert job["jobSpec"]["workerPoolSpecs"][1]["pythonPackageSpec"]["args"] == ["--a=1,2", "--b"]
+    assert job["labels"] == {"n": "no", "team": "ml"}
+    again = vtrain(*FED_BACK, stdin=first.out)
+    assert (again.code, again.out) == (0, first.out)
+
+
+def test_flags_are_laid_over_what_is_fed_back(vtrain: Any) -> None:
+    first = vtrain("custom-jobs", "create", "--display-name=demo", f"--worker-pool-spec={POOL}", "--dry-run")
+    again = vtrain(*FED_BACK, "--env=A=1", "--display-name=other", "--", "--epochs", "3", stdin=first.out)
+    job = load_yaml(again.out, "stdout")
+    python = job["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]
+    assert job["displayName"] == "other"
+    assert python["env"] == [{"name": "A", "value": "1"}]
+    assert python["args"] == ["--epochs", "3"]
+
+
+def test_a_dry_run_touches_nothing(
+    vtrain: Any, tmp_path: Any, vtrain_home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "task.py").write_text("print(1)\n")
+    monkeypatch.chdir(tmp_path)
+    ended = vtrain(
+        "custom-jobs", "local-run", "--local-package-path=.", "--python-module=trainer.task", "--dry-run"
+    )
+    assert ended.code == 0, ended.err
+    assert "Would package" in ended.err and "Would start workerpool0-0" in ended.err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["task.py", "trainer"]
+    assert not vtrain_home.exists()

@@ -1,0 +1,122 @@
+"""`local-run` as a process of its own, with a real trainer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TRAINER = """
+import json, signal, sys, time
+what = sys.argv[1]
+if what == "json":
+    print(json.dumps({"message": "hi", "severity": "WARNING"}))
+if what == "bytes":
+    sys.stdout.buffer.write(bytes(range(256)) + b"no newline")
+if what == "exit":
+    sys.exit(int(sys.argv[2]))
+if what == "lines":
+    for number in range(100_000):
+        print("line", number)
+    time.sleep(60)
+if what == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("up", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    file = tmp_path / "trainer" / "t.py"
+    file.parent.mkdir()
+    file.write_text(TRAINER)
+    return file
+
+
+@pytest.fixture
+def command(script: Path) -> list[str]:
+    words = [sys.executable, "-m", "vtrain", "-q", "custom-jobs", "local-run"]
+    return [*words, f"--local-package-path={script}", "--"]
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def run(command: list[str], *words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*command, *words], capture_output=True, timeout=60, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def wait_until_ended(command: list[str]) -> str:
+    """The state of the newest job once it has ended."""
+    listing = [*command[:4], "custom-jobs", "list", "--limit=1", "--format=value(state)"]
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        state = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.strip()
+        if state.endswith(("SUCCEEDED", "FAILED", "CANCELLED")):
+            return state
+        time.sleep(0.05)
+    raise AssertionError(f"The job is still {state}")
+
+
+def test_a_json_line_passes_untouched(command: list[str]) -> None:
+    assert run(command, "json").stdout == b'{"message": "hi", "severity": "WARNING"}\n'
+
+
+def test_any_bytes_pass_untouched_and_no_newline_is_added(command: list[str]) -> None:
+    assert run(command, "bytes").stdout == bytes(range(256)) + b"no newline"
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_closed_stdout_does_not_change_the_exit_code(command: list[str], code: int) -> None:
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command, "exit", str(code)]
+    assert subprocess.run(shell, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == code
+
+
+def test_a_word_that_is_not_utf8_is_refused_before_anything_happens(command: list[str]) -> None:
+    ended = subprocess.run(
+        [os.fsencode(word) for word in command] + [b"\xff"], capture_output=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert b"is not UTF-8" in ended.stderr
+    assert not (Path(os.environ["VTRAIN_HOME"]) / "packages").exists()
+
+
+def test_a_reader_that_goes_away_ends_the_job(
+    command: list[str], started: list[subprocess.Popen[bytes]]
+) -> None:
+    process = subprocess.Popen([*command, "lines"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started.append(process)
+    assert process.stdout is not None and process.stdout.readline() == b"line 0\n"
+    process.stdout.close()
+    process.stdout = None
+    assert process.wait(timeout=30) == 141
+    assert wait_until_ended(command).endswith("CANCELLED")
+
+
+def test_a_second_interrupt_kills_a_trainer_that_ignores_the_first(
+    command: list[str], started: list[subprocess.Popen[bytes]]
+) -> None:
+    process = subprocess.Popen([*command, "stubborn"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started.append(process)
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 130
+    assert time.monotonic() - begin < 15
+    assert wait_until_ended(command).endswith("CANCELLED")

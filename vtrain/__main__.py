@@ -1,0 +1,6 @@
+"""`python -m vtrain`."""
+
+from vtrain.cli import run
+
+if __name__ == "__main__":
+    run()

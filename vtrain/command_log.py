@@ -1,0 +1,90 @@
+"""vtrain's own log, a line a command, and crash reports; both below its home."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import VtrainError
+from vtrain.settings import home_folder
+
+MAX_LOG_BYTES = 1_000_000
+
+
+class CommandRecord(msgspec.Struct):
+    """What the log will say about one command."""
+
+    exit_code: int = 1
+
+
+@contextmanager
+def record_command(argv: Sequence[str]) -> Iterator[CommandRecord]:
+    """Add a line about this command to `logs/vtrain.log` (or `VTRAIN_LOG`) when it ends."""
+    record, started = CommandRecord(), time.time()
+    try:
+        yield record
+    finally:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
+        spent = f"{time.time() - started:.3f}s"
+        line = f"{stamp} pid={os.getpid()} exit={record.exit_code} {spent} {_masked(argv)}\n"
+        with suppress(OSError):  # the log must never be why a command fails
+            _append(_log_file(), line)
+
+
+def _masked(argv: Sequence[str]) -> str:
+    """The command line without the values of `--env`: reports are passed around."""
+    words, hide = [], False
+    for word in argv:
+        flag, equals, rest = word.partition("=") if word.startswith("--env=") else ("", "", word)
+        secret = hide or bool(equals)
+        words.append(flag + equals + (rest.partition("=")[0] + "=…" if secret else rest))
+        hide = word == "--env"
+    return shlex.join(words)
+
+
+def _log_file() -> Path:
+    return Path(os.environ.get("VTRAIN_LOG") or home_folder() / "logs" / "vtrain.log")
+
+
+def _append(file: Path, line: str) -> None:
+    """Append to the log, which keeps one older part of at most a megabyte. Makes no home for it."""
+    if not file.parent.is_dir():
+        if not file.parent.parent.is_dir():
+            return
+        file.parent.mkdir(exist_ok=True)
+    if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
+        file.replace(file.with_suffix(".log.1"))
+    with file.open("a", encoding="utf-8", errors="backslashreplace") as log:
+        log.write(line)
+
+
+def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
+    """Keep an unexpected error in a file that can be attached to a report; say where it lies."""
+    import platform
+    import traceback
+
+    from vtrain import __version__
+
+    text = "\n".join(
+        [
+            f"vtrain {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"command: vtrain {_masked(argv)}",
+            "".join(traceback.format_exception(error)),
+        ]
+    )
+    message = f"vtrain failed unexpectedly: {type(error).__name__}: {error}."
+    file = home_folder() / "logs" / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError:
+        sys.stderr.write(text)
+        return VtrainError(message, hint="Please report it with the text above.")
+    return VtrainError(message, hint=f"Please report it with {file}.")

@@ -1,0 +1,42 @@
+"""`vtrain package sdist`: the trainer's package, without a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vtrain.commands.drafting import warn_all
+from vtrain.commands.session import open_console
+from vtrain.errors import UsageError
+from vtrain.flags.options import CommonFlags, OutputDirFlag, TrainerFlags
+from vtrain.flags.request import check_format, trainer_source
+from vtrain.settings import home_folder
+from vtrain.staging import file_uri
+from vtrain.submit import Place, package_and_stage, plan_package
+
+
+def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
+    """Package a trainer as an sdist, and print where it lies.
+
+    The same files give the same bytes and the same name, and what is there is not made again.
+    """
+    console = open_console(common)
+    check_format(trainer)
+    source = trainer_source(trainer)
+    if source is None or not (source.python_module or source.script):
+        raise UsageError("package sdist needs --local-package-path=DIR and --python-module or --script.")
+    place = Place(home=home_folder(), staging_bucket=_destination(output.output_dir), flat=True)
+    package = plan_package(source, trainer.executor_image_uri, place, strict=trainer.strict)
+    warn_all(console, package.warnings)
+    uris = package_and_stage(package, place, console.progress)
+    documents = [{"uri": uri, "path": _path(place, uri)} for uri in uris]
+    console.results(documents, "value(path)")
+
+
+def _destination(output_dir: str) -> str:
+    """A bucket's URI as it is; a folder as a `file://` URI."""
+    return output_dir if "://" in output_dir else file_uri(Path(output_dir).expanduser())
+
+
+def _path(place: Place, uri: str) -> str:
+    """The path of a file that lies in a folder; the URI of one in a bucket."""
+    return str(place.buckets.local_path(uri)) if uri.startswith("file:") else uri
