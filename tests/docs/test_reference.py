@@ -1,0 +1,147 @@
+"""The reference says what the code says: commands, flags, exit codes, variables, rooms."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from snippets import ROOT
+
+from vtrain import cli, errors
+from vtrain.engine.replica import Surroundings, replica_environment, replica_ids
+from vtrain.flags.command import CommandInfo, build_command
+from vtrain.messages.codec import read_message
+from vtrain.messages.custom_job import CustomJobSpec
+
+DOCS = ROOT / "docs"
+COMMANDS = DOCS / "reference" / "commands.md"
+EXIT_CODES = DOCS / "reference" / "exit-codes.md"
+VARIABLES = DOCS / "reference" / "environment-variables.md"
+TESTS_ONLY = re.compile(r"VTRAIN_REQUIRE_\w+")
+
+
+def sections(page: Path) -> dict[str, str]:
+    """The text below each second-level heading."""
+    parts = re.split(r"^## (.+)\n", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> list[str]:
+    return [
+        anchor(heading)
+        for heading in re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+def real_commands() -> dict[str, Any]:
+    """Every command by its name as typed, built as the program builds it."""
+    found = {}
+    for group in cli.GROUPS:
+        module = __import__(cli.GROUPS[group][0], fromlist=["COMMANDS"])
+        infos: tuple[CommandInfo, ...] = module.COMMANDS
+        found |= {f"vtrain {group} {info.name}": build_command(info, rich_help=False) for info in infos}
+    return found
+
+
+def flags_of(command: Any) -> set[str]:
+    options = [param for param in command.params if param.param_type_name == "option"]
+    names = {name for option in options for name in (*option.opts, *option.secondary_opts)}
+    return names - {"--help"}
+
+
+def documented_flags(text: str) -> set[str]:
+    """The flags of the tables that a command's section links to."""
+    tables = {anchor(heading): body for heading, body in sections(COMMANDS).items()}
+    flags_line = re.search(r"^Flags: (.+?)\n\n", text + "\n", re.DOTALL | re.MULTILINE)
+    assert flags_line is not None, text
+    linked = re.findall(r"\(#([a-z-]+)\)", flags_line[1])
+    cells = [
+        row.split("|")[1] for name in linked for row in tables[name].splitlines() if row.startswith("| `-")
+    ]
+    return {flag for cell in cells for flag in re.findall(r"`(--?[a-z-]+)`", cell)}
+
+
+def test_every_command_is_documented_and_no_other() -> None:
+    documented = {heading for heading in sections(COMMANDS) if heading.startswith("vtrain ")}
+    assert documented == set(real_commands())
+
+
+@pytest.mark.parametrize("name", real_commands())
+def test_every_flag_is_documented_and_no_other(name: str) -> None:
+    assert documented_flags(sections(COMMANDS)[name]) == flags_of(real_commands()[name])
+
+
+def exit_code_rows() -> list[str]:
+    """The table's rows, from the classes: one per code, its meaning that of the class that names it."""
+    classes = [errors.VtrainError, *_children(errors.VtrainError)]
+    meanings = {cls.exit_code: cls.meaning for cls in reversed(classes)}
+    return [f"| {code} | {meaning} |" for code, meaning in sorted(meanings.items())]
+
+
+def _children(cls: type[errors.VtrainError]) -> list[type[errors.VtrainError]]:
+    own = [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
+    return own + [below for child in own for below in _children(child)]
+
+
+def test_exit_codes_are_those_of_the_classes() -> None:
+    rows = [row for row in EXIT_CODES.read_text(encoding="utf-8").splitlines() if re.match(r"\| [1-9]", row)]
+    assert rows == exit_code_rows(), "\n".join(["the table should be", *exit_code_rows()])
+
+
+def test_every_variable_that_vtrain_reads_is_documented() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "vtrain").rglob("*.py")]
+    read = {name for source in sources for name in re.findall(r"\b(?:VTRAIN|CLOUDSDK)_[A-Z_]+\b", source)}
+    documented = set(re.findall(r"`([A-Z_]+)`", VARIABLES.read_text(encoding="utf-8")))
+    assert {name for name in read if not TESTS_ONLY.fullmatch(name)} <= documented
+
+
+def test_every_variable_of_a_replica_is_documented() -> None:
+    pool = {"replicaCount": "2", "pythonPackageSpec": {"pythonModule": "trainer.task"}}
+    image = {"replicaCount": "1", "containerSpec": {"imageUri": "python:3.12"}}
+    spec = read_message(CustomJobSpec, {"workerPoolSpecs": [pool, image]})
+    members = replica_ids(spec)
+    around = Surroundings(
+        job_id="1", region="us-central1", hosts={m: f"h:{i}" for i, m in enumerate(members)}, output="/out"
+    )
+    seen = {name for member in members for name in replica_environment(spec, member, around)}
+    table = sections(VARIABLES)["That a replica sees"]
+    documented = {
+        name for row in table.splitlines() for name in re.findall(r"`([A-Z_]+)`", row.split(" | ")[0])
+    }
+    assert seen <= documented
+    assert documented <= seen | {"LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE"}
+
+
+def test_the_rooms_of_the_design_are_there() -> None:
+    text = sections(DOCS / "explanation" / "design.md")["Rooms and floors"]
+    named = {
+        name for row in text.splitlines() if row.startswith("| ") for name in re.findall(r"`([\w/]+)`", row)
+    }
+    missing = [name for name in named if not list((ROOT / "vtrain").glob(f"{name}*"))]
+    assert named and not missing
+    rooms = {path.stem for path in (ROOT / "vtrain").iterdir() if not path.name.startswith("_")}
+    assert rooms - {name.partition("/")[0] for name in named} == set()
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for target, fragment in re.findall(r"\]\(([^)#:\s]*)(#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            file = (page.parent / target) if target else page
+            assert file.exists(), f"{page}: {target}"
+            if fragment:
+                headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+                assert fragment[1:] in [anchor(heading) for heading in headings], (
+                    f"{page}: {target}{fragment}"
+                )
+
+
+def test_the_changelog_has_this_version() -> None:
+    import vtrain
+
+    assert f"\n## {vtrain.__version__}\n" in (DOCS / "changelog.md").read_text(encoding="utf-8")

@@ -1,0 +1,76 @@
+"""Every shell snippet of the README, the tutorial and the how-to pages runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from snippets import ROOT, Checkout, Command, blocks, commands, compare, run_all
+
+README = ROOT / "README.md"
+INSTALL, NOX = "install", "same line in .ci/run"
+NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
+PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
+def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> None:
+    """README and tutorial, all but the installation of vtrain."""
+    run_all(commands(page, skipped_notes=(INSTALL, NOX)), *checkout)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
+    run_all(commands(page), *checkout)
+
+
+@pytest.mark.readme
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
+def test_installation_as_pasted(page: Path, clone: Checkout) -> None:
+    """The installing blocks, in a fresh clone and an empty HOME."""
+    pasted = [block for block in blocks(page) if block.note == INSTALL]
+    assert pasted
+    run_all([Command(block.text, None, block.line) for block in pasted], *clone)
+    assert (clone.folder / ".venv/bin/vtrain").exists()
+
+
+@pytest.mark.readme
+@pytest.mark.timeout(600)
+def test_the_first_command_trains_a_model(clone: Checkout) -> None:
+    first = blocks(README)[0]
+    run_all([Command(first.text, None, first.line)], *clone)
+    found = list(Path(clone.environ["VTRAIN_HOME"]).glob("buckets/local-runs/*/model/metrics.json"))
+    assert len(found) == 1
+    assert json.loads(found[0].read_text())["accuracy"] >= 0.95
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    line = next(block.text.strip() for block in blocks(README) if block.note == NOX)
+    assert line in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_readme_has_no_untested_shell_block() -> None:
+    untested = [block.line for block in blocks(README) if block.language not in ("sh", "console")]
+    assert untested == []
+
+
+def test_every_block_of_a_page_has_a_language() -> None:
+    """A bare fence would escape the extractor."""
+    for page in [README, *(ROOT / "docs").rglob("*.md")]:
+        fences = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("```")]
+        assert len(fences) == 2 * len(blocks(page)), page
+
+
+def test_compare_tells_what_differs() -> None:
+    compare(Command("c", "a\n…\nb … d\n", 1), "a\nx\ny\nb c d\n")
+    with pytest.raises(AssertionError, match="line 7"):
+        compare(Command("c", "a\nb\n", 7), "a\nx\nb\n")
+
+
+def test_a_failing_command_fails_the_page(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="ended with 3"):
+        run_all([Command("(exit 3)", None, 1)], tmp_path, {})
+    run_all([Command("(exit 3)", "", 1), Command("echo $?", "3\n", 2)], tmp_path, {})
