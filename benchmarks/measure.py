@@ -1,0 +1,70 @@
+"""What the benchmarks share: alternating runs, medians, ratios, and the verdict against a limit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VTRAIN = [sys.executable, "-m", "vtrain"]
+failures = 0
+sys.path.insert(0, str(ROOT))
+
+
+def arguments(description: str | None, runs: int) -> argparse.Namespace:
+    """The command line of a benchmark: `--runs N`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--runs", type=int, default=runs, help="alternating runs of each side (default: %(default)s)"
+    )
+    return parser.parse_args()
+
+
+@contextmanager
+def scene() -> Iterator[Path]:
+    """A temporary folder that is also HOME and holds the bytecode; this checkout is on PYTHONPATH."""
+    with tempfile.TemporaryDirectory(prefix="vtrain-benchmark-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("VTRAIN_", "CLOUDSDK_", "PYTHON"))}
+        os.environ.clear()
+        os.environ.update(kept, HOME=name, VTRAIN_HOME=str(folder / "home"))
+        os.environ.update(PYTHONPATH=str(ROOT), PYTHONPYCACHEPREFIX=str(folder / "bytecode"))
+        yield folder
+
+
+def seconds(argv: list[str], **options: object) -> float:
+    """Wall time of a command that has to succeed; its output goes through a pipe."""
+    started = time.perf_counter()
+    subprocess.run(argv, check=True, capture_output=True, **options)  # type: ignore[call-overload]
+    return time.perf_counter() - started
+
+
+def alternate(sides: Mapping[str, Callable[[], float]], runs: int) -> dict[str, float]:
+    """The median of each side; the sides take turns, after one round that is not counted."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for run in range(runs + 1):
+        for name, measure in sides.items():
+            value = measure()
+            if run:
+                taken[name].append(value)
+    for name, values in taken.items():
+        spread = f"{min(values) * 1000:.0f}–{max(values) * 1000:.0f}"
+        print(f"  {name:<44}{statistics.median(values) * 1000:9.1f} ms  ({spread})")
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def judge(what: str, value: float, limit: float, unit: str = "", *, least: bool = False) -> None:
+    """Print one line of the verdict."""
+    global failures
+    passed = value >= limit if least else value <= limit
+    failures += not passed
+    word = "at least" if least else "at most"
+    print(f"{'pass' if passed else 'FAIL'}  {what}: {value:,.2f}{unit} ({word} {limit:,g}{unit})")
