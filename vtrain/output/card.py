@@ -71,7 +71,8 @@ def _add_summary(failure: Failure, job: CustomJob) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    fence = "\n".join(["```text", *(failure.traceback or failure.message.splitlines()), "```"])
+    quoted = without_launcher(failure.traceback) or failure.message.splitlines()
+    fence = "\n".join(["```text", *quoted, "```"])
     hint = f"\n{failure.hint}\n" if failure.hint else ""
     text = f"### {job.display_name} failed\n\n{_headline(failure)}\n\n{fence}\n{hint}"
     with Path(path).open("a", encoding="utf-8") as file:
