@@ -1,6 +1,7 @@
-"""Every option, said once. A command names the groups that it takes; their fields are its flags."""
+"""Every option, said once. A command names the groups that it takes; their fields are its flags.
 
-from __future__ import annotations
+The annotations here are evaluated at every start, so they are not left as text (no `annotations` import).
+"""
 
 from typing import Annotated
 

@@ -3,9 +3,9 @@
 Source: `google/cloud/aiplatform/v1/{custom_job,machine_resources,env_var,encryption_spec,io,
 reservation_affinity,service_networking}.proto`. Enum values are kept by name, and a name that is
 not known passes, as the service may know more than we do.
-"""
 
-from __future__ import annotations
+The annotations are evaluated at every start, so they are not left as text (no `annotations` import).
+"""
 
 from typing import Annotated, Any
 
