@@ -59,6 +59,12 @@ def run(command: list[str], *words: str, **options: object) -> subprocess.Comple
     return subprocess.run([*command, *words], capture_output=True, timeout=60, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
+def start(command: list[str], word: str, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([*command, word], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started.append(process)
+    return process
+
+
 def wait_until_ended(command: list[str]) -> str:
     """The state of the newest job once it has ended."""
     listing = [*command[:4], "custom-jobs", "list", "--limit=1", "--format=value(state)"]
@@ -97,8 +103,7 @@ def test_a_word_that_is_not_utf8_is_refused_before_anything_happens(command: lis
 def test_a_reader_that_goes_away_ends_the_job(
     command: list[str], started: list[subprocess.Popen[bytes]]
 ) -> None:
-    process = subprocess.Popen([*command, "lines"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    started.append(process)
+    process = start(command, "lines", started)
     assert process.stdout is not None and process.stdout.readline() == b"line 0\n"
     process.stdout.close()
     process.stdout = None
@@ -109,8 +114,7 @@ def test_a_reader_that_goes_away_ends_the_job(
 def test_a_second_interrupt_kills_a_trainer_that_ignores_the_first(
     command: list[str], started: list[subprocess.Popen[bytes]]
 ) -> None:
-    process = subprocess.Popen([*command, "stubborn"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    started.append(process)
+    process = start(command, "stubborn", started)
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
     begin = time.monotonic()
     process.send_signal(signal.SIGINT)
