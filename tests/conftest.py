@@ -16,9 +16,18 @@ from hypothesis import settings
 settings.register_profile("shared-machine", deadline=None, database=None)
 settings.load_profile("shared-machine")
 
-FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_")
-FOREIGN = ("CI", "NO_COLOR", "CLUSTER_SPEC", "TF_CONFIG", "GOOGLE_APPLICATION_CREDENTIALS")
-KEPT = ("VTRAIN_REQUIRE_API",)
+pytest_plugins = ("docker_engines",)
+
+FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_", "DOCKER_")
+FOREIGN = (
+    "CI",
+    "NO_COLOR",
+    "CLUSTER_SPEC",
+    "TF_CONFIG",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "XDG_RUNTIME_DIR",
+)
+KEPT = ("VTRAIN_REQUIRE_API", "VTRAIN_REQUIRE_DOCKER")
 
 
 @pytest.fixture(autouse=True)

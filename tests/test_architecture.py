@@ -15,9 +15,9 @@ FILES = {".".join(p.relative_to(ROOT.parent).with_suffix("").parts): p for p in 
 MODULES = {name.removesuffix(".__init__"): path for name, path in FILES.items() if ".payload" not in name}
 FLOORS = (
     "errors messages",
-    "engine packaging staging failure settings output",
+    "engine packaging containers staging failure settings output",
     "backends",
-    "verdict submit follow testing",
+    "verdict submit follow images leftovers testing",
     "cli __main__ commands flags command_log output.console output.card output.sinks output.terminal",
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
@@ -29,7 +29,8 @@ GUESTS = {
     "build": ("packaging", "engine.wheels"),
     "click": (),
     "google": (),
-    "docker": (),
+    "docker": ("containers", "backends.docker"),
+    "requests": ("containers", "backends.docker"),
 }
 OWN_PROGRAMS = ("cli", "__main__", "engine.shim", "engine.supervisor", "engine.launcher")
 LONGEST_FUNCTION = 60

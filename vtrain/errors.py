@@ -6,6 +6,9 @@
     ├── NotFoundError           1    no such job
     ├── ConflictError           1    not in the job's present state
     ├── UnavailableError        1    a backend that this version or this machine does not have
+    │   └── EngineError         1    … the Docker engine refuses
+    │       └── EngineAwayError 1    … the Docker engine does not answer
+    ├── ImageError              1    an image cannot be had: pulled, built or pushed
     ├── PackagingError          1    the trainer cannot be packaged
     ├── StorageError            1    home, bucket or disk refused
     ├── OutputError             1    stdout or stderr cannot be written
@@ -60,6 +63,18 @@ class ConflictError(VtrainError):
 
 class UnavailableError(VtrainError):
     """This version, or this machine, does not have what was asked for."""
+
+
+class EngineError(UnavailableError):
+    """The Docker engine refuses what was asked of it, or does not answer."""
+
+
+class EngineAwayError(EngineError):
+    """The Docker engine does not answer; it may be back in a moment."""
+
+
+class ImageError(VtrainError):
+    """A container image cannot be had: pulled, built or pushed."""
 
 
 class PackagingError(VtrainError):

@@ -1,0 +1,236 @@
+"""Builds on a real engine, by both of its builders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from engine_relay import relay
+
+from vtrain.containers.address import EngineAddress
+from vtrain.containers.build import Builder, BuildRequest, ContextFile, base_images, build_image
+from vtrain.containers.engine import Engine, connect
+from vtrain.containers.images import find_image
+from vtrain.errors import EngineAwayError, ImageError
+
+pytestmark = pytest.mark.docker
+BUILDERS: tuple[Builder, ...] = ("buildkit", "classic")
+NAMES = (
+    "plain.txt",
+    "--dash.txt",
+    "a b/c d.txt",
+    "ümlaut/日本.txt",
+    "new\nline.txt",
+    "l" * 200 + "/" + "m" * 200,
+)
+
+
+class Bench:
+    """Builds images for one test, and keeps what was told."""
+
+    def __init__(
+        self, engine: Engine, base: str, new_name: Callable[[], str], discard: Callable[[str], None]
+    ) -> None:
+        self.engine = engine
+        self.base = base
+        self.lines: list[str] = []
+        self.name = new_name()
+        self._discard = discard
+
+    def build(self, instructions: str, builder: Builder, *files: ContextFile, **more: object) -> str:
+        """Build `instructions` on the base image."""
+        text = f"FROM {self.base}\n{instructions}\n"
+        request = BuildRequest(tags=(self.name,), dockerfile=text, files=files, **more)  # type: ignore[arg-type]
+        built = build_image(self.engine, request, self.lines.append, builder=builder)
+        self._discard(built)
+        return built
+
+    def output(self, *argv: str) -> str:
+        """What a command prints in a container of the image."""
+        client = self.engine.client
+        made = client.create_container(self.name, list(argv))["Id"]
+        try:
+            client.start(made)
+            client.wait(made)
+            return str(client.logs(made).decode())
+        finally:
+            client.remove_container(made, force=True)
+
+
+@pytest.fixture
+def bench(
+    docker_engine: Engine, base_image: str, new_name: Callable[[], str], discard: Callable[[str], None]
+) -> Bench:
+    """A place to build one image."""
+    return Bench(docker_engine, base_image, new_name, discard)
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_steps_and_their_lines_are_told(bench: Bench, builder: Builder) -> None:
+    built = bench.build(
+        f"ARG WORD\nRUN echo hello $WORD {bench.name}\nCOPY a.txt /a\n",
+        builder,
+        ContextFile(name="a.txt", content=b"abc"),
+        labels={"vtrain.kind": "test", "quote": '"\n'},
+        build_args={"WORD": "big $HOME"},
+    )
+    image = find_image(bench.engine, bench.name)
+    assert image is not None
+    assert image.id == built
+    assert image.labels == {"vtrain.test-base": "1", "vtrain.kind": "test", "quote": '"\n'}
+    assert f"    hello big $HOME {bench.name}" in bench.lines
+    step = next(line for line in bench.lines if "RUN echo" in line)
+    assert step.startswith("[")
+    assert not step.endswith("(cached)")
+    assert bench.output("cat", "/a") == "abc"
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_second_build_is_cached(bench: Bench, builder: Builder) -> None:
+    file = ContextFile(name="a.txt", content=b"abc")
+    first = bench.build(f"COPY a.txt /a\nRUN echo {bench.name}\n", builder, file)
+    bench.lines.clear()
+    assert bench.build(f"COPY a.txt /a\nRUN echo {bench.name}\n", builder, file) == first
+    assert sum(line.endswith("(cached)") for line in bench.lines) >= 2
+    assert f"    {bench.name}" not in bench.lines
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_step_that_fails_is_named_with_its_last_lines(bench: Bench, builder: Builder) -> None:
+    with pytest.raises(ImageError) as failed:
+        bench.build("RUN seq 1 30; echo last; exit 7", builder)
+    sentence, *last = failed.value.message.split("\n")
+    assert sentence == "The image cannot be built: RUN seq 1 30; echo last; exit 7 ended with exit code 7."
+    assert len(last) == 10
+    assert "  last" in last
+    assert "  30" in last
+    assert find_image(bench.engine, bench.name) is None
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_full_disk_has_its_own_sentence(bench: Bench, builder: Builder) -> None:
+    with pytest.raises(ImageError, match="no space left on the Docker engine's disk in RUN") as failed:
+        bench.build("RUN echo 'cp: error writing: No space left on device'; exit 1", builder)
+    assert "docker system prune" in failed.value.hint
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_file_that_is_not_in_the_context(bench: Bench, builder: Builder) -> None:
+    with pytest.raises(ImageError, match="COPY nowhere /x") as failed:
+        bench.build("COPY nowhere /x", builder)
+    assert "not found" in failed.value.message
+    assert "ignore file" in failed.value.hint
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_dockerfile_that_does_not_parse(bench: Bench, builder: Builder) -> None:
+    with pytest.raises(ImageError) as failed:
+        bench.build("FETCH x", builder)
+    assert failed.value.message == (
+        "The image cannot be built: dockerfile parse error line 2: unknown instruction: FETCH."
+    )
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_base_that_cannot_be_had(docker_engine: Engine, registry: str, builder: Builder) -> None:
+    request = BuildRequest(tags=(), dockerfile=f"FROM {registry}/none/base:1\nRUN true\n")
+    with pytest.raises(ImageError, match=f"{registry}/none/base:1 cannot be pulled"):
+        build_image(docker_engine, request, print, builder=builder)
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_names_of_files_survive(bench: Bench, builder: Builder, tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"content")
+    files = [ContextFile(name=f"in/{name}", content=tmp_path / "source") for name in NAMES]
+    program = ContextFile(name="in/run.sh", content=b"#!/bin/sh\necho ran", executable=True)
+    bench.build('COPY ["in", "/in/"]\nRUN /in/run.sh', builder, *files, program)
+    listing = (
+        "import json, os; os.chdir('/in'); "
+        "print(json.dumps([os.path.join(d, f) for d, _, fs in os.walk('.') for f in fs]))"
+    )
+    found = json.loads(bench.output("python3", "-c", listing))
+    assert set(found) == {f"./{name}" for name in (*NAMES, "run.sh")}
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_dockerfile_of_the_context_is_not_sent_twice(bench: Bench, builder: Builder) -> None:
+    text = f"FROM {bench.base}\nCOPY . /all/\n"
+    file = ContextFile(name="how/Dockerfile", content=text.encode())
+    request = BuildRequest(tags=(bench.name,), dockerfile=text, files=(file,), dockerfile_name=file.name)
+    build_image(bench.engine, request, bench.lines.append, builder=builder)
+    assert bench.output("find", "/all", "-type", "f") == "/all/how/Dockerfile\n"
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_an_ignore_file_in_the_context_is_a_file_like_others(bench: Bench, builder: Builder) -> None:
+    ignore = ContextFile(name=".dockerignore", content=b"*\n")
+    bench.build("COPY a.txt /a", builder, ignore, ContextFile(name="a.txt", content=b"abc"))
+    assert bench.output("cat", "/a") == "abc"
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_long_lines_and_odd_bytes_come_whole(bench: Bench, builder: Builder) -> None:
+    odd = r"b'x'*20000 + b'\xff\n' + b'10%\r100%\n\033[31mred\033[0m\nend'"
+    bench.build(f'RUN : {bench.name}; python3 -c "import sys; sys.stdout.buffer.write({odd})"', builder)
+    told = [line.strip() for line in bench.lines]
+    assert "x" * 20000 + "\ufffd" in told
+    assert [line for line in told if line in ("10%", "100%", "red", "end")] == ["100%", "red", "end"]
+
+
+def test_buildkit_has_cache_mounts_and_classic_its_own_dockerfile(bench: Bench) -> None:
+    mounted = "RUN --mount=type=cache,target=/cache touch /cache/x && echo mounted > /how"
+    bench.build(mounted, "buildkit")
+    assert bench.output("cat", "/how") == "mounted\n"
+    plain = f"FROM {bench.base}\nRUN echo plain > /how\n"
+    bench.build(mounted, "classic", plain_dockerfile=plain)
+    assert bench.output("cat", "/how") == "plain\n"
+
+
+def test_docker_buildkit_0_takes_the_classic_builder(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_BUILDKIT", "0")
+    bench.build(
+        "RUN echo buildkit > /how", "auto", plain_dockerfile=f"FROM {bench.base}\nRUN echo plain > /how\n"
+    )
+    assert bench.output("cat", "/how") == "plain\n"
+
+
+def test_another_platform_needs_no_emulation_to_copy(
+    docker_engine: Engine, new_name: Callable[[], str]
+) -> None:
+    request = BuildRequest(
+        tags=(new_name(), new_name()),
+        dockerfile="FROM scratch\nCOPY a /a\n",
+        files=(ContextFile(name="a", content=b"a"),),
+        platform="linux/arm64",
+    )
+    built = build_image(docker_engine, request, print)
+    image = find_image(docker_engine, built)
+    assert image is not None
+    assert image.platform == "linux/arm64"
+    assert set(image.tags) == set(request.tags)
+
+
+def test_a_file_that_cannot_be_read_stops_the_build(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"gone\.txt cannot be read"):
+        bench.build("COPY . /x", "buildkit", ContextFile(name="gone.txt", content=tmp_path / "gone.txt"))
+
+
+def test_an_engine_that_goes_away_while_building(engine_address: EngineAddress, bench: Bench) -> None:
+    if not engine_address.host.startswith("unix://"):
+        pytest.skip("the engine is not on a socket of this machine")
+    with relay(engine_address.host.removeprefix("unix://"), limit=1500) as port:
+        engine = connect(EngineAddress(host=f"tcp://127.0.0.1:{port}", origin="test"))
+        request = BuildRequest(tags=(bench.name,), dockerfile="FROM scratch\nCOPY a /a\n" + "ENV A=b\n" * 30)
+        with closing(engine), pytest.raises(EngineAwayError, match="went away; it cannot build the image"):
+            build_image(engine, request, print)
+
+
+def test_bases_are_read_from_the_dockerfile() -> None:
+    text = (
+        "ARG V=1\nFROM --platform=linux/amd64 a/b:1 AS one\nFROM one\nfrom c \\\n  as two\n"
+        "RUN <<EOF cat\nFROM table\nEOF\nFROM $V\nFROM scratch\nCOPY --from=x / /\nFROM a/b:1\n"
+    )
+    assert base_images(text) == ("a/b:1", "c")

@@ -1,0 +1,64 @@
+"""The address of a Docker engine, in the words of DOCKER_HOST."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from vtrain.errors import EngineError
+
+PLAIN_PORT = 2375
+TLS_PORT = 2376
+_SCHEMES = ("unix", "tcp", "http", "https", "ssh")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class EngineAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine, and how it was found.
+
+    `host` is `unix:///var/run/docker.sock`, `tcp://host:2376` or `ssh://user@host`; `origin` is
+    "DOCKER_HOST", "the context colima", "the default socket". `tls_folder` holds ca.pem, cert.pem and
+    key.pem; `tls_verify` says whether the engine has to prove who it is.
+    """
+
+    host: str
+    origin: str
+    tls_folder: str = ""
+    tls_verify: bool = True
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the engine sees this machine's files: a socket here, or TCP on loopback."""
+        url = urlsplit(self.host)
+        return url.scheme == "unix" or (url.scheme != "ssh" and url.hostname in _LOOPBACK)
+
+
+def checked(address: EngineAddress) -> EngineAddress:
+    """The address in full: with a scheme and a port. Raises EngineError where it makes no sense."""
+    host = address.host if "://" in address.host else f"tcp://{address.host}"
+    try:
+        url = urlsplit(host)
+        port = url.port or 0
+    except ValueError as error:
+        raise _malformed(address, f"{error}") from error
+    if url.scheme not in _SCHEMES:
+        raise _malformed(address, f"vtrain speaks to engines over {', '.join(_SCHEMES)}")
+    if url.scheme == "unix":
+        path = f"{url.netloc}{url.path}"
+        if not path.startswith("/"):
+            raise _malformed(address, "the path of the socket has to begin with /")
+        return msgspec.structs.replace(address, host=f"unix://{path}")
+    if not url.hostname:
+        raise _malformed(address, "it names no host")
+    if url.scheme != "ssh" and not port:
+        secure = url.scheme == "https" or bool(address.tls_folder)
+        host = f"{url.scheme}://{url.netloc.rstrip(':')}:{TLS_PORT if secure else PLAIN_PORT}"
+    return msgspec.structs.replace(address, host=host)
+
+
+def _malformed(address: EngineAddress, why: str) -> EngineError:
+    return EngineError(
+        f"'{address.host}' (from {address.origin}) is not an address of a Docker engine: {why}.",
+        hint="Write it as unix:///path/docker.sock, tcp://host:2376 or ssh://user@host.",
+    )

@@ -1,0 +1,135 @@
+"""Where the Docker engine of this user is: what the environment names, else the usual sockets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from vtrain.containers.address import EngineAddress as EngineAddress
+from vtrain.containers.address import checked
+from vtrain.containers.connection import SSH_CONNECT_SECONDS, ping
+from vtrain.containers.contexts import current_context
+from vtrain.errors import EngineError
+
+PING_SECONDS = 2.0
+_SSL_DECORATION = re.compile(r"^\[SSL[^\]]*\] | \(_ssl\.c:\d+\)$")
+_START_HINT = (
+    "Start one (Docker Engine, Docker Desktop, Colima, Podman's service), or name it in DOCKER_HOST."
+)
+
+
+def find_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress:
+    """The first engine that answers. Raises EngineError telling what was tried.
+
+    What DOCKER_HOST, DOCKER_CONTEXT or Docker's current context names is the only one tried.
+    """
+    chosen = _chosen(environ)
+    if chosen is not None:
+        if reason := refusal(chosen):
+            raise EngineError(
+                f"The Docker engine at {chosen.host} (from {chosen.origin}) does not answer: {reason}.",
+                hint=_hint(chosen, reason),
+            )
+        return chosen
+    tried: dict[str, list[str]] = {}
+    for address in usual_sockets(environ):
+        reason = refusal(address)
+        if not reason:
+            return address
+        tried.setdefault(reason, []).append(address.host.removeprefix("unix://"))
+    raise EngineError(
+        "No Docker engine answers. Tried: "
+        + "; ".join(f"{', '.join(paths)} ({reason})" for reason, paths in tried.items())
+        + ".",
+        hint=_permission_hint(tried) or _START_HINT,
+    )
+
+
+def answers(address: EngineAddress) -> bool:
+    """Whether an engine answers there, within two seconds (15 over SSH)."""
+    return not refusal(address)
+
+
+def refusal(address: EngineAddress) -> str:
+    """Why no engine answers there, in a few words; empty when one does."""
+    try:
+        ping(address, SSH_CONNECT_SECONDS if address.host.startswith("ssh:") else PING_SECONDS)
+    except (OSError, ValueError) as error:
+        return reason_of(error)
+    return ""
+
+
+def reason_of(error: Exception) -> str:
+    """A failure to connect in a few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, FileNotFoundError):
+        return f"{error.filename} is missing" if error.filename else "no such socket"
+    if isinstance(error, ConnectionRefusedError):
+        return "nobody listens there"
+    if isinstance(error, PermissionError):
+        return "permission denied"
+    words = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    return _SSL_DECORATION.sub("", words).rstrip(".")
+
+
+def usual_sockets(environ: Mapping[str, str]) -> Iterator[EngineAddress]:
+    """The sockets that engines of this user listen on unless told otherwise, most usual first."""
+    home = _home(environ)
+    runtime = environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
+    colima = environ.get("COLIMA_HOME") or f"{home}/.colima"
+    places = {
+        "/var/run/docker.sock": "the default socket",
+        f"{runtime}/docker.sock": "the rootless engine's socket",
+        f"/run/user/{os.getuid()}/docker.sock": "the rootless engine's socket",
+        f"{home}/.docker/run/docker.sock": "Docker Desktop's socket",
+        f"{home}/.docker/desktop/docker.sock": "Docker Desktop's socket",
+        f"{colima}/default/docker.sock": "Colima's socket",
+        f"{home}/.config/colima/default/docker.sock": "Colima's socket",
+        f"{home}/.orbstack/run/docker.sock": "OrbStack's socket",
+        f"{home}/.rd/docker.sock": "Rancher Desktop's socket",
+        f"{runtime}/podman/podman.sock": "Podman's socket",
+        "/run/podman/podman.sock": "Podman's socket",
+    }
+    for path, origin in places.items():
+        yield EngineAddress(host=f"unix://{path}", origin=origin)
+
+
+def _home(environ: Mapping[str, str]) -> str:
+    return environ.get("HOME") or str(Path.home())
+
+
+def _chosen(environ: Mapping[str, str]) -> EngineAddress | None:
+    """The engine that was named. Raises EngineError where what names it makes no sense."""
+    folder = Path(environ.get("DOCKER_CONFIG") or f"{_home(environ)}/.docker")
+    host = environ.get("DOCKER_HOST", "").strip()
+    if host:
+        named = environ.get("DOCKER_CERT_PATH", "")
+        wanted = any(environ.get(name) for name in ("DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"))
+        address = EngineAddress(
+            host=host,
+            origin="DOCKER_HOST",
+            tls_folder=(named or str(folder)) if wanted and not host.startswith(("unix:", "ssh:")) else "",
+            tls_verify=bool(environ.get("DOCKER_TLS_VERIFY")) if wanted else True,
+        )
+        return checked(address)
+    context = current_context(folder, environ.get("DOCKER_CONTEXT", ""))
+    return checked(context) if context else None
+
+
+def _hint(address: EngineAddress, reason: str) -> str:
+    if reason == "permission denied":
+        return _permission_hint({reason: [address.host.removeprefix("unix://")]})
+    return f"Start that engine, or correct {address.origin}."
+
+
+def _permission_hint(tried: Mapping[str, list[str]]) -> str:
+    denied = tried.get("permission denied")
+    if not denied:
+        return ""
+    return (
+        f"Your user may not use {denied[0]}: add it to the group of that socket, usually with "
+        '"sudo usermod -aG docker $USER", and log in again.'
+    )

@@ -1,0 +1,273 @@
+"""Images of an engine: looked up, pulled, pushed, listed, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words
+from vtrain.containers.progress import LayerProgress
+from vtrain.containers.refusals import explain_refusal
+from vtrain.errors import EngineAwayError, EngineError, ImageError
+
+Tell = Callable[[str], None]
+"""Takes one line of progress."""
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that the engine has. `id` is `sha256:...`, `size` in bytes, `env` `NAME=value` entries."""
+
+    id: str
+    labels: dict[str, str] = {}
+    architecture: str = ""
+    os: str = "linux"
+    variant: str = ""
+    user: str = ""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    working_dir: str = ""
+    size: int = 0
+    tags: tuple[str, ...] = ()
+
+    @property
+    def platform(self) -> str:
+        """`linux/amd64`, `linux/arm64/v8`."""
+        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+
+
+class ListedImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image in a list: `size` in bytes, `created` in seconds since the epoch, `tags` without `<none>`."""
+
+    id: str
+    tags: tuple[str, ...]
+    labels: dict[str, str]
+    size: int
+    created: float
+
+
+def find_image(engine: Engine, name: str) -> Image | None:
+    """The engine's image of that name, digest or id; None when it is not there (one millisecond).
+
+    Raises ImageError for what is no image name, EngineError when the engine does not say.
+    """
+    from docker.errors import NotFound
+
+    try:
+        with _image_errors(f"look for the image {name}", name):
+            return _image(engine.client.inspect_image(name))
+    except ImageError as error:
+        if isinstance(error.__cause__, NotFound):
+            return None
+        raise
+
+
+def ensure_image(
+    engine: Engine, name: str, *, pull: str = "missing", platform: str = "", tell: Tell
+) -> Image:
+    """The image, pulled where `pull` asks for that (missing, always, never) or its platform is another.
+
+    Raises ImageError with why it cannot be had.
+    """
+    found = find_image(engine, name)
+    if found is not None and pull != "always" and fits_platform(found, platform):
+        return found
+    if pull == "never":
+        raise _not_here(name, found, platform)
+    try:
+        _pull(engine, name, platform, tell)
+    except ImageError as error:
+        if found is None:
+            raise
+        local = f"The local {name} is for {found.platform}. " if not fits_platform(found, platform) else ""
+        raise ImageError(f"{local}{error.message}", hint=error.hint) from error
+    pulled = find_image(engine, name)
+    if pulled is None:
+        raise ImageError(f"{name} was pulled, but the engine does not find it.", hint="Pull it once more.")
+    if not fits_platform(pulled, platform):
+        raise ImageError(
+            f"{name} is for {pulled.platform}, and there is none for {platform}.",
+            hint="Name an image of that platform, or leave --platform out.",
+        )
+    return pulled
+
+
+def fits_platform(image: Image, platform: str) -> bool:
+    """Whether the image is for `platform` (`os/architecture[/variant]`); any is where none is asked for."""
+    if not platform:
+        return True
+    wanted = platform.split("/")
+    if wanted[:2] != [image.os, image.architecture]:
+        return False
+    return len(wanted) < 3 or not image.variant or wanted[2] == image.variant
+
+
+def push_image(engine: Engine, name: str, *, tell: Tell) -> str:
+    """Push to the registry that the name says; the digest, `sha256:...`. Raises ImageError."""
+    from vtrain.containers.transport import post_stream
+
+    if find_image(engine, name) is None:
+        raise ImageError(f"{name} cannot be pushed: the engine does not have it.", hint="Build it first.")
+    repository, tag = split_name(name)
+    progress = LayerProgress("Pushing", name, tell)
+    digest = ""
+    with _image_errors(f"push {name}", name):
+        # An engine wants this header even where there is nothing to say in it.
+        headers = {"X-Registry-Auth": "e30=", **_login(engine, name, tell)}
+        path = "/images/{0}/push"
+        with closing(
+            post_stream(engine.client, path, repository, params={"tag": tag}, headers=headers)
+        ) as messages:
+            for message in _checked(messages, name, "pushed"):
+                progress.take(message)
+                digest = (message.get("aux") or {}).get("Digest") or digest
+    progress.end(digest)
+    return digest or _pushed_digest(engine, name, repository)
+
+
+def list_images(engine: Engine, labels: Mapping[str, str]) -> tuple[ListedImage, ...]:
+    """The images that bear all these labels, newest first; an empty value stands for any."""
+    wanted = [f"{name}={value}" if value else name for name, value in labels.items()]
+    with engine_errors("list images"):
+        found = engine.client.images(filters={"label": wanted})
+    images = (
+        ListedImage(
+            id=entry["Id"],
+            tags=tuple(tag for tag in entry.get("RepoTags") or () if tag != "<none>:<none>"),
+            labels=entry.get("Labels") or {},
+            size=entry["Size"],
+            created=float(entry["Created"]),
+        )
+        for entry in found
+    )
+    return tuple(sorted(images, key=lambda image: image.created, reverse=True))
+
+
+def remove_image(engine: Engine, id_or_tag: str) -> None:
+    """Remove a tag; with an id, the image with all its tags. One that is not there is fine.
+
+    Raises ImageError while a container, running or ended, is of that image.
+    """
+    image = find_image(engine, id_or_tag)
+    if image is None:
+        return
+    if users := _containers_of(engine, image.id):
+        raise ImageError(
+            f"The image {id_or_tag} is kept: the container {users[0]} uses it.",
+            hint="Remove the container, or wait for the end of its job.",
+        )
+    with_all_tags = id_or_tag.removeprefix("sha256:") in image.id
+    for reference in (*image.tags, image.id) if with_all_tags else (id_or_tag,):
+        with _image_errors(f"remove {reference}", reference):
+            if find_image(engine, reference) is not None:
+                engine.client.remove_image(reference)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Repository, and digest or else tag (`latest` where there is none), of an image name."""
+    name, _, digest = name.partition("@")
+    head, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        head, tag = name, "latest"
+    return head, digest or tag
+
+
+def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
+    from vtrain.containers.transport import post_stream
+
+    repository, tag = split_name(name)
+    params = {"fromImage": repository, "tag": tag, **({"platform": platform} if platform else {})}
+    progress = LayerProgress("Pulling", name, tell)
+    with _image_errors(f"pull {name}", name):
+        login = _login(engine, name, tell)
+        with closing(post_stream(engine.client, "/images/create", params=params, headers=login)) as messages:
+            for message in _checked(messages, name, "pulled"):
+                progress.take(message)
+    progress.end()
+
+
+def _login(engine: Engine, name: str, tell: Tell) -> dict[str, str]:
+    """Credentials for the image's registry; without them where a credential helper fails."""
+    from vtrain.containers.transport import DockerException, registry_login
+
+    try:
+        return registry_login(engine.client, name)
+    except DockerException as error:
+        tell(f"Docker's credentials for {name} cannot be read ({engine_words(str(error))}); trying without.")
+        return {}
+
+
+def _checked(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:
+    """The messages, up to one that says it failed."""
+    for message in messages:
+        if words := (message.get("errorDetail") or {}).get("message") or message.get("error"):
+            raise explain_refusal(str(words), name, done)
+        yield message
+
+
+@contextmanager
+def _image_errors(doing: str, name: str) -> Iterator[None]:
+    """Refusals of the engine that concern the image become ImageError."""
+    from docker.errors import APIError
+
+    try:
+        with engine_errors(doing):
+            yield
+    except EngineAwayError:
+        raise
+    except EngineError as error:
+        cause = error.__cause__
+        if not isinstance(cause, APIError):
+            raise
+        if error.hint == FULL_DISK_HINT or cause.status_code == HTTPStatus.CONFLICT:
+            raise ImageError(error.message, hint=error.hint) from cause
+        done = {"pull": "pulled", "push": "pushed"}.get(doing.split(" ")[0], "used")
+        raise explain_refusal(cause.explanation or str(cause), name, done) from cause
+
+
+def _not_here(name: str, found: Image | None, platform: str) -> ImageError:
+    if found is None:
+        return ImageError(
+            f"The image {name} is not here, and --pull=never does not let it be pulled.",
+            hint="Pull or build it, or leave --pull=never out.",
+        )
+    return ImageError(
+        f"The local {name} is for {found.platform}, not for {platform}, and --pull=never does not let "
+        "another be pulled.",
+        hint="Leave --pull=never or --platform out.",
+    )
+
+
+def _containers_of(engine: Engine, image_id: str) -> list[str]:
+    with engine_errors("list containers"):
+        found = engine.client.containers(all=True, filters={"ancestor": [image_id]})
+    return [(entry.get("Names") or [entry["Id"][:12]])[0].lstrip("/") for entry in found]
+
+
+def _pushed_digest(engine: Engine, name: str, repository: str) -> str:
+    """The digest where the engine did not report it at the end of the push."""
+    with _image_errors(f"look for the image {name}", name):
+        digests = engine.client.inspect_image(name).get("RepoDigests") or ()
+    return next((d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")), "")
+
+
+def _image(facts: dict[str, Any]) -> Image:
+    config = facts.get("Config") or {}
+    return Image(
+        id=facts["Id"],
+        labels=config.get("Labels") or {},
+        architecture=facts.get("Architecture", ""),
+        os=facts.get("Os", "linux"),
+        variant=facts.get("Variant") or "",
+        user=config.get("User") or "",
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        command=tuple(config.get("Cmd") or ()),
+        env=tuple(config.get("Env") or ()),
+        working_dir=config.get("WorkingDir") or "",
+        size=facts.get("Size") or 0,
+        tags=tuple(tag for tag in facts.get("RepoTags") or () if tag != "<none>:<none>"),
+    )
