@@ -13,13 +13,16 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+RESOURCE_EXHAUSTED_CODE = 8
+_EXPLAINED = ("START_FAILED", "REPLICA_INTERRUPTED")
 DEBUG_INFO = "type.googleapis.com/google.rpc.DebugInfo"
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job failed, as the job's `error` tells it.
 
-    `exit_code` is that of the replica that failed first, None where it never ran.
+    `exit_code` is that of the replica that failed first, None where it never ran. `explained` says that the
+    message itself is the cause, and not a quotation of the trainer's words.
     """
 
     replica: str = ""
@@ -30,6 +33,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     line: str = ""
     log: str = ""
     hint: str = ""
+    explained: bool = False
 
     @property
     def meaning(self) -> str:
@@ -41,7 +45,8 @@ def failure_of(job: CustomJob) -> Failure | None:
     """The failure in a job's `error`, or None for a job without one."""
     if job.error is None or job.state != states.FAILED:
         return None
-    info: dict[str, str] = _detail(job, ERROR_INFO).get("metadata", {})
+    detail = _detail(job, ERROR_INFO)
+    info: dict[str, str] = detail.get("metadata", {})
     trace = tuple(_detail(job, DEBUG_INFO).get("stackEntries", ()))
     code = int(info["exitCode"]) if "exitCode" in info else None
     return Failure(
@@ -52,6 +57,7 @@ def failure_of(job: CustomJob) -> Failure | None:
         file=info.get("file", ""),
         line=info.get("line", ""),
         log=info.get("log", ""),
+        explained=detail.get("reason", "") in _EXPLAINED or job.error.code == RESOURCE_EXHAUSTED_CODE,
         hint=info.get("hint") or hint_for("\n".join(trace) or job.error.message, code),
     )
 

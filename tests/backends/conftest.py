@@ -1,4 +1,4 @@
-"""A process backend in a home of its own; afterwards nothing of it may run."""
+"""Local backends in homes of their own; afterwards nothing of them may run, and no engine has any of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker_engines import remaining
+from docker_jobs import docker_settings
 
 from vtrain.backends import BackendSettings, open_backend
 from vtrain.backends.local import LocalBackend
+from vtrain.containers.engine import Engine
 
 
 @pytest.fixture
@@ -28,6 +31,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def process_backend(home: Path) -> LocalBackend:
     backend = open_backend("process", BackendSettings(home=home, project="local", region="us-central1"))
+    assert isinstance(backend, LocalBackend)
+    return backend
+
+
+@pytest.fixture
+def docker_home(docker_engine: Engine, home: Path) -> Iterator[Path]:
+    """A home of whose jobs the engine has nothing afterwards."""
+    yield home
+    assert remaining(docker_engine, home) == []
+
+
+@pytest.fixture
+def docker_backend(docker_home: Path, base_image: str) -> LocalBackend:
+    backend = open_backend("docker", docker_settings(docker_home))
     assert isinstance(backend, LocalBackend)
     return backend
 

@@ -84,7 +84,7 @@ def supervisor_of(folder: JobFolder) -> int:
                 command = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
             except OSError:
                 continue
-            if command[1].endswith(b"/process.py") and str(folder.path).encode() in command:
+            if command[1].endswith(b"/supervise.py") and str(folder.path).encode() in command:
                 return int(entry.name)
     return 0
 
@@ -252,7 +252,7 @@ def test_only_what_is_listed_is_inherited(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_containers_are_refused_and_fields_are_named(process_backend: LocalBackend, home: Path) -> None:
     image = WorkerPoolSpec(container_spec=ContainerSpec(image_uri="europe-docker.pkg.dev/p/r/i"))
-    with pytest.raises(UnavailableError, match="needs Docker"):
+    with pytest.raises(UnavailableError, match="run by Docker"):
         process_backend.plan(CustomJob(job_spec=CustomJobSpec(worker_pool_specs=(image,))))
     job = scripted(Script(), network="projects/1/global/networks/n", enable_web_access=True)
     pool = msgspec.structs.replace(

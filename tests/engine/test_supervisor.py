@@ -14,7 +14,7 @@ import pytest
 
 import vtrain
 from vtrain.backends import BackendSettings
-from vtrain.backends.local import LocalBackend
+from vtrain.backends.local import LocalBackend, open_process
 from vtrain.backends.process import ProcessLauncher
 from vtrain.engine.folder import JobFolder, JobOrder, hold_lock
 from vtrain.engine.installers import run_logged
@@ -47,7 +47,7 @@ class Bench:
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = BackendSettings(home=home, project="local", region="us-central1")
-        self.backend = LocalBackend(settings, "process")
+        self.backend = open_process(settings)
         with monkeypatch.context() as context:
             context.setattr(
                 LocalBackend, "_spawn_supervisor", lambda _, folder, lock: self.remember(folder, lock)
@@ -128,9 +128,8 @@ def test_cancel_while_tools_are_at_work(bench: Bench) -> None:
         run_logged("sleep", ["sh", "-c", f"sleep {seconds}"], dict(os.environ), Path("/"), log, 0)
 
     def cancel() -> None:
-        backend = LocalBackend(
-            BackendSettings(home=Path(bench.folder.order().home), project="local", region="us-central1"),
-            "process",
+        backend = open_process(
+            BackendSettings(home=Path(bench.folder.order().home), project="local", region="us-central1")
         )
         while "installing" not in str(backend.logs(LogQuery(name=bench.name)).entries):
             time.sleep(0.01)

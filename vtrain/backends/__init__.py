@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from vtrain.engine.container_options import ContainerOptions
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
@@ -70,6 +71,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     home: Path
     project: str
     region: str
+    container: ContainerOptions = ContainerOptions()
 
 
 class JobBackend(Protocol):
@@ -100,10 +102,11 @@ class JobBackend(Protocol):
 
 
 _BUILT_IN = {
+    "local": "vtrain.backends.local:open_process",
     "process": "vtrain.backends.local:open_process",
+    "docker": "vtrain.backends.local:open_docker",
 }
 _NOT_YET = {
-    "docker": "the docker backend",
     "vertex": "the Vertex AI backend",
 }
 
@@ -111,7 +114,7 @@ _NOT_YET = {
 def check_available(name: str) -> None:
     """Raise UnavailableError for a backend that this version does not have, ConfigError for no backend."""
     if name not in (*_BUILT_IN, *_NOT_YET) and not _plugins(name):
-        known = ", ".join(["local", *_BUILT_IN, *_NOT_YET])
+        known = ", ".join([*_BUILT_IN, *_NOT_YET])
         raise ConfigError(f"There is no backend called {name!r}.", hint=f"The built-in ones are {known}.")
     if name in _NOT_YET:
         raise UnavailableError(

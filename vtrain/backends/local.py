@@ -1,4 +1,4 @@
-"""Jobs on this machine: the store, a supervisor per job, and the journals. How replicas start is injected."""
+"""Jobs on this machine: the store, a supervisor per job, and the journals. How replicas run is injected."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query
+from vtrain.backends.local_plan import Way
 from vtrain.engine.folder import JobFolder, JobOrder, hold_lock, spawn_holding
 from vtrain.engine.instants import timestamp
 from vtrain.engine.store import DATABASE, Record, Store, not_found, storage_errors
@@ -33,7 +34,16 @@ GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
 
 def open_process(settings: BackendSettings) -> LocalBackend:
     """The backend `process`, for `open_backend`."""
-    return LocalBackend(settings, "process")
+    from vtrain.backends.process_plan import ProcessWay
+
+    return LocalBackend(settings, ProcessWay(settings))
+
+
+def open_docker(settings: BackendSettings) -> LocalBackend:
+    """The backend `docker`, for `open_backend`."""
+    from vtrain.backends.docker.plan import DockerWay
+
+    return LocalBackend(settings, DockerWay(settings))
 
 
 class LocalBackend:
@@ -41,19 +51,17 @@ class LocalBackend:
 
     protocol_version = PROTOCOL_VERSION
 
-    def __init__(self, settings: BackendSettings, launcher: str) -> None:
-        """`launcher` names the module beside this one that starts replicas and supervises them."""
+    def __init__(self, settings: BackendSettings, way: Way) -> None:
+        """`way` is how submitted jobs run; jobs that are there are looked after whichever way they run."""
         self._settings = settings
-        self._launcher = launcher
+        self._way = way
         self._home = settings.home
         self._store: Store | None = None
         self._children: list[int] = []
 
     def plan(self, job: CustomJob) -> Plan:
-        """Exactly what submit would do. Raises UnavailableError for a job that needs containers."""
-        from vtrain.backends.local_plan import plan_job
-
-        return plan_job(job, self._launcher, self._settings)
+        """Exactly what submit would do. Raises UnavailableError for a job that cannot run this way."""
+        return self._way.plan(job)
 
     def submit(self, plan: Plan) -> CustomJob:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more."""
@@ -70,7 +78,7 @@ class LocalBackend:
             folder.make(self._order(job, plan.source_folder))
             lock = hold_lock(folder.lock)
             assert lock is not None
-            store.insert(_record(job, self._launcher))
+            store.insert(_record(job, self._way.name))
         self._spawn_supervisor(folder, lock)
         return job
 
@@ -141,15 +149,16 @@ class LocalBackend:
     def _order(self, job: CustomJob, source_folder: str) -> JobOrder:
         from vtrain.engine.inheritance import inherited_environment
 
-        return JobOrder(
+        order = JobOrder(
             home=str(self._home.absolute()),
             name=job.name,
             job=job,
-            backend=self._launcher,
+            backend=self._way.name,
             base_env=inherited_environment(),
             grace_seconds=_grace_seconds(),
             source_folder=source_folder,
         )
+        return self._way.complete(order)
 
     def _folder(self, name: str) -> JobFolder:
         parsed = parse_name(name)
@@ -170,7 +179,7 @@ class LocalBackend:
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
         """Start another supervisor where a job goes on without one. The lock says so, never a pid."""
         self._reap()
-        if states.has_ended(record.state) or record.backend != self._launcher:
+        if states.has_ended(record.state):
             return
         folder = self._folder(record.name)
         if not folder.path.exists():
@@ -207,7 +216,7 @@ class LocalBackend:
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
         # Not `-m`: that would import from the folder the user stands in, which may hold a `signal.py`.
-        program = Path(__file__).with_name(f"{self._launcher}.py")
+        program = Path(__file__).with_name("supervise.py")
         argv = [sys.executable, str(program), str(folder.path)]
         child = spawn_holding(lock, argv, _supervisor_environment(), folder.path / "supervisor.log")
         self._children.append(child)

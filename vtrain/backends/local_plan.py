@@ -1,68 +1,48 @@
-"""What a local backend tells before it acts: replicas, environments, and what it has to refuse."""
+"""What the plans of all local backends share."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Protocol
 
 import msgspec
 
-from vtrain.backends import BackendSettings, Plan, Replica
-from vtrain.engine.notices import local_notices
-from vtrain.engine.replica import (
-    TRAINING_PORT,
-    Surroundings,
-    module_argv,
-    replica_environment,
-    replica_ids,
-)
-from vtrain.errors import UnavailableError
-from vtrain.messages.custom_job import CustomJob, CustomJobSpec, DiskSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.backends import Plan
+from vtrain.engine.folder import JobOrder
+from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
 
-if TYPE_CHECKING:
-    from vtrain.engine.environments import EnvironmentSpec
-
-HOST = "127.0.0.1"
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 PLANNED_JOB_ID = "0" * 19
 """CLOUD_ML_JOB_ID in a plan: the id is given by `submit`."""
 
 
-def plan_job(job: CustomJob, backend: str, settings: BackendSettings) -> Plan:
-    """Exactly what submitting the job would do. Raises UnavailableError for a job that needs containers."""
-    job = _completed(job)
-    _refuse_containers(job)
-    environments = [_environment_notes(pool, settings.home) for pool in job.job_spec.worker_pool_specs]
-    return Plan(
-        job=job,
-        backend=backend,
-        replicas=_planned_replicas(job, settings),
-        notices=_unique([*local_notices(job), *(line for notices, _ in environments for line in notices)]),
-        steps=_unique([step for _, steps in environments for step in steps]),
-    )
+class Way(Protocol):
+    """How replicas are run here, as far as it matters before a supervisor takes over."""
+
+    name: str
+
+    def plan(self, job: CustomJob) -> Plan:
+        """Exactly what submitting the job would do; touches nothing."""
+
+    def complete(self, order: JobOrder) -> JobOrder:
+        """The order with what only this way of running needs."""
 
 
-def _unique(lines: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(lines))
-
-
-def _completed(job: CustomJob) -> CustomJob:
+def completed(job: CustomJob) -> CustomJob:
     """The job with the defaults that the service fills in."""
     pools = tuple(_completed_pool(pool) for pool in job.job_spec.worker_pool_specs)
     spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=pools)
     return msgspec.structs.replace(job, job_spec=spec)
 
 
-def environment_spec(pool: WorkerPoolSpec, home: Path) -> EnvironmentSpec:
-    """The environment that a pool's packages need. Raises ConfigError for a URI that is not local."""
-    from vtrain.engine.environments import EnvironmentSpec
-    from vtrain.staging import LocalBuckets
+def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:
+    """The URIs of the packages that a pool's replicas need installed."""
+    return pool.python_package_spec.package_uris if pool.python_package_spec else ()
 
-    task = pool.python_package_spec
-    assert task is not None
-    buckets = LocalBuckets(home)
-    packages = tuple(str(buckets.local_path(uri)) for uri in task.package_uris)
-    return EnvironmentSpec(packages=packages, image_uri=task.executor_image_uri)
+
+def unique(lines: Iterable[str]) -> tuple[str, ...]:
+    """Each line once, in order."""
+    return tuple(dict.fromkeys(lines))
 
 
 def _completed_pool(pool: WorkerPoolSpec) -> WorkerPoolSpec:
@@ -71,64 +51,3 @@ def _completed_pool(pool: WorkerPoolSpec) -> WorkerPoolSpec:
     return msgspec.structs.replace(
         pool, replica_count=pool.replica_count or 1, disk_spec=pool.disk_spec or DEFAULT_DISK
     )
-
-
-def _refuse_containers(job: CustomJob) -> None:
-    for pool in job.job_spec.worker_pool_specs:
-        if pool.container_spec is not None:
-            raise UnavailableError(
-                f"The image {pool.container_spec.image_uri} needs Docker, which this version of "
-                "vtrain does not have yet.",
-                hint="Give the trainer as a Python package (local-package-path=… with python-module=…).",
-            )
-
-
-def _planned_replicas(job: CustomJob, settings: BackendSettings) -> tuple[Replica, ...]:
-    """The replicas with Vertex's own ports; the free ones are found when the job starts."""
-    spec = job.job_spec
-    members = replica_ids(spec)
-    around = Surroundings(
-        job_id=PLANNED_JOB_ID,
-        region=settings.region,
-        hosts={member: f"{HOST}:{TRAINING_PORT + i}" for i, member in enumerate(members)},
-        output=output_folder(spec, settings.home),
-    )
-    return tuple(
-        Replica(
-            name=member.name,
-            argv=module_argv(_task(spec.worker_pool_specs[member.pool]), "python3"),
-            env=replica_environment(spec, member, around),
-        )
-        for member in members
-    )
-
-
-def _task(pool: WorkerPoolSpec) -> PythonPackageSpec:
-    assert pool.python_package_spec is not None
-    return pool.python_package_spec
-
-
-def _environment_notes(pool: WorkerPoolSpec, home: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Notices and steps for the environment of a pool."""
-    if pool.python_package_spec is None or not pool.python_package_spec.package_uris:
-        return (), ()
-    spec = environment_spec(pool, home)
-    if not all(Path(package).is_file() for package in spec.packages):
-        return (), ("Make the trainer's environment once its package is built.",)
-    from vtrain.engine.environments import plan_environment
-
-    plan = plan_environment(spec, home)
-    if plan.cached:
-        return plan.notices, (f"Environment {plan.path}: unchanged, nothing is installed.",)
-    reuse = "its dependencies are there" if plan.dependencies_cached else "dependencies included"
-    return plan.notices, (f"Make the environment {plan.path}, {reuse}.",)
-
-
-def output_folder(spec: CustomJobSpec, home: Path) -> str:
-    """The base output directory as a local path; empty without one."""
-    base = spec.base_output_directory
-    if base is None or not base.output_uri_prefix:
-        return ""
-    from vtrain.staging import LocalBuckets
-
-    return str(LocalBuckets(home).local_path(base.output_uri_prefix)).rstrip("/")

@@ -1,7 +1,4 @@
-"""The backend `process`: replicas are processes on this machine, each under a shim.
-
-Run as a program (`python process.py FOLDER LOCK`) this is a job's supervisor.
-"""
+"""The backend `process`: replicas are processes on this machine, each under a shim."""
 
 from __future__ import annotations
 
@@ -12,7 +9,8 @@ import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from vtrain.backends.local_plan import HOST, output_folder
+from vtrain.backends.local_plan import package_files
+from vtrain.backends.process_plan import HOST, output_folder
 from vtrain.engine.folder import (
     JobFolder,
     JobOrder,
@@ -60,7 +58,7 @@ class ProcessLauncher:
         }
 
     def start(self, replica: ReplicaFolder) -> None:
-        lock = hold_lock(replica.lock)
+        lock = None if replica.touched else hold_lock(replica.lock)
         if lock is None:
             return
         shim = Path(__file__).parent.parent / "engine" / "shim.py"
@@ -78,6 +76,9 @@ class ProcessLauncher:
 
         self._signal(replica, signal.SIGKILL)
         kill_strays(replica.tmp)
+
+    def clear(self, order: JobOrder) -> str:  # noqa: ARG002
+        return ""
 
     def _signal(self, replica: ReplicaFolder, number: int) -> None:
         shim = lock_holder(replica.lock)
@@ -103,11 +104,6 @@ def surroundings(order: JobOrder, ports: list[int]) -> Surroundings:
     )
 
 
-def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:
-    """The URIs of the packages that a pool's replicas need installed."""
-    return pool.python_package_spec.package_uris if pool.python_package_spec else ()
-
-
 def free_ports(count: int) -> list[int]:
     """That many different ports of the loopback that are free now."""
     with ExitStack() as held:
@@ -122,7 +118,7 @@ def free_ports(count: int) -> list[int]:
 def _runtime(pool: WorkerPoolSpec, home: Path, log: Log) -> Runtime:
     if not package_files(pool):
         return Runtime(python=sys.executable)
-    from vtrain.backends.local_plan import environment_spec
+    from vtrain.backends.process_plan import environment_spec
     from vtrain.engine.environments import EnvironmentFailed, make_environment, plan_environment
 
     try:
@@ -150,16 +146,3 @@ def _replica_order(
         wake=str(folder.wake_fifo),
         grace_seconds=order.grace_seconds,
     )
-
-
-def main(folder: str, lock: int) -> None:
-    """Supervise the job in `folder`."""
-    from vtrain.engine.supervisor import supervise
-
-    os.chdir(folder)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    supervise(Path(folder), ProcessLauncher(), lock)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

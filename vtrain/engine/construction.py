@@ -13,6 +13,7 @@ from vtrain.engine.environment_plan import (
     Memo,
     plan_environment,
     reading_packages,
+    wheel_folder,
 )
 from vtrain.engine.installers import Installation, Installer, InstallerFault, Tool, explain, is_unreachable
 from vtrain.engine.layers import (
@@ -25,6 +26,7 @@ from vtrain.engine.layers import (
     site_packages,
     write_virtual_environment,
 )
+from vtrain.engine.wheels import build_wheel
 
 
 def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> EnvironmentPlan:
@@ -49,9 +51,15 @@ def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> Envi
     return plan
 
 
-def _built(plan: EnvironmentPlan, installer: Installer, log: Log) -> EnvironmentPlan:
-    from vtrain.engine.wheels import build_wheel
+def make_wheel(package: Path, home: Path, log: Log) -> Path:
+    """The wheel of an sdist that its back end has to build; built once. Raises EnvironmentFailed."""
+    folder = wheel_folder(package, home)
+    installer = Installer(home / "environments", log, None)
+    make_once(folder, lambda lock: build_wheel(package, folder, installer, lock), log)
+    return next(folder.glob("*.whl"))
 
+
+def _built(plan: EnvironmentPlan, installer: Installer, log: Log) -> EnvironmentPlan:
     for package, folder in plan.unbuilt:
 
         def build(lock: int, package: Path = package, folder: Path = folder) -> None:

@@ -207,13 +207,22 @@ def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path
         if package.suffix == ".whl" or is_direct(package):
             packages.append(package)
             continue
-        folder = inputs.root / "wheels" / _key(inputs.interpreter, digest)
+        folder = _wheel_folder(inputs.root, inputs.interpreter, digest)
         if is_complete(folder):
             packages.append(next(folder.glob("*.whl")))
         else:
             packages.append(package)
             unbuilt.append((package, folder))
     return tuple(packages), tuple(unbuilt)
+
+
+def wheel_folder(package: Path, home: Path) -> Path:
+    """Where the wheel of an sdist is built; shared by all environments of this Python."""
+    return _wheel_folder(home / "environments", base_interpreter(), _digest(package))
+
+
+def _wheel_folder(root: Path, interpreter: Interpreter, digest: str) -> Path:
+    return root / "wheels" / _key(interpreter, digest)
 
 
 def _requirements(

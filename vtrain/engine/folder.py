@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from vtrain.containers.discovery import EngineAddress
+from vtrain.engine.container_options import ContainerOptions
 from vtrain.messages.custom_job import CustomJob
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -22,7 +24,7 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     """All that a supervisor needs to run a job, decided when the job was submitted.
 
     `base_env` is what replicas inherit from the environment of the command that submitted;
-    `source_folder` is where their code is edited.
+    `source_folder` is where their code is edited. `engine` is the Docker engine that runs the containers.
     """
 
     home: str
@@ -32,6 +34,8 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     base_env: dict[str, str]
     grace_seconds: float
     source_folder: str = ""
+    container: ContainerOptions = ContainerOptions()
+    engine: EngineAddress | None = None
 
 
 class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +54,8 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     """How a replica ended. `message` says why it could not be started; then `code` is 126 or 127.
 
     Times are in seconds since the epoch. `oom` says that the kernel ended a process of this machine
-    for want of memory meanwhile. `stopped`: the engine had asked it to end.
+    for want of memory meanwhile. `stopped`: the engine had asked it to end. `interruption` says what else
+    ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost.
     """
 
     code: int
@@ -61,6 +66,8 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     oom: bool = False
     stopped: bool = False
     log_lost_bytes: int = 0
+    interruption: str = ""
+    gap: tuple[float, float] | None = None
 
 
 class ReplicaFolder(msgspec.Struct, frozen=True):
@@ -84,8 +91,8 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     def tmp(self) -> Path:
         return self.path / "tmp"
 
-    def order(self, order: ReplicaOrder) -> None:
-        """Write what the shim will read."""
+    def order(self, order: msgspec.Struct) -> None:
+        """Write what whoever starts the replica will read."""
         for folder in (self.path, self.work, self.tmp):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_struct(self.path / "spec.json", order)

@@ -11,8 +11,13 @@ import os
 import struct
 import time
 
-RECORD = struct.Struct("<qqBB6x")
-"""Time in nanoseconds since the epoch, end of the block in the raw file, stream, attempt."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORD = struct.Struct("<qqBBxxI")
+"""Time in nanoseconds since the epoch, end of the block in the raw file, stream, attempt; and how many pieces
+of a container's log bear that time, so that reading it can go on after them."""
 
 STDOUT = 1
 STDERR = 2
@@ -21,6 +26,7 @@ SERVICE_WORDS = 3
 RAW_SUFFIX = ".log"
 INDEX_SUFFIX = ".idx"
 
+_SCAN_BYTES = RECORD.size * 4096
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -30,21 +36,29 @@ class JournalWriter:
     A disk that refuses is no reason to stop a trainer: what could not be stored is counted in `lost`.
     """
 
-    def __init__(self, base: str, attempt: int = 0) -> None:
+    def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True) -> None:
+        """What came `from_pipe` cannot be read again: raw bytes without a record get one, or are cut off."""
         self.lost = 0
         self._attempt = attempt
         self._raw = os.open(base + RAW_SUFFIX, _FLAGS, 0o600)
         self._index = os.open(base + INDEX_SUFFIX, _FLAGS, 0o600)
         self._end = os.fstat(self._raw).st_size
-        self._repair()
+        self._repair(from_pipe)
 
-    def write(self, block: memoryview | bytes, stream: int) -> None:
-        """Store one block that was read from `stream` just now."""
+    def write(self, block: memoryview | bytes, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
+        """Store one block that was written to `stream` at that time, by default just now."""
         stored = self._append_raw(block)
         self.lost += len(block) - stored
         if stored:
             self._end += stored
-            self._append_record(stream)
+            self._append_record(stream, time_ns, pieces)
+
+    def records(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """What the index holds, the newest first."""
+        size = os.fstat(self._index).st_size
+        for end in range(size, 0, -_SCAN_BYTES):
+            start = max(end - _SCAN_BYTES, 0)
+            yield from reversed([*RECORD.iter_unpack(os.pread(self._index, end - start, start))])
 
     def close(self) -> None:
         """Hand everything to the disk."""
@@ -64,17 +78,17 @@ class JournalWriter:
                 return stored
         return stored
 
-    def _append_record(self, stream: int) -> None:
-        record = RECORD.pack(time.time_ns(), self._end, stream, self._attempt)
+    def _append_record(self, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
+        record = RECORD.pack(time_ns or time.time_ns(), self._end, stream, self._attempt, pieces)
         try:
             written = os.write(self._index, record)
         except OSError:
             return
         if written != RECORD.size:
-            self._repair()
+            self._repair(True)
 
-    def _repair(self) -> None:
-        """Cut a torn last record off, and cover raw bytes that no record covers yet."""
+    def _repair(self, cover: bool) -> None:
+        """Cut a torn last record off; then cover raw bytes that no record covers yet, or cut them off."""
         size = os.fstat(self._index).st_size
         whole = size - size % RECORD.size
         if size != whole:
@@ -82,5 +96,8 @@ class JournalWriter:
         covered = 0
         if whole:
             covered = RECORD.unpack(os.pread(self._index, RECORD.size, whole - RECORD.size))[1]
-        if covered < self._end:
+        if covered < self._end and cover:
             self._append_record(STDOUT)
+        elif covered < self._end:
+            os.ftruncate(self._raw, covered)
+            self._end = covered

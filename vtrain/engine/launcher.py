@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
-from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder, ReplicaOrder
+from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder
 
 Log = Callable[[bytes], None]
 
@@ -15,11 +15,14 @@ Log = Callable[[bytes], None]
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """What a pool's replicas run in, ready to be used.
 
-    `python` is the interpreter, `path_entries` come first on PATH.
+    `python` is the interpreter, `path_entries` come first on PATH. A container is made of `image`, and
+    finds the code in the folder `site` of this machine.
     """
 
     python: str = ""
     path_entries: tuple[str, ...] = ()
+    image: str = ""
+    site: str = ""
 
 
 class PrepareFailed(Exception):
@@ -32,7 +35,7 @@ class PrepareFailed(Exception):
 
 
 class Launcher(Protocol):
-    """Starts and stops replicas. It keeps no state: any process may go on where another died."""
+    """Starts and stops replicas. Any process may go on where another died: files hold all that matters."""
 
     name: str
 
@@ -44,11 +47,11 @@ class Launcher(Protocol):
 
     def replica_orders(
         self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
-    ) -> dict[str, ReplicaOrder]:
-        """How each replica is run, the primary first."""
+    ) -> Mapping[str, msgspec.Struct]:
+        """How each replica is run, the primary first; what `start` reads again."""
 
     def start(self, replica: ReplicaFolder) -> None:
-        """Start an ordered replica, unless it lives or has ended."""
+        """Start an ordered replica; where it was started before, watch over it unless somebody does."""
 
     def lives(self, replica: ReplicaFolder) -> bool:
         """Whether anything watches over the replica."""
@@ -58,3 +61,6 @@ class Launcher(Protocol):
 
     def kill(self, replica: ReplicaFolder) -> None:
         """End whatever is left of the replica now."""
+
+    def clear(self, order: JobOrder) -> str:
+        """Remove what was made for the job outside its folder; a sentence on what could not be removed."""

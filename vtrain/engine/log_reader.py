@@ -140,7 +140,7 @@ class _TaskReader:
     def block(self, number: int, ended: bool) -> _Block:
         start = self._record(number - 1)[1] if number else 0
         if number < self._records:
-            time, end, stream, attempt = self._record(number)
+            time, end, stream, attempt, _ = self._record(number)
             return _Block(time, start, end, stream, attempt)
         assert ended
         time = self._record(number - 1)[0] if number else 0
@@ -187,8 +187,8 @@ class _TaskReader:
             elif line.continued or not (stream == STDOUT and text.startswith(b"{")):
                 self._hand_out(block, text, line, entries)
 
-    def _record(self, number: int) -> tuple[int, int, int, int]:
-        found: tuple[int, int, int, int] = RECORD.unpack(
+    def _record(self, number: int) -> tuple[int, int, int, int, int]:
+        found: tuple[int, int, int, int, int] = RECORD.unpack(
             os.pread(self._index, RECORD.size, number * RECORD.size)
         )
         return found

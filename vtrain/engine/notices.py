@@ -8,7 +8,6 @@ from vtrain.messages.custom_job import CustomJob, CustomJobSpec, WorkerPoolSpec
 
 _SPEC_FIELDS = (
     ("persistent_resource_id", "persistentResourceId", "the job does not run on a persistent resource"),
-    ("service_account", "serviceAccount", "replicas run as you, with your credentials"),
     ("network", "network", "replicas use this machine's network"),
     ("reserved_ip_ranges", "reservedIpRanges", "replicas use this machine's addresses"),
     ("psc_interface_config", "pscInterfaceConfig", "replicas use this machine's network"),
@@ -18,15 +17,26 @@ _SPEC_FIELDS = (
         "tensorboard",
         "nothing is uploaded to it; the event files stay in AIP_TENSORBOARD_LOG_DIR",
     ),
+    ("enable_dashboard_access", "enableDashboardAccess", "there is no dashboard address"),
+    ("experiment", "experiment", "nothing is recorded in an experiment"),
+    ("experiment_run", "experimentRun", "nothing is recorded in an experiment"),
+    ("models", "models", "no model version is registered"),
+)
+_PROCESS_FIELDS = (
+    ("service_account", "serviceAccount", "replicas run as you, with your credentials"),
     (
         "enable_web_access",
         "enableWebAccess",
         "there is no web shell; the replicas are processes that you can inspect",
     ),
-    ("enable_dashboard_access", "enableDashboardAccess", "there is no dashboard address"),
-    ("experiment", "experiment", "nothing is recorded in an experiment"),
-    ("experiment_run", "experimentRun", "nothing is recorded in an experiment"),
-    ("models", "models", "no model version is registered"),
+)
+_CONTAINER_FIELDS = (
+    (
+        "service_account",
+        "serviceAccount",
+        "containers have no credentials but those that --credentials gives",
+    ),
+    ("enable_web_access", "enableWebAccess", "there is no web shell; `docker exec` opens one in a replica"),
 )
 _POOL_FIELDS = (
     ("nfs_mounts", "nfsMounts", "nothing is mounted at /mnt/nfs"),
@@ -35,16 +45,26 @@ _POOL_FIELDS = (
 _PLAIN_STRATEGIES = ("", "STRATEGY_UNSPECIFIED", "STANDARD", "ON_DEMAND", "LOW_COST")
 
 
-def local_notices(job: CustomJob) -> tuple[str, ...]:
-    """Sentences about the fields of a job that replicas on this machine do not see."""
-    return tuple(_notices(job))
+def process_notices(job: CustomJob) -> tuple[str, ...]:
+    """Sentences about the fields of a job that processes on this machine do not see."""
+    pools = job.job_spec.worker_pool_specs
+    machines = [line for number, pool in enumerate(pools) for line in _machine_notices(number, pool)]
+    return (*machines, *_notices(job, _PROCESS_FIELDS))
 
 
-def _notices(job: CustomJob) -> Iterator[str]:
+def container_notices(job: CustomJob) -> tuple[str, ...]:
+    """Sentences about the fields of a job that containers on this machine do not see.
+
+    Machine types and accelerators are not among them: containers have limits, and may have GPUs.
+    """
+    return tuple(_notices(job, _CONTAINER_FIELDS))
+
+
+def _notices(job: CustomJob, own_fields: tuple[tuple[str, str, str], ...]) -> Iterator[str]:
     spec = job.job_spec
     for number, pool in enumerate(spec.worker_pool_specs):
         yield from _pool_notices(f"workerPoolSpecs[{number}]", pool)
-    for attribute, name, effect in _SPEC_FIELDS:
+    for attribute, name, effect in (*_SPEC_FIELDS, *own_fields):
         if getattr(spec, attribute):
             yield _sentence(name, effect)
     yield from _scheduling_notices(spec)
@@ -52,8 +72,8 @@ def _notices(job: CustomJob) -> Iterator[str]:
         yield _sentence("encryptionSpec", "what the job writes here is not encrypted with that key")
 
 
-def _pool_notices(path: str, pool: WorkerPoolSpec) -> Iterator[str]:
-    machine = pool.machine_spec
+def _machine_notices(number: int, pool: WorkerPoolSpec) -> Iterator[str]:
+    path, machine = f"workerPoolSpecs[{number}]", pool.machine_spec
     if machine is not None and machine.accelerator_type not in ("", "ACCELERATOR_TYPE_UNSPECIFIED"):
         count = machine.accelerator_count or 1
         yield (
@@ -62,6 +82,10 @@ def _pool_notices(path: str, pool: WorkerPoolSpec) -> Iterator[str]:
         )
     if machine is not None and machine.machine_type:
         yield _sentence(f"{path}.machineSpec.machineType", "replicas share this machine")
+
+
+def _pool_notices(path: str, pool: WorkerPoolSpec) -> Iterator[str]:
+    machine = pool.machine_spec
     if machine is not None and machine.reservation_affinity is not None:
         yield _sentence(f"{path}.machineSpec.reservationAffinity", "no reservation is used")
     for attribute, name, effect in _POOL_FIELDS:

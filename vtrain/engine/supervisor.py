@@ -16,7 +16,7 @@ import msgspec
 
 from vtrain.engine import verdict
 from vtrain.engine.folder import SERVICE, JobFolder, ReplicaExit, ReplicaFolder, read_struct, write_struct
-from vtrain.engine.instants import epoch, timestamp
+from vtrain.engine.instants import epoch, from_epoch, timestamp
 from vtrain.engine.journal import SERVICE_WORDS, STDERR, STDOUT, JournalWriter
 from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
 from vtrain.engine.preparation import Preparation
@@ -114,8 +114,7 @@ class Supervisor:
         self._check_requests()
         self._replicas = self._replicas or self._prepare_replicas()
         for replica in self._replicas:
-            if not replica.touched:
-                self._launcher.start(replica)
+            self._launcher.start(replica)
         while True:
             decision = self._outcome() or self._timeout()
             if decision is not None:
@@ -162,7 +161,7 @@ class Supervisor:
         lost = [replica for replica in self._replicas if not self._launcher.lives(replica)]
         ends = [(replica, end) for replica in self._replicas if (end := replica.exit()) is not None]
         for replica, end in sorted(ends, key=lambda pair: pair[1].ended):
-            if end.code != 0:
+            if end.code != 0 or end.interruption:
                 return self._failed(replica, end)
             if replica == self._replicas[0]:
                 return Decision(state=states.SUCCEEDED)
@@ -218,7 +217,10 @@ class Supervisor:
             if replica in living or (replica.touched and replica.exit() is None):
                 self._launcher.kill(replica)
             shutil.rmtree(replica.tmp, ignore_errors=True)
+        left = self._launcher.clear(self._order)
         self._tell_lost_lines()
+        if left:
+            self._say(left, stream=STDERR)
         if self._replicas:
             self._say("Finished tearing down training program.")
 
@@ -229,6 +231,10 @@ class Supervisor:
             if end is not None and end.log_lost_bytes:
                 lost = f"At least {end.log_lost_bytes} bytes of the log of {replica.name} are lost"
                 self._say(f"{lost}: the disk refused them.", stream=STDERR)
+            if end is not None and end.gap is not None:
+                away, back = (from_epoch(moment) for moment in end.gap)
+                lost = f"What {replica.name} wrote then may be lost"
+                self._say(f"The Docker engine was away from {away} to {back}. {lost}.", stream=STDERR)
 
     def _finish(self, decision: Decision) -> None:
         error = decision.error

@@ -32,6 +32,8 @@ def replica_failed(folder: JobFolder, replica: str, end: ReplicaExit, source_fol
     log = folder.log(replica)
     if end.message:
         return _start_failed(replica, end, log)
+    if end.interruption:
+        return _interrupted(replica, end, log)
     text = read_tail(folder.logs, replica, STDERR, TAIL_BYTES)
     trace = last_traceback(text) or last_traceback(read_tail(folder.logs, replica, STDOUT, TAIL_BYTES))
     trace = in_source(trace, source_folder) if trace is not None else None
@@ -104,6 +106,16 @@ def _start_failed(replica: str, end: ReplicaExit, log: Path) -> Status:
         code=USER_ERROR_CODE,
         message=f"The replica {replica} could not be started. {end.message}.",
         details=(error_info("START_FAILED", metadata),),
+    )
+
+
+def _interrupted(replica: str, end: ReplicaExit, log: Path) -> Status:
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
+    metadata["hint"] = "The trainer itself did not fail: submit the job again."
+    return Status(
+        code=INTERNAL_CODE,
+        message=f"The replica {replica} was ended from outside (exit code {end.code}): {end.interruption}.",
+        details=(error_info("REPLICA_INTERRUPTED", metadata),),
     )
 
 

@@ -73,17 +73,27 @@ def unpack_wheel(wheel: Path, site: Path) -> bool:
 
     An installer takes half a second for the same. It is left those wheels that refuse this Python too.
     """
+    if not is_plain(wheel):
+        return False
+    with zipfile.ZipFile(wheel) as archive:
+        if not _accepts_python(archive.read(_metadata_name(archive.namelist()))):
+            return False
+        archive.extractall(site)
+    return True
+
+
+def is_plain(wheel: Path) -> bool:
+    """Whether unpacking is all that installing the wheel takes: it is pure, and has no commands or data."""
     if not wheel.name.endswith("-none-any.whl"):
         return False
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        metadata = next((name for name in names if name.endswith(".dist-info/METADATA")), None)
-        if metadata is None or any(".data/" in name or name.endswith("/entry_points.txt") for name in names):
-            return False
-        if not _accepts_python(archive.read(metadata)):
-            return False
-        archive.extractall(site)
-    return True
+    special = any(".data/" in name or name.endswith("/entry_points.txt") for name in names)
+    return bool(_metadata_name(names)) and not special
+
+
+def _metadata_name(names: Sequence[str]) -> str:
+    return next((name for name in names if name.endswith(".dist-info/METADATA")), "")
 
 
 def _accepts_python(metadata: bytes) -> bool:

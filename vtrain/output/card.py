@@ -46,7 +46,7 @@ def without_launcher(traceback: tuple[str, ...]) -> list[str]:
 
 
 def _headline(failure: Failure) -> str:
-    if failure.replica and failure.exit_code is not None:
+    if failure.replica and failure.exit_code is not None and not failure.explained:
         return f"{failure.replica} failed first, with exit code {failure.exit_code} ({failure.meaning})."
     return failure.message.splitlines()[0] if failure.message else "the job failed."
 

@@ -1,0 +1,423 @@
+"""What only real containers show: entry points, networks, limits, mounts, and every way to lose a part of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from docker_jobs import docker_job, docker_settings
+
+from vtrain.backends import open_backend
+from vtrain.backends.docker.container import JOB_LABEL, container_name, host_name, network_name
+from vtrain.backends.local import LocalBackend
+from vtrain.containers.build import BuildRequest, build_image
+from vtrain.containers.engine import Engine
+from vtrain.containers.images import remove_image
+from vtrain.engine.container_options import Mount, Ulimit
+from vtrain.engine.folder import JobFolder
+from vtrain.engine.replica import ReplicaId
+from vtrain.errors import ConfigError, EngineError, ImageError
+from vtrain.messages import states
+from vtrain.messages.custom_job import (
+    ContainerSpec,
+    CustomJob,
+    CustomJobSpec,
+    EnvVar,
+    GcsDestination,
+    MachineSpec,
+    WorkerPoolSpec,
+)
+from vtrain.messages.log import LogQuery
+from vtrain.testing.script import Script
+
+pytestmark = pytest.mark.docker
+PATIENCE_SECONDS = 40.0
+PRIMARY = "workerpool0-0"
+
+
+def pool(image: str, *command: str, args: tuple[str, ...] = (), **fields: object) -> WorkerPoolSpec:
+    return WorkerPoolSpec(container_spec=ContainerSpec(image_uri=image, command=command, args=args), **fields)
+
+
+def shell(image: str, script: str, **fields: object) -> WorkerPoolSpec:
+    return pool(image, "sh", "-c", script, **fields)
+
+
+def python(image: str, code: str, **fields: object) -> WorkerPoolSpec:
+    return pool(image, "python3", "-u", "-c", code, **fields)
+
+
+def job_of(*pools: WorkerPoolSpec, **spec: object) -> CustomJob:
+    return CustomJob(display_name="test", job_spec=CustomJobSpec(worker_pool_specs=pools, **spec))
+
+
+def submit(backend: LocalBackend, job: CustomJob) -> str:
+    return backend.submit(backend.plan(job)).name
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, "this took too long"
+        time.sleep(0.02)
+
+
+def ended(backend: LocalBackend, name: str) -> CustomJob:
+    until(lambda: states.has_ended(backend.get(name).state))
+    return backend.get(name)
+
+
+def run(backend: LocalBackend, *pools: WorkerPoolSpec, **spec: object) -> CustomJob:
+    return ended(backend, submit(backend, job_of(*pools, **spec)))
+
+
+def lines(backend: LocalBackend, name: str, task: str = PRIMARY) -> list[str]:
+    entries = backend.logs(LogQuery(name=name, task_name=task, limit=2**26)).entries
+    return [line for entry in entries for line in entry.message.split("\n")]
+
+
+def info(job: CustomJob) -> dict[str, str]:
+    assert job.error is not None, job
+    detail = job.error.details[0]
+    return {"reason": detail["reason"], **detail["metadata"]}
+
+
+def message(job: CustomJob) -> str:
+    assert job.error is not None, job
+    return job.error.message
+
+
+def id_of(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def supervisor_of(home: Path, name: str) -> int:
+    folder = str(JobFolder(home / "jobs" / id_of(name)).path).encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
+            except OSError:
+                continue
+            if command[1].endswith(b"/supervise.py") and folder in command:
+                return int(entry.name)
+    return 0
+
+
+@pytest.fixture
+def greeting_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
+    """An image with an ENTRYPOINT and a CMD, which runs as another user than root."""
+    name = f"vtrain-test/greeting:{os.getpid()}"
+    dockerfile = (
+        f'FROM {base_image}\nUSER 1234:1234\nWORKDIR /tmp\nENTRYPOINT ["echo", "hello"]\nCMD ["world"]\n'
+    )
+    build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=dockerfile), lambda _line: None)
+    yield name
+    remove_image(docker_engine, name)
+
+
+# what runs
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "expected"),
+    [
+        ((), (), "hello world"),
+        ((), ("you",), "hello you"),
+        (("echo", "own"), (), "own"),
+        (("echo", "own"), ("a b", "$HOME"), "own a b $HOME"),
+    ],
+)
+def test_entry_points(
+    docker_backend: LocalBackend,
+    greeting_image: str,
+    command: tuple[str, ...],
+    args: tuple[str, ...],
+    expected: str,
+) -> None:
+    job = run(docker_backend, pool(greeting_image, *command, args=args))
+    assert job.state == states.SUCCEEDED
+    assert lines(docker_backend, job.name) == [expected]
+    (replica,) = docker_backend.plan(job_of(pool(greeting_image, *command, args=args))).replicas
+    assert " ".join(replica.argv) in (expected, f"echo {expected}")
+
+
+def test_the_environment_is_vertex_ais(docker_backend: LocalBackend, base_image: str) -> None:
+    spec = python(base_image, "import json, os; print(json.dumps(dict(os.environ)))", replica_count=1)
+    task = msgspec.structs.replace(
+        spec.container_spec, env=(EnvVar(name="REGION", value="$(CLOUD_ML_REGION)"),)
+    )
+    spec = msgspec.structs.replace(spec, container_spec=task)
+    output = GcsDestination(output_uri_prefix="gs://models/run")
+    job = run(docker_backend, spec, base_output_directory=output)
+    env = json.loads(lines(docker_backend, job.name)[0])
+    host = host_name(id_of(job.name), ReplicaId(0, 0))
+    assert json.loads(env["CLUSTER_SPEC"])["cluster"] == {"chief": [f"{host}:2222"]}
+    assert env["HOSTNAME"] == host
+    assert env["AIP_MODEL_DIR"] == "gs://models/run/model/"
+    assert (env["REGION"], env["CLOUD_ML_JOB_ID"]) == ("us-central1", id_of(job.name))
+    assert "GOOGLE_APPLICATION_CREDENTIALS" not in env
+
+
+PEERS = """
+import json, os, socket, sys, time
+spec = json.loads(os.environ["CLUSTER_SPEC"])
+own = spec["task"]
+hosts = [address.split(":")[0] for pool in sorted(spec["cluster"]) for address in spec["cluster"][pool]]
+server = socket.create_server(("", 2222))
+deadline = time.time() + 30
+def ask(host):
+    while True:
+        try:
+            return socket.create_connection((host, 2222), 5).recv(100).decode()
+        except OSError:
+            if time.time() > deadline:
+                raise
+            time.sleep(0.05)
+if own["type"] == "workerpool0":
+    print(" ".join(ask(host) for host in hosts[1:]))
+else:
+    while True:
+        server.accept()[0].sendall(f'{own["type"]}-{own["index"]}'.encode())
+"""
+
+
+def test_replicas_reach_each_other_by_name(docker_backend: LocalBackend, base_image: str) -> None:
+    job = run(docker_backend, python(base_image, PEERS), python(base_image, PEERS, replica_count=2))
+    assert job.state == states.SUCCEEDED, message(job)
+    assert lines(docker_backend, job.name) == ["workerpool1-0 workerpool1-1"]
+
+
+def test_another_jobs_containers_are_out_of_reach(
+    docker_backend: LocalBackend, docker_engine: Engine, base_image: str
+) -> None:
+    serve = "import socket; s = socket.create_server(('', 2222)); print('ready')\nwhile True: s.accept()"
+    name = submit(docker_backend, job_of(python(base_image, serve)))
+    until(lambda: lines(docker_backend, name) == ["ready"])
+    state = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))
+    address = state["NetworkSettings"]["Networks"][network_name(id_of(name))]["IPAddress"]
+    reach = (
+        "import socket, sys\n"
+        "for host in sys.argv[1:]:\n"
+        "    try: socket.create_connection((host, 2222), 2); print('reached')\n"
+        "    except OSError as error: print(type(error).__name__)\n"
+    )
+    host = host_name(id_of(name), ReplicaId(0, 0))
+    job = run(docker_backend, python(base_image, reach, args=()), python(base_image, "pass"))
+    other = pool(base_image, "python3", "-c", reach, args=(host, address))
+    job = run(docker_backend, other)
+    assert lines(docker_backend, job.name) == ["gaierror", "TimeoutError"]
+    docker_backend.cancel(name)
+    ended(docker_backend, name)
+
+
+# limits, mounts and options
+
+
+def test_limits_come_from_the_machine_type(
+    docker_backend: LocalBackend, docker_engine: Engine, base_image: str
+) -> None:
+    machine = MachineSpec(machine_type="n1-highcpu-96")
+    plan = docker_backend.plan(job_of(pool(base_image, "sleep", "60", machine_spec=machine)))
+    assert any("n1-highcpu-96" in notice for notice in plan.notices)
+    name = docker_backend.submit(plan).name
+    until(lambda: docker_backend.get(name).state == states.RUNNING)
+    host = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))["HostConfig"]
+    machine_info = docker_engine.info()
+    assert host["NanoCpus"] == machine_info["NCPU"] * 10**9
+    assert 0.9 * machine_info["MemTotal"] < host["Memory"] < machine_info["MemTotal"]
+    assert host["MemorySwap"] == host["Memory"]
+    assert host["ShmSize"] == host["Memory"] // 2
+    assert (host["Init"], host["RestartPolicy"]["Name"]) == (True, "no")
+    docker_backend.cancel(name)
+    ended(docker_backend, name)
+
+
+def test_options_reach_the_container(docker_home: Path, base_image: str, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a b.txt").write_text("there\n")
+    options = {
+        "mounts": (
+            Mount(source=str(tmp_path / "data"), target="/data", read_only=True),
+            Mount(type="tmpfs", target="/scratch", tmpfs_size=1024 * 1024),
+        ),
+        "shm_size": 32 * 1024 * 1024,
+        "user": "4321:4321",
+        "add_hosts": ("elsewhere:192.0.2.7",),
+        "ulimits": (Ulimit(name="nofile", soft=100, hard=200),),
+    }
+    backend = open_backend("docker", docker_settings(docker_home, **options))
+    assert isinstance(backend, LocalBackend)
+    script = (
+        "cat '/data/a b.txt'; id -u; df -m /dev/shm /scratch | tail -2 | tr -s ' ' | cut -d' ' -f2; "
+        "ulimit -n; grep elsewhere /etc/hosts; touch /data/x"
+    )
+    job = run(backend, shell(base_image, script))
+    found = lines(backend, job.name)
+    assert found[:5] == ["there", "4321", "32", "1", "100"]
+    assert found[5].split() == ["192.0.2.7", "elsewhere"]
+    assert job.state == states.FAILED
+    assert "Read-only file system" in message(job)
+
+
+def test_buckets_are_mounted_and_the_caller_can_delete(
+    docker_backend: LocalBackend, docker_home: Path, greeting_image: str
+) -> None:
+    script = (
+        'mkdir -p "/gcs/${AIP_MODEL_DIR#gs://}deep" && echo weights > "/gcs/${AIP_MODEL_DIR#gs://}deep/model" '
+        "&& cat /gcs/data/input && id -u"
+    )
+    data = docker_home / "buckets" / "data"
+    data.mkdir(parents=True)
+    (data / "input").write_text("rows\n")
+    output = GcsDestination(output_uri_prefix="gs://models/run")
+    job = run(docker_backend, shell(greeting_image, script), base_output_directory=output)
+    assert lines(docker_backend, job.name) == ["rows", "1234"], message(job)
+    model = docker_home / "buckets" / "models" / "run" / "model" / "deep" / "model"
+    assert model.read_text() == "weights\n"
+
+
+def test_credentials_only_when_asked(docker_home: Path, base_image: str, tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_text('{"type": "authorized_user"}\n')
+    settings = docker_settings(docker_home, credentials_file=str(tmp_path / "key.json"))
+    backend = open_backend("docker", settings)
+    assert isinstance(backend, LocalBackend)
+    job = run(backend, shell(base_image, 'cat "$GOOGLE_APPLICATION_CREDENTIALS"'))
+    assert lines(backend, job.name) == ['{"type": "authorized_user"}']
+
+
+# ends that are told apart
+
+
+def test_out_of_memory(docker_home: Path, base_image: str) -> None:
+    backend = open_backend("docker", docker_settings(docker_home, memory_bytes=64 * 1024 * 1024))
+    assert isinstance(backend, LocalBackend)
+    job = run(backend, python(base_image, "x = b'x' * 10**9; print(len(x))"))
+    assert job.error is not None
+    assert job.error.code == 8
+    assert "Replicas low on memory: workerpool0" in message(job)
+
+
+def test_an_image_that_does_not_exist(docker_home: Path, docker_backend: LocalBackend) -> None:
+    missing = job_of(pool("vtrain-test/there-is-none:1"))
+    with pytest.raises(ImageError, match="vtrain-test/there-is-none:1 is not here"):
+        docker_backend.plan(missing)
+    backend = open_backend("docker", docker_settings(docker_home, pull="missing"))
+    assert isinstance(backend, LocalBackend)
+    job = ended(backend, submit(backend, job_of(pool("127.0.0.1:9/there-is-none:1"))))
+    assert (job.state, info(job)["reason"]) == (states.FAILED, "ENVIRONMENT_FAILED")
+    assert "127.0.0.1:9/there-is-none:1" in message(job)
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "words"),
+    [("/no/such/program", "127", "no such file or directory"), ("/etc/passwd", "126", "permission denied")],
+)
+def test_programs_that_cannot_be_started(
+    docker_backend: LocalBackend, base_image: str, program: str, code: str, words: str
+) -> None:
+    job = run(docker_backend, pool(base_image, program))
+    assert (info(job)["reason"], info(job)["exitCode"]) == ("START_FAILED", code)
+    assert words in message(job).lower()
+
+
+def test_no_image_and_no_engine(docker_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = open_backend("docker", docker_settings(docker_home))
+    with pytest.raises(ConfigError, match="needs an image"):
+        backend.plan(job_of(pool("")))
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
+    with pytest.raises(EngineError, match="unix:///nonexistent/docker.sock"):
+        open_backend("docker", docker_settings(docker_home)).plan(job_of(pool("image")))
+    monkeypatch.setenv("DOCKER_HOST", "ssh://somebody@192.0.2.1")
+
+
+def test_stopped_or_removed_by_somebody_else(
+    docker_backend: LocalBackend, docker_engine: Engine, base_image: str
+) -> None:
+    for act, words in (
+        (docker_engine.client.stop, "somebody stopped its container"),
+        (lambda name: docker_engine.client.remove_container(name, force=True), "removed by somebody"),
+    ):
+        name = submit(docker_backend, job_of(python(base_image, "import time; print('x'); time.sleep(60)")))
+        until(lambda name=name: lines(docker_backend, name) == ["x"])  # type: ignore[misc]
+        act(container_name(id_of(name), PRIMARY))
+        job = ended(docker_backend, name)
+        assert (job.state, info(job)["reason"]) == (states.FAILED, "REPLICA_INTERRUPTED"), message(job)
+        assert words in message(job) or "somebody" in message(job)
+
+
+# what is killed, and goes on
+
+
+def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
+    docker_backend: LocalBackend, docker_home: Path, base_image: str
+) -> None:
+    count = "import time\nfor i in range(4000):\n    print(i)\n    time.sleep(0.001)\nraise SystemExit(4)"
+    name = submit(docker_backend, job_of(python(base_image, count)))
+    killed = 0
+    while not states.has_ended(docker_backend.get(name).state):
+        time.sleep(0.4 + 0.3 * (killed % 3))
+        supervisor = supervisor_of(docker_home, name)
+        if supervisor and killed < 8:
+            os.kill(supervisor, signal.SIGKILL)
+            killed += 1
+    job = docker_backend.get(name)
+    assert killed > 1
+    assert (job.state, info(job)["exitCode"]) == (states.FAILED, "4")
+    assert lines(docker_backend, name) == [str(number) for number in range(4000)]
+
+
+def test_an_exit_that_nobody_watched_is_found(
+    docker_backend: LocalBackend, docker_home: Path, docker_engine: Engine, base_image: str
+) -> None:
+    name = submit(docker_backend, job_of(shell(base_image, "echo begun; sleep 1; echo over; exit 7")))
+    until(lambda: lines(docker_backend, name) == ["begun"])
+    os.kill(supervisor_of(docker_home, name), signal.SIGKILL)
+    docker_engine.client.wait(container_name(id_of(name), PRIMARY))
+    job = ended(docker_backend, name)
+    assert (job.state, info(job)["exitCode"]) == (states.FAILED, "7")
+    assert lines(docker_backend, name) == ["begun", "over"]
+
+
+def test_a_supervisor_killed_while_it_starts(
+    docker_backend: LocalBackend, docker_home: Path, base_image: str
+) -> None:
+    for delay in (0.05, 0.15, 0.25, 0.35, 0.5):
+        name = submit(docker_backend, job_of(shell(base_image, "echo once"), shell(base_image, "sleep 30")))
+        time.sleep(delay)
+        supervisor = supervisor_of(docker_home, name)
+        if supervisor:
+            os.kill(supervisor, signal.SIGKILL)
+        job = ended(docker_backend, name)
+        assert job.state == states.SUCCEEDED, (delay, job)
+        assert lines(docker_backend, name) == ["once"]
+
+
+def test_containers_carry_labels(
+    docker_backend: LocalBackend, docker_engine: Engine, base_image: str
+) -> None:
+    name = submit(docker_backend, job_of(pool(base_image, "sleep", "60"), pool(base_image, "sleep", "60")))
+    until(lambda: docker_backend.get(name).state == states.RUNNING)
+    found = docker_engine.client.containers(filters={"label": f"{JOB_LABEL}={id_of(name)}"})
+    assert sorted(c["Labels"]["vtrain.replica"] for c in found) == ["workerpool0-0", "workerpool1-0"]
+    docker_backend.cancel(name)
+    assert ended(docker_backend, name).state == states.CANCELLED
+
+
+def test_scripted_job_with_a_long_line_and_bytes_that_are_no_text(
+    docker_backend: LocalBackend, base_image: str
+) -> None:
+    code = "import sys; sys.stdout.buffer.write(b'x' * 100_000 + b'\\n' + 'Grüße 🙂\\r\\n'.encode() + b'no newline')"
+    job = run(docker_backend, python(base_image, code))
+    assert lines(docker_backend, job.name) == ["x" * 100_000, "Grüße 🙂\r", "no newline"]
+
+
+def test_a_script_follows_its_image(docker_backend: LocalBackend, base_image: str) -> None:
+    job = ended(docker_backend, submit(docker_backend, docker_job(base_image, Script().write("x\n"))))
+    assert lines(docker_backend, job.name) == ["x"]

@@ -1,0 +1,127 @@
+"""Jobs whose engine is stopped, killed and started again: the state stays right, and so does the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from docker_engines import connected, remaining
+from docker_jobs import docker_settings
+from second_engine import SecondEngine
+
+from vtrain.backends import open_backend
+from vtrain.backends.local import LocalBackend
+from vtrain.messages import states
+from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
+from vtrain.messages.log import LogQuery
+
+pytestmark = [pytest.mark.engine, pytest.mark.docker]
+PATIENCE_SECONDS = 60.0
+PRIMARY = "workerpool0-0"
+COUNT = "import sys, time\nfor i in range(int(sys.argv[1])):\n    print(i)\n    time.sleep(0.05)\nsys.exit(4)"
+LIVE = pytest.mark.parametrize("own_engine", [{"live_restore": True}], indirect=True)
+
+
+class Scene:
+    """One job on an engine of the test's own."""
+
+    def __init__(self, engine: SecondEngine, home: Path, image: str) -> None:
+        self.engine, self.home, self.image = engine, home, image
+        backend = open_backend("docker", docker_settings(home))
+        assert isinstance(backend, LocalBackend)
+        self.backend = backend
+        self.name = ""
+
+    def begin(self, lines: int) -> None:
+        """A job that counts slowly and ends with 4; it has written a few lines."""
+        command = ("python3", "-u", "-c", COUNT)
+        task = ContainerSpec(image_uri=self.image, command=command, args=(str(lines),))
+        spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(container_spec=task),))
+        plan = self.backend.plan(CustomJob(display_name="counting", job_spec=spec))
+        self.name = self.backend.submit(plan).name
+        until(lambda: len(self.lines()) > 3)
+
+    def lines(self, task: str = PRIMARY) -> list[str]:
+        entries = self.backend.logs(LogQuery(name=self.name, task_name=task)).entries
+        return [line for entry in entries for line in entry.message.split("\n")]
+
+    def ended(self) -> CustomJob:
+        until(lambda: states.has_ended(self.backend.get(self.name).state))
+        with connected(self.engine.address) as engine:
+            assert remaining(engine, self.home) == []
+        return self.backend.get(self.name)
+
+    def gaps(self) -> list[str]:
+        return [line for line in self.lines("service") if "The Docker engine was away from" in line]
+
+
+@pytest.fixture
+def scene(own_engine: SecondEngine, home: Path, base_image: str, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setenv("DOCKER_HOST", own_engine.host)
+    return Scene(own_engine, home, base_image)
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, "this took too long"
+        time.sleep(0.02)
+
+
+def outcome(job: CustomJob) -> tuple[str, str, str]:
+    assert job.error is not None
+    detail = job.error.details[0]
+    return job.state, detail["reason"], detail["metadata"]["exitCode"]
+
+
+def numbers(count: int) -> list[str]:
+    return [str(number) for number in range(count)]
+
+
+def test_an_engine_that_is_stopped_ends_the_job_and_not_the_trainer(scene: Scene) -> None:
+    scene.begin(2000)
+    scene.engine.stop()
+    time.sleep(0.3)
+    scene.engine.start()
+    assert outcome(scene.ended()) == (states.FAILED, "REPLICA_INTERRUPTED", "143")
+    lines = scene.lines()
+    assert lines == numbers(len(lines))
+
+
+def test_a_trainer_that_ends_while_the_engine_is_killed_keeps_its_exit_code(scene: Scene) -> None:
+    scene.begin(30)
+    scene.engine.kill()
+    time.sleep(2.5)
+    scene.engine.start()
+    assert outcome(scene.ended()) == (states.FAILED, "REPLICA_FAILED", "4")
+    lines = scene.lines()
+    assert lines == numbers(len(lines))
+    (gap,) = scene.gaps()
+    assert gap.count("T") >= 2  # its two times
+
+
+@LIVE
+@pytest.mark.parametrize("end", [SecondEngine.stop, SecondEngine.kill])
+def test_a_trainer_that_outlives_the_engine_loses_no_line(
+    scene: Scene, end: Callable[[SecondEngine], None]
+) -> None:
+    scene.begin(150)
+    end(scene.engine)
+    time.sleep(1)
+    scene.engine.start()
+    assert outcome(scene.ended()) == (states.FAILED, "REPLICA_FAILED", "4")
+    assert scene.lines() == numbers(150)
+    assert scene.gaps() == []
+
+
+@LIVE
+def test_a_job_is_cancelled_while_its_engine_is_away(scene: Scene) -> None:
+    scene.begin(2000)
+    scene.engine.kill()
+    scene.backend.cancel(scene.name)
+    time.sleep(1)
+    scene.engine.start()
+    job = scene.ended()
+    assert job.state == states.CANCELLED

@@ -1,0 +1,77 @@
+"""How a container ended: by itself, for want of memory, or because somebody or something ended it."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from vtrain.backends.docker.frames import Piece
+from vtrain.containers.engine import Engine, engine_errors
+from vtrain.engine.folder import ReplicaExit
+from vtrain.engine.instants import epoch
+
+ENDED_WITH_ENGINE = (137, 143, 255)
+"""Exit codes of containers that went down with their engine; 255 is what the engine writes where it
+cannot know better."""
+NOT_STARTED = (126, 127)
+"""Exit codes of a program that could not be executed, or was not found."""
+CLOCK_MARGIN_SECONDS = 1.0
+_INIT_FAILED = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)")
+
+
+def replica_exit(
+    state: dict[str, Any], *, stopped: bool, interruption: str, gap: tuple[float, float] | None
+) -> ReplicaExit:
+    """The end that a container's State describes. `gap` is when the engine was away."""
+    code = state["ExitCode"]
+    return ReplicaExit(
+        code=code,
+        signal=code - 128 if 128 < code < 192 else 0,
+        started=epoch(state["StartedAt"]),
+        ended=epoch(state["FinishedAt"]),
+        oom=bool(state["OOMKilled"]),
+        stopped=stopped,
+        interruption=interruption,
+        gap=gap if ended_in(state, gap) else None,
+    )
+
+
+def start_failure(last: list[Piece]) -> str:
+    """Why the container's init could not start the program; empty where it did. `last` ends the log."""
+    for _, _, text in reversed(last):
+        if found := _INIT_FAILED.search(text):
+            program, reason = (part.decode("utf-8", "replace") for part in found.groups())
+            return f"{reason}: {program}"
+    return ""
+
+
+def interruption_of(engine: Engine, name: str, state: dict[str, Any], gap: tuple[float, float] | None) -> str:
+    """What ended a container that we did not stop, where it was not the trainer itself; else nothing."""
+    if state["OOMKilled"]:
+        return ""
+    if was_killed(engine, name, state):
+        return "somebody stopped its container, or the Docker engine itself was stopped"
+    if state["ExitCode"] in ENDED_WITH_ENGINE and ended_in(state, gap):
+        return "the Docker engine was stopped or restarted"
+    return ""
+
+
+def ended_in(state: dict[str, Any], gap: tuple[float, float] | None) -> bool:
+    """Whether the container ended while the engine was away."""
+    if gap is None:
+        return False
+    away, back = gap
+    return away - CLOCK_MARGIN_SECONDS <= epoch(state["FinishedAt"]) <= back + CLOCK_MARGIN_SECONDS
+
+
+def was_killed(engine: Engine, name: str, state: dict[str, Any]) -> bool:
+    """Whether the engine sent the container a signal. It remembers that until it is restarted itself."""
+    with engine_errors("ask what ended the container"):
+        events = engine.client.events(
+            since=int(epoch(state["StartedAt"])),
+            until=f"{time.time():.6f}",
+            filters={"container": [name], "event": ["kill"]},
+            decode=True,
+        )
+        return any(True for _ in events)

@@ -1,0 +1,132 @@
+"""From a job's order to its containers: who they are, what they see, what they may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from vtrain.backends.docker.container import (
+    ATTEMPT_LABEL,
+    REPLICA_LABEL,
+    SITE,
+    ContainerOrder,
+    Resources,
+    bind,
+    container_config,
+    container_name,
+    host_name,
+    job_labels,
+    network_name,
+    option_mounts,
+    program_of,
+)
+from vtrain.backends.docker.storage import bucket_mounts, output_uri
+from vtrain.engine.accelerators import grant
+from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions
+from vtrain.engine.folder import JobFolder, JobOrder
+from vtrain.engine.launcher import Runtime
+from vtrain.engine.machines import HostResources, Limits, limits
+from vtrain.engine.replica import (
+    TRAINING_PORT,
+    ReplicaId,
+    Surroundings,
+    replica_environment,
+    replica_ids,
+)
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.names import parse_name
+
+SHARED_MEMORY_PART = 2
+"""Half of a replica's memory can be shared: with Docker's default of 64 MB, PyTorch's data loaders die."""
+
+
+def container_orders(
+    info: dict[str, Any], order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+) -> dict[str, ContainerOrder]:
+    """The orders of all replicas, the primary first. `info` is what the engine says of itself."""
+    name = parse_name(order.name)
+    assert name is not None and order.engine is not None
+    around = surroundings(order.job.job_spec, name.id, name.location)
+    mounts = (*bucket_mounts(order.job.job_spec, Path(order.home)), *option_mounts(order.container))
+    labels = job_labels(order.home, name.id)
+    found = {}
+    for member in around.hosts:
+        pool = order.job.job_spec.worker_pool_specs[member.pool]
+        runtime = runtimes[member.pool]
+        site = (bind(runtime.site, SITE, read_only=True),) if runtime.site else ()
+        own_labels = labels | {REPLICA_LABEL: member.name, ATTEMPT_LABEL: "0"}
+        config = container_config(
+            image=runtime.image,
+            program=_program(pool),
+            env=environment(order.job.job_spec, order.container, member, around),
+            host=host_name(name.id, member),
+            network=network_name(name.id),
+            labels=own_labels,
+            mounts=(*site, *mounts),
+            resources=resources(pool, order, info),
+            options=order.container,
+        )
+        found[member.name] = ContainerOrder(
+            engine=order.engine,
+            name=container_name(name.id, member.name),
+            network=network_name(name.id),
+            replicas=len(around.hosts),
+            labels=own_labels,
+            config=config,
+            log=str(folder.logs / member.name),
+            grace_seconds=order.grace_seconds,
+        )
+    return found
+
+
+def surroundings(spec: CustomJobSpec, job_id: str, region: str) -> Surroundings:
+    """What the replicas share: on Docker exactly what they share on Vertex AI."""
+    return Surroundings(
+        job_id=job_id,
+        region=region,
+        hosts={member: f"{host_name(job_id, member)}:{TRAINING_PORT}" for member in replica_ids(spec)},
+        output=output_uri(spec),
+    )
+
+
+def environment(
+    spec: CustomJobSpec, options: ContainerOptions, member: ReplicaId, around: Surroundings
+) -> dict[str, str]:
+    """A replica's variables: the service's and the user's; output unbuffered, so that lines come at once."""
+    pool = spec.worker_pool_specs[member.pool]
+    own = {"PYTHONUNBUFFERED": "1"} if isinstance(pool.task, PythonPackageSpec) else {}
+    if options.credentials_file:
+        own["GOOGLE_APPLICATION_CREDENTIALS"] = CREDENTIALS_TARGET
+    return own | replica_environment(spec, member, around)
+
+
+def host_resources(info: dict[str, Any]) -> HostResources:
+    """What the engine's machine has."""
+    return HostResources(cpus=info["NCPU"], memory_bytes=info["MemTotal"])
+
+
+def pool_limits(machine: MachineSpec | None, options: ContainerOptions, host: HostResources) -> Limits:
+    """The limits of a pool's containers: `--cpus` and `--memory` take the place of the machine type's."""
+    machine_type = machine.machine_type if machine is not None else ""
+    return limits(machine_type, host, cpus=options.cpus, memory_bytes=options.memory_bytes)
+
+
+def resources(pool: WorkerPoolSpec, order: JobOrder, info: dict[str, Any]) -> Resources:
+    """What a pool's replicas may use: that of their machine type, as far as this machine has it."""
+    machine = pool.machine_spec
+    host = host_resources(info)
+    options = order.container
+    allowed = pool_limits(machine, options, host)
+    shared = (allowed.memory_bytes or host.memory_bytes) // SHARED_MEMORY_PART
+    granted = grant(machine, options, info)
+    return Resources(
+        cpus=allowed.cpus,
+        memory_bytes=allowed.memory_bytes,
+        shm_bytes=options.shm_size or shared,
+        device_requests=granted.device_requests,
+    )
+
+
+def _program(pool: WorkerPoolSpec) -> dict[str, Any]:
+    assert pool.task is not None
+    return program_of(pool.task)

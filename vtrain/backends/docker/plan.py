@@ -1,0 +1,126 @@
+"""What the backend `docker` tells before it acts, and what it refuses; nothing is pulled or started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from vtrain.backends import BackendSettings, Plan, Replica
+from vtrain.backends.docker.container import PYTHON, host_name, image_uri
+from vtrain.backends.docker.orders import environment, host_resources, pool_limits, surroundings
+from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, unique
+from vtrain.containers.discovery import EngineAddress, find_engine
+from vtrain.containers.facts import engine_info, image_facts
+from vtrain.containers.references import check_image_name, is_built_here
+from vtrain.engine.accelerators import grant
+from vtrain.engine.folder import JobOrder
+from vtrain.engine.notices import container_notices
+from vtrain.engine.replica import module_argv, replica_ids
+from vtrain.errors import ConfigError, EngineError, ImageError
+from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
+
+
+class DockerWay:
+    """Replicas as containers of a Docker engine whose machine is this one."""
+
+    name = "docker"
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
+        self._found: EngineAddress | None = None
+
+    def plan(self, job: CustomJob) -> Plan:
+        """Exactly what submit would do. Raises EngineError without an engine, ConfigError without image."""
+        job = completed(job)
+        images = _images(job)
+        engine = self._engine()
+        info = engine_info(engine)
+        there = {image: image_facts(engine, image) for image in images}
+        return Plan(
+            job=job,
+            backend=self.name,
+            replicas=tuple(self._replicas(job, there)),
+            notices=unique([*container_notices(job), *self._limits(job, info)]),
+            steps=unique(self._steps(there)),
+        )
+
+    def complete(self, order: JobOrder) -> JobOrder:
+        """The order with the engine and the options that its containers are run with."""
+        return msgspec.structs.replace(order, engine=self._engine(), container=self._settings.container)
+
+    def _engine(self) -> EngineAddress:
+        if self._found is None:
+            found = find_engine()
+            if not found.is_local:
+                raise EngineError(
+                    f"The Docker engine at {found.host} (from {found.origin}) is on another machine, whose "
+                    "containers do not see the folders of this one.",
+                    hint="Choose an engine of this machine with DOCKER_HOST, or take --backend=process.",
+                )
+            self._found = found
+        return self._found
+
+    def _steps(self, there: dict[str, dict[str, Any] | None]) -> Iterator[str]:
+        policy = self._settings.container.pull
+        for image, facts in there.items():
+            if is_built_here(image):
+                continue
+            if facts is None and policy == "never":
+                raise ImageError(f"The image {image} is not here, and --pull=never forbids to pull it.")
+            if facts is None or policy == "always":
+                yield f"Pull {image}."
+
+    def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
+        """What the replicas get less of than they ask for. Raises where that is not to be."""
+        host, options = host_resources(info), self._settings.container
+        for number, pool in enumerate(job.job_spec.worker_pool_specs):
+            machine = pool.machine_spec
+            if pool.task is None:
+                continue
+            sentence = pool_limits(machine, options, host).sentence
+            notice = grant(machine, options, info).notice
+            yield from (f"workerPoolSpecs[{number}]: {line}" for line in (sentence, notice) if line)
+        if not (info.get("MemoryLimit", True) and info.get("CpuCfsQuota", True)):
+            yield "This Docker engine cannot limit memory or processors; machine types have no effect."
+
+    def _replicas(self, job: CustomJob, there: dict[str, dict[str, Any] | None]) -> Iterator[Replica]:
+        spec = job.job_spec
+        around = surroundings(spec, PLANNED_JOB_ID, self._settings.region)
+        for member in replica_ids(spec):
+            pool = spec.worker_pool_specs[member.pool]
+            yield Replica(
+                name=member.name,
+                argv=_argv(pool, there[image_uri(pool)]),
+                env={"HOSTNAME": host_name(PLANNED_JOB_ID, member)}
+                | environment(spec, self._settings.container, member, around),
+            )
+
+
+def _images(job: CustomJob) -> tuple[str, ...]:
+    """The images that the pools name. Raises ConfigError for a pool without one, or with a bad name."""
+    images = []
+    for number, pool in enumerate(job.job_spec.worker_pool_specs):
+        if pool.task is None:
+            continue
+        image = image_uri(pool)
+        if not image:
+            raise ConfigError(
+                f"workerPoolSpecs[{number}]: a container needs an image, and none is named.",
+                hint="Give --executor-image-uri=IMAGE, or take --backend=process.",
+            )
+        images.append(check_image_name(image))
+    return unique(images)
+
+
+def _argv(pool: WorkerPoolSpec, facts: dict[str, Any] | None) -> tuple[str, ...]:
+    """The command line as far as it is known: an image that is not here keeps its ENTRYPOINT to itself."""
+    task = pool.task
+    assert task is not None
+    if isinstance(task, PythonPackageSpec):
+        return module_argv(task, PYTHON)
+    config = (facts or {}).get("Config") or {}
+    entrypoint = task.command or tuple(config.get("Entrypoint") or ()) or (() if facts else ("<ENTRYPOINT>",))
+    default = () if task.command else tuple(config.get("Cmd") or ())
+    return (*entrypoint, *(task.args or default))

@@ -1,0 +1,267 @@
+"""Stays with one container from its creation to its exit code: one thread of the job's supervisor.
+
+The supervisor is the only reader of the engine's log, and never attaches: an attached reader that stops
+reading would stop the trainer. What the engine says of the container (its inspection) is the truth; the
+end of a log stream only means: look.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.ending import NOT_STARTED, interruption_of, replica_exit, start_failure
+from vtrain.backends.docker.frames import FrameReader, Piece, read_pieces
+from vtrain.backends.docker.network import ensure_network
+from vtrain.backends.docker.transcript import Transcript
+from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.engine.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.engine.instants import epoch
+from vtrain.errors import EngineAwayError, EngineError
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 0.5
+"""Between two looks at an engine that does not answer; doubled each time."""
+STOP_RETRY_SECONDS = 0.5
+LAST_WORDS = 8
+START_FAILED_CODE = 127
+"""The exit code of a container that the engine could not start for a reason without a code of its own."""
+
+
+class ContainerWatch(threading.Thread):
+    """One replica's container. What it finds out goes into the replica's folder and the job's logs."""
+
+    def __init__(
+        self,
+        job: JobFolder,
+        replica: ReplicaFolder,
+        order: ContainerOrder,
+        network_lock: threading.Lock,
+        *,
+        stopping: bool,
+    ) -> None:
+        """With `stopping` nothing is started any more; what runs is watched to its end.
+
+        `network_lock` is the job's: engines make two networks of one name for two who ask at once.
+        """
+        super().__init__(name=f"watch {replica.name}", daemon=True)
+        self._engine: Engine | None = None
+        self._job = job
+        self._replica = replica
+        self._order = order
+        self._network_lock = network_lock
+        self._pause = FIRST_PAUSE_SECONDS
+        self._away_since = 0.0
+        self._gap: tuple[float, float] | None = None
+        self._terminated_at = 0.0
+        self._asked_at = 0.0
+        self._stopping = threading.Event()
+        if stopping:
+            self._stopping.set()
+
+    @property
+    def _client(self) -> Any:
+        """The engine's client, of this thread's own."""
+        if self._engine is None:
+            self._engine = connect(self._order.engine)
+        return self._engine.client
+
+    def run(self) -> None:
+        """Until the exit code is written."""
+        try:
+            transcript = Transcript(self._order.log, self._order.attempt)
+            end = self._patiently(self._ensure_started)
+            if end is None:
+                end = self._patiently(lambda: self._follow(transcript))
+            transcript.close()
+            self._write_exit(end, transcript.lost)
+        finally:
+            if self._engine is not None:
+                self._engine.close()
+            self._job.wake()
+
+    def stop(self) -> None:
+        """Ask the container to end; called again and again, it kills it when the grace period is over."""
+        self._stopping.set()
+        now = time.monotonic()
+        if not self._terminated_at:
+            self._terminated_at = now if self._signal("SIGTERM") else 0.0
+        elif now - self._terminated_at > self._order.grace_seconds:
+            self._signal("SIGKILL")
+
+    def kill(self) -> None:
+        """End the container now."""
+        self._stopping.set()
+        self._asked_at = 0.0
+        self._signal("SIGKILL")
+
+    def _signal(self, name: str) -> bool:
+        """Whether the engine took the signal. Asked at most twice a second."""
+        if self._engine is None or time.monotonic() - self._asked_at < STOP_RETRY_SECONDS:
+            return False
+        self._asked_at = time.monotonic()
+        try:
+            with engine_errors("stop the container"):
+                self._client.kill(self._order.name, name)
+        except EngineError:
+            return False  # away, or not running: not yet, or not any more; the watch finds out which
+        return True
+
+    def _patiently(self, act: Any) -> Any:
+        """What `act` answers, however often the engine goes away meanwhile."""
+        while True:
+            try:
+                return act()
+            except EngineAwayError:
+                self._away_since = self._away_since or time.time()
+                time.sleep(self._pause)
+                self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+
+    def _answered(self) -> None:
+        """The engine answers: if it was away, that is over."""
+        if self._away_since:
+            self._gap = (self._away_since, time.time())
+        self._away_since = 0.0
+        self._pause = FIRST_PAUSE_SECONDS
+
+    def _ensure_started(self) -> ReplicaExit | None:
+        """Create and start the container unless that was done before; how it ended when it cannot be."""
+        state = self._inspect()
+        if state is None and self._replica.started():
+            return self._ended("its container was removed by somebody else")
+        try:
+            if state is None:
+                state = self._create()
+            if state["Status"] == "created" and not state["Error"]:
+                if self._stopping.is_set():
+                    return self._ended("")
+                with engine_errors("start the container"):
+                    self._client.start(self._order.name)
+                state = self._inspect() or state
+        except EngineAwayError:
+            raise
+        except EngineError as error:
+            return self._refused(error.message)
+        if state["Status"] == "created":
+            return self._refused(state["Error"], state["ExitCode"])
+        if not self._replica.started():
+            write_struct(self._replica.path / "started.json", {"time": epoch(state["StartedAt"])})
+            self._job.wake()
+        return None
+
+    def _create(self) -> dict[str, Any]:
+        order = self._order
+        assert self._engine is not None
+        with self._network_lock:
+            ensure_network(self._engine, order.network, _without_replica(order.labels), order.replicas)
+        with engine_errors("create the container"):
+            self._client.create_container_from_config(order.config, order.name)
+        return {"Status": "created", "Error": "", "ExitCode": 0}
+
+    def _follow(self, transcript: Transcript) -> ReplicaExit:
+        """Read the log until the container has ended."""
+        while True:
+            self._read_log(transcript)
+            state = self._inspect()
+            if state is None:
+                return self._ended("its container was removed by somebody else")
+            if not state["Running"] and state["Status"] in ("exited", "dead"):
+                transcript.drain(self._read_tail)
+                return self._ending(state)
+            time.sleep(FIRST_PAUSE_SECONDS)
+
+    def _read_log(self, transcript: Transcript) -> None:
+        since = transcript.resume()
+        response = self._open_log({"follow": 1, **({"since": _instant(since)} if since else {})})
+        if response is None:
+            return
+        with engine_errors("read the container's log"), response:
+            for pieces in read_pieces(response):
+                transcript.take(pieces)
+
+    def _read_tail(self, count: int) -> list[Piece]:
+        response = self._open_log({"tail": count})
+        if response is None:
+            return []
+        with engine_errors("read the container's log"), response:
+            return FrameReader().feed(response.content)
+
+    def _open_log(self, params: dict[str, Any]) -> Any:
+        """The response with the log; None where the container is gone."""
+        client = self._client
+        with engine_errors("read the container's log"):
+            url = client._url("/containers/{0}/logs", self._order.name)
+            wanted = {"stdout": 1, "stderr": 1, "timestamps": 1, **params}
+            response = client.get(url, params=wanted, stream="follow" in params, timeout=(10, None))
+            self._answered()
+            if response.status_code == 404:
+                return None
+            client._raise_for_status(response)
+        return response
+
+    def _inspect(self) -> dict[str, Any] | None:
+        """The container's State; None when there is no such container."""
+        from docker.errors import NotFound
+
+        try:
+            with engine_errors("look at the container"):
+                state: dict[str, Any] = self._client.inspect_container(self._order.name)["State"]
+        except EngineError as error:
+            if not isinstance(error.__cause__, NotFound):
+                raise
+            self._answered()
+            return None
+        self._answered()
+        return state
+
+    def _ending(self, state: dict[str, Any]) -> ReplicaExit:
+        stopped = self._stopping.is_set()
+        if state["ExitCode"] in NOT_STARTED and (why := start_failure(self._read_tail(LAST_WORDS))):
+            return self._refused(why, state["ExitCode"])
+        assert self._engine is not None
+        cause = "" if stopped else interruption_of(self._engine, self._order.name, state, self._gap)
+        return replica_exit(state, stopped=stopped, interruption=cause, gap=self._gap)
+
+    def _ended(self, interruption: str) -> ReplicaExit:
+        """The end of a container that nobody can ask any more, or that was never started."""
+        stopped = self._stopping.is_set()
+        now = time.time()
+        return ReplicaExit(
+            code=143 if stopped else 255,
+            started=now,
+            ended=now,
+            stopped=stopped,
+            interruption="" if stopped else interruption,
+        )
+
+    def _refused(self, message: str, code: int = 0) -> ReplicaExit:
+        now = time.time()
+        return ReplicaExit(
+            code=code or START_FAILED_CODE, started=now, ended=now, message=message.strip().rstrip(".")
+        )
+
+    def _write_exit(self, end: ReplicaExit, lost: int) -> None:
+        """As soon as the disk takes it: the engine keeps the exit code meanwhile."""
+        import msgspec
+
+        while True:
+            try:
+                write_struct(
+                    self._replica.path / "exit.json", msgspec.structs.replace(end, log_lost_bytes=lost)
+                )
+                return
+            except OSError:
+                time.sleep(LONGEST_PAUSE_SECONDS)
+
+
+def _instant(nanoseconds: int) -> str:
+    """A time as the Engine API takes it."""
+    return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"
+
+
+def _without_replica(labels: dict[str, str]) -> dict[str, str]:
+    from vtrain.backends.docker.container import HOME_LABEL, JOB_LABEL
+
+    return {name: labels[name] for name in (JOB_LABEL, HOME_LABEL)}
