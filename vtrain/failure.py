@@ -175,8 +175,8 @@ _HINTS = (
     ),
     (
         r"FileNotFoundError.*'(/gcs/[^']*)'",
-        "{0} is a Cloud Storage mount that Vertex AI has and this machine does not; "
-        "pass the path as an argument.",
+        "{0} is in Cloud Storage, which here only containers have mounted (--backend=docker): "
+        "/gcs/NAME is the folder NAME of vtrain's buckets.",
     ),
     (r"CUDA out of memory|OutOfMemoryError.*CUDA", "The GPU's memory is full: use smaller batches."),
     (
@@ -199,6 +199,10 @@ _HINTS = (
     (
         r"PermissionError: \[Errno 13\][^']*'([^']+)'",
         "The trainer may not write to {0}: write below AIP_MODEL_DIR.",
+    ),
+    (
+        r"Read-only file system: '([^']+)'",
+        "{0} is mounted read-only: write below AIP_MODEL_DIR, or mount it without `readonly`.",
     ),
     (
         r"No space left on device",

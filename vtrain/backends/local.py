@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query
-from vtrain.backends.local_plan import Way
 from vtrain.engine.folder import JobFolder, JobOrder, hold_lock, spawn_holding
 from vtrain.engine.instants import timestamp
 from vtrain.engine.store import DATABASE, Record, Store, not_found, storage_errors
@@ -23,6 +25,13 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName, parse_name
 
+if TYPE_CHECKING:
+    from vtrain.backends.local_plan import Way
+
+_WAYS = {
+    "process": "vtrain.backends.process_plan:ProcessWay",
+    "docker": "vtrain.backends.docker.plan:DockerWay",
+}
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL; Vertex's own is not documented, this is Kubernetes' default."""
 RESPAWN_SECONDS = 1.0
@@ -34,16 +43,12 @@ GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
 
 def open_process(settings: BackendSettings) -> LocalBackend:
     """The backend `process`, for `open_backend`."""
-    from vtrain.backends.process_plan import ProcessWay
-
-    return LocalBackend(settings, ProcessWay(settings))
+    return LocalBackend(settings, "process")
 
 
 def open_docker(settings: BackendSettings) -> LocalBackend:
     """The backend `docker`, for `open_backend`."""
-    from vtrain.backends.docker.plan import DockerWay
-
-    return LocalBackend(settings, DockerWay(settings))
+    return LocalBackend(settings, "docker")
 
 
 class LocalBackend:
@@ -51,13 +56,19 @@ class LocalBackend:
 
     protocol_version = PROTOCOL_VERSION
 
-    def __init__(self, settings: BackendSettings, way: Way) -> None:
+    def __init__(self, settings: BackendSettings, way: str) -> None:
         """`way` is how submitted jobs run; jobs that are there are looked after whichever way they run."""
         self._settings = settings
-        self._way = way
+        self._way_name = way
         self._home = settings.home
         self._store: Store | None = None
         self._children: list[int] = []
+
+    @cached_property
+    def _way(self) -> Way:
+        module, _, name = _WAYS[self._way_name].partition(":")
+        way: Way = getattr(import_module(module), name)(self._settings)
+        return way
 
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submit would do. Raises UnavailableError for a job that cannot run this way."""
@@ -78,7 +89,7 @@ class LocalBackend:
             folder.make(self._order(job, plan.source_folder))
             lock = hold_lock(folder.lock)
             assert lock is not None
-            store.insert(_record(job, self._way.name))
+            store.insert(_record(job, self._way_name))
         self._spawn_supervisor(folder, lock)
         return job
 
@@ -153,7 +164,7 @@ class LocalBackend:
             home=str(self._home.absolute()),
             name=job.name,
             job=job,
-            backend=self._way.name,
+            backend=self._way_name,
             base_env=inherited_environment(),
             grace_seconds=_grace_seconds(),
             source_folder=source_folder,

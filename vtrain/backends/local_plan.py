@@ -19,8 +19,6 @@ PLANNED_JOB_ID = "0" * 19
 class Way(Protocol):
     """How replicas are run here, as far as it matters before a supervisor takes over."""
 
-    name: str
-
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submitting the job would do; touches nothing."""
 

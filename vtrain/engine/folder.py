@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.address import EngineAddress
 from vtrain.engine.container_options import ContainerOptions
 from vtrain.messages.custom_job import CustomJob
 

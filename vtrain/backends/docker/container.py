@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.containers.discovery import EngineAddress
+from vtrain.containers.address import EngineAddress
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
 from vtrain.engine.replica import ReplicaId
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec, WorkerPoolSpec

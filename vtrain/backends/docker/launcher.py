@@ -16,7 +16,7 @@ from vtrain.backends.docker.network import remove_network
 from vtrain.backends.docker.orders import container_orders
 from vtrain.backends.docker.ownership import give_back
 from vtrain.backends.docker.runtime import make_runtime, missing_images
-from vtrain.backends.docker.storage import output_top
+from vtrain.backends.docker.storage import written_folders
 from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder, read_struct
@@ -116,9 +116,8 @@ def _clear(order: JobOrder) -> str:
         with engine_errors("remove the job's containers"):
             filters = {"label": [f"{key}={value}" for key, value in labels.items()]}
             found = engine.client.containers(all=True, filters=filters)
-        output = output_top(order.job.job_spec, Path(order.home))
-        if found and output is not None:
-            told = give_back(engine, found[0]["ImageID"], output, labels)
+        for folder in written_folders(order.job.job_spec, Path(order.home)) if found else ():
+            told = give_back(engine, found[0]["ImageID"], folder, labels) or told
         for container in found:
             _remove(engine, container["Id"])
         remove_network(engine, network_name(name.id))

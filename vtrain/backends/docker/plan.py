@@ -11,7 +11,8 @@ from vtrain.backends import BackendSettings, Plan, Replica
 from vtrain.backends.docker.container import PYTHON, host_name, image_uri
 from vtrain.backends.docker.orders import environment, host_resources, pool_limits, surroundings
 from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, unique
-from vtrain.containers.discovery import EngineAddress, find_engine
+from vtrain.containers.address import EngineAddress
+from vtrain.containers.discovery import find_engine
 from vtrain.containers.facts import engine_info, image_facts
 from vtrain.containers.references import check_image_name, is_built_here
 from vtrain.engine.accelerators import grant

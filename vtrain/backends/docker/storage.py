@@ -34,30 +34,33 @@ def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]
     base = spec.base_output_directory
     if base is not None and base.output_uri_prefix:
         scheme, rest = split_uri(base.output_uri_prefix)
-        top = Path(rest) if scheme == "file" else buckets.folder / rest.partition("/")[0]
         for name in OUTPUT_FOLDERS.values():
-            _make_open(buckets.local_path(join_uri(base.output_uri_prefix, name)), top)
+            folder = buckets.local_path(join_uri(base.output_uri_prefix, name))
+            folder.mkdir(parents=True, exist_ok=True)
+            if scheme == "gs":
+                _open_to_all(folder, buckets.folder)
         if scheme == "file":
-            mounts.append(bind(top, str(top)))
-    names = sorted(path.name for path in buckets.folder.iterdir()) if buckets.folder.is_dir() else []
-    for name in names:
-        mounts.append(bind(buckets.folder / name, f"{MOUNT_POINT}/{name}"))
+            mounts.append(bind(rest, rest))
+    for bucket in sorted(buckets.folder.iterdir()) if buckets.folder.is_dir() else ():
+        if bucket.is_dir():
+            _open_to_all(bucket, buckets.folder)
+            mounts.append(bind(bucket, f"{MOUNT_POINT}/{bucket.name}"))
     return tuple(mounts)
 
 
-def output_top(spec: CustomJobSpec, home: Path) -> Path | None:
-    """The folder below which the job's output lies on this machine."""
-    base = spec.base_output_directory
-    if base is None or not base.output_uri_prefix:
-        return None
-    return LocalBuckets(home).local_path(base.output_uri_prefix)
+def written_folders(spec: CustomJobSpec, home: Path) -> tuple[Path, ...]:
+    """The folders of this machine below which the job may have written."""
+    buckets, base = LocalBuckets(home), spec.base_output_directory
+    folders = [buckets.folder]
+    if base is not None and base.output_uri_prefix.startswith("file:"):
+        folders.append(buckets.local_path(base.output_uri_prefix))
+    return tuple(folder for folder in folders if folder.is_dir())
 
 
-def _make_open(folder: Path, top: Path) -> None:
-    """Make a folder below `top` that every user of a container can write to, `top` included."""
-    folder.mkdir(parents=True, exist_ok=True)
+def _open_to_all(folder: Path, top: Path) -> None:
+    """Let every user of a container write to a folder and those between it and `top`; follows no link."""
     for path in (folder, *folder.parents):
-        if not path.is_relative_to(top):
+        if path == top or path.is_symlink():
             return
         with suppress(PermissionError):  # made by a container that ran as another user, which left it open
             os.chmod(path, OPEN_TO_ALL)  # noqa: PTH101
