@@ -164,8 +164,6 @@ def test_what_is_wrong_is_exit_1_and_changes_nothing(
         ((*LIST, "--backend=vertex"), "Vertex AI"),
         ((*LIST, "--project=demo", "--region=us-central1"), "Vertex AI"),
         (("custom-jobs", "describe", "projects/demo/locations/us-central1/customJobs/1"), "Vertex AI"),
-        ((*LIST, "--backend=docker"), "docker"),
-        (("custom-jobs", "create", *DEMO, "--package-format=image"), "image"),
         (
             (
                 "custom-jobs",
@@ -281,7 +279,7 @@ def test_a_home_that_may_not_be_written_is_named(vtrain: Any, vtrain_home: Path)
 @pytest.mark.parametrize("number", [2, 15])
 def test_a_signal_while_reading_ends_in_order(number: int) -> None:
     environment = os.environ | {"PYTHONPATH": str(Path(package.__file__).parents[1])}
-    argv = [sys.executable, "-m", "vtrain", "custom-jobs", "create", "--config=-"]
+    argv = [sys.executable, "-m", "vtrain", "custom-jobs", "create", "--backend=process", "--config=-"]
     process = subprocess.Popen(argv, stdin=-1, stdout=-1, stderr=-1, text=True, env=environment)
     assert process.stderr is not None
     assert process.stderr.readline().startswith("Backend:")

@@ -22,6 +22,13 @@ GROUPS = {
     "custom-jobs": ("vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."),
     "package": ("vtrain.commands.package", "Package a trainer without running it."),
 }
+COMMANDS = {
+    "gc": (
+        CommandInfo(name="gc", handler="vtrain.commands.gc:gc"),
+        "Remove what vtrain keeps to be fast, and what it left behind.",
+    ),
+}
+"""Commands that stand alone; a command's module is imported when it is named."""
 _TRACKS = frozenset({"ai", "beta", "alpha"})
 """Words of gcloud's command line that mean nothing here: `vtrain beta ai custom-jobs …` works."""
 
@@ -52,11 +59,13 @@ class RootGroup(Group):
     """The groups of commands; a group's module is imported when it is named."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
-        return list(GROUPS)
+        return [*GROUPS, *COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name in _TRACKS:
             return self
+        if cmd_name in COMMANDS:
+            return build_command(COMMANDS[cmd_name][0], rich_help=_wants_rich())
         if cmd_name not in GROUPS:
             return None
         module, text = GROUPS[cmd_name]
@@ -64,7 +73,7 @@ class RootGroup(Group):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in GROUPS.items()])
+            formatter.write_dl([(name, text) for name, (_, text) in (GROUPS | COMMANDS).items()])
 
 
 class CommandGroup(Group):

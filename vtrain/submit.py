@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -20,6 +20,10 @@ from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import make_home
 from vtrain.staging import LocalBuckets, file_uri, join_uri, stage_all
+
+if TYPE_CHECKING:
+    from vtrain.containers.address import EngineAddress
+    from vtrain.packaging.image.plan import ImagePlan
 
 Tell = Callable[[str], None]
 
@@ -51,11 +55,37 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return file_uri(self.packages / content_hash / file_name)
 
 
+class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """That the trainer becomes an image, and how.
+
+    `platform` is `os/architecture`, empty for the engine's own; `pull` (missing, always, never) concerns the
+    base; `push` sends the image to the registry in its name. Without an `engine` the one that answers is
+    taken, when the image is built. `dockerfile` is the user's own.
+    """
+
+    platform: str = ""
+    pull: str = "missing"
+    push: bool = False
+    dockerfile: Path | None = None
+    engine: EngineAddress | None = None
+
+
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Everything decided, nothing done."""
 
     plan: Plan
-    package: SdistPlan | None
+    package: SdistPlan | ImagePlan | None
+    image: ImageOrder | None = None
+    image_uri: str = ""
+
+
+class MadeImage(msgspec.Struct, frozen=True, kw_only=True):
+    """The trainer's image under the name that it goes by; `digest` is empty unless it was pushed."""
+
+    name: str
+    id: str
+    digest: str
+    built: bool
 
 
 class Unpackaged(Protocol):
@@ -67,39 +97,102 @@ class Unpackaged(Protocol):
     @property
     def executor_image_uri(self) -> str: ...
 
+    @property
+    def output_image_uri(self) -> str: ...
+
     def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob: ...
+
+    def finish_with_image(
+        self, image_uri: str, module_command: Callable[[str], Sequence[str]]
+    ) -> CustomJob: ...
 
 
 def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict: bool) -> SdistPlan:
     """What packaging would do, its refusals included. `image_uri` tells what the image brings along."""
+    return plan_sdist(source, provided=_provided(image_uri), strict=strict, packages_dir=place.packages)
+
+
+def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, strict: bool) -> ImagePlan:
+    """What building an image would do, its refusals included."""
+    from vtrain.images import is_made
+    from vtrain.packaging.image.plan import plan_image
+
+    engine = order.engine
+    return plan_image(
+        source,
+        base,
+        dockerfile=order.dockerfile,
+        platform=order.platform,
+        provided=_provided(base),
+        strict=strict,
+        known=lambda name: engine is not None and is_made(name, engine),
+    )
+
+
+def _provided(image_uri: str) -> frozenset[str]:
     image = contents(image_uri) or DEFAULT
-    provided = frozenset(distribution.name for distribution in image.distributions)
-    return plan_sdist(source, provided=provided, strict=strict, packages_dir=place.packages)
+    return frozenset(distribution.name for distribution in image.distributions)
 
 
 def prepare(
-    draft: Unpackaged, backend: JobBackend, place: Place, *, strict: bool, executor_required: bool
+    draft: Unpackaged,
+    backend: JobBackend,
+    place: Place,
+    *,
+    strict: bool,
+    executor_required: bool,
+    image: ImageOrder | None = None,
 ) -> Prepared:
-    """The plan of a job. Raises ConfigError or PackagingError before anything is written."""
-    package = None
-    module, uris = "", []
-    if draft.source is not None:
+    """The plan of a job; with `image` its trainer becomes one, else a Python package.
+
+    Raises ConfigError or PackagingError before anything is written.
+    """
+    package: SdistPlan | ImagePlan | None = None
+    image_uri = ""
+    if draft.source is None:
+        job = draft.finish("", [])
+    elif image is not None:
+        package = plan_trainer_image(draft.source, draft.executor_image_uri, image, strict=strict)
+        image_uri = _image_uri(draft.output_image_uri or package.name)
+        # What stays here goes by its content; another name may be given to something else meanwhile.
+        job = draft.finish_with_image(image_uri if image.push else package.name, package.module_command)
+    else:
         package = plan_package(draft.source, draft.executor_image_uri, place, strict=strict)
-        module = package.python_module
         uris = [place.uri(package.content_hash, name) for name in package.file_names]
-    job = draft.finish(module, uris)
+        job = draft.finish(package.python_module, uris)
     check_job(job, executor_required=executor_required)
     plan = backend.plan(job)
     if draft.source is not None:
         plan = msgspec.structs.replace(plan, source_folder=str(draft.source.folder))
-    return Prepared(plan=plan, package=package)
+    return Prepared(plan=plan, package=package, image=image, image_uri=image_uri)
+
+
+def _image_uri(name: str) -> str:
+    from vtrain.containers.references import check_tag_name
+
+    return check_tag_name(name, "output-image-uri")
 
 
 def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) -> CustomJob:
-    """Package and stage what is not there yet, then submit."""
-    if prepared.package is not None:
-        package_and_stage(prepared.package, place, tell)
+    """Package and stage, or build, what is not there yet, then submit."""
+    package = prepared.package
+    if isinstance(package, SdistPlan):
+        package_and_stage(package, place, tell)
+    elif package is not None and prepared.image is not None:
+        make_trainer_image(package, prepared.image, prepared.image_uri, tell)
     return backend.submit(prepared.plan)
+
+
+def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, tell: Tell) -> MadeImage:
+    """Build the image unless it is there, give it its name, and push it where that was ordered."""
+    from vtrain.containers.discovery import find_engine
+    from vtrain.images import make_image, push
+
+    engine = order.engine or find_engine()
+    tags = () if image_uri == package.name else (image_uri,)
+    made = make_image(package, engine, pull=order.pull, tell=tell, tags=tags)
+    digest = push(image_uri, engine, tell) if order.push else ""
+    return MadeImage(name=image_uri, id=made.id, digest=digest, built=made.built)
 
 
 def package_and_stage(package: SdistPlan, place: Place, tell: Tell) -> tuple[str, ...]:
@@ -133,7 +226,14 @@ def _staged(written: Sequence[str]) -> str:
     return "".join(f"\nStaged {uri}" for uri in written) or " Nothing was staged: it is there."
 
 
-def describe(package: SdistPlan) -> str:
+def would_make(package: SdistPlan | ImagePlan) -> str:
+    """What a dry run says of the package."""
+    if isinstance(package, SdistPlan):
+        return f"Would package {package.file_name}: {describe(package)}."
+    return f"Would build {package.name} on {', '.join(package.bases)}: {describe(package)}."
+
+
+def describe(package: SdistPlan | ImagePlan) -> str:
     """`5 files, 12.3 kB`."""
     size = float(package.byte_count)
     unit = "B"

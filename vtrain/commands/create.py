@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from vtrain.commands.drafting import draft_job, show_plan
-from vtrain.commands.session import Session, job_document, open_session
+from vtrain.commands.drafting import draft_job, image_order, is_baked, open_for, show_plan
+from vtrain.commands.session import Session, find_target, job_document
 from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.errors import UsageError
 from vtrain.flags.options import (
     CommonFlags,
+    ContainerFlags,
     DryRunFlag,
     InterruptFlag,
     PlaceFlags,
@@ -25,6 +26,7 @@ def create(
     run: DryRunFlag,
     interrupt: InterruptFlag,
     waiting: WaitFlags,
+    container: ContainerFlags,
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
@@ -33,14 +35,21 @@ def create(
 
     What follows -- are the trainer's own arguments.
     """
-    session = open_session(common, place)
+    target = find_target(common, place)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
     if timeout is not None and not (waiting.stream_logs or waiting.wait):
         raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
-    draft, packages = draft_job(session, spec, trainer, remainder)
+    draft, packages = draft_job(target, spec, trainer, remainder)
+    baked = is_baked(trainer, container)
+    session = open_for(target, draft, container, baked=baked)
     prepared = prepare(
-        draft, session.backend, packages, strict=trainer.strict, executor_required=not session.is_local
+        draft,
+        session.backend,
+        packages,
+        strict=trainer.strict,
+        executor_required=not session.is_local,
+        image=image_order(session, draft) if baked else None,
     )
     show_plan(session, prepared, dry_run=run.dry_run)
     if run.dry_run:

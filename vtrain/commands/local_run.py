@@ -9,13 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.commands.drafting import draft_request, packages_place, show_plan
-from vtrain.commands.session import Session, job_document, open_session
+from vtrain.commands.drafting import draft_request, image_order, is_baked, open_for, packages_place, show_plan
+from vtrain.commands.session import Session, find_target, job_document
 from vtrain.commands.watching import CANCEL, Stay, conclude, interrupt_action, stay
 from vtrain.errors import LocalRunError, UsageError, VtrainError
-from vtrain.flags.compose import JobRequest
+from vtrain.flags.compose import Draft, JobRequest
 from vtrain.flags.options import (
     CommonFlags,
+    ContainerFlags,
     DryRunFlag,
     GpuFlags,
     InterruptFlag,
@@ -30,6 +31,7 @@ from vtrain.messages.rules import non_empty_pools
 from vtrain.messages.states import SUCCEEDED
 from vtrain.packaging.source import TrainerSource
 from vtrain.staging import LocalBuckets, join_uri
+from vtrain.submit import Place
 from vtrain.verdict import raise_local_verdict
 
 OUTPUT_BUCKET = "gs://local-runs"
@@ -42,6 +44,7 @@ def local_run(
     run: DryRunFlag,
     interrupt: InterruptFlag,
     gpu: GpuFlags,
+    container: ContainerFlags,
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
@@ -52,10 +55,17 @@ def local_run(
     name. What follows -- are the trainer's own arguments.
     """
     try:
-        session = open_session(common, place, local_only=True)
+        target = find_target(common, place, local_only=True)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
-        _warn_of_container_flags(session, gpu)
-        job = _start(session, spec, trainer, remainder, dry_run=run.dry_run)
+        packages = packages_place(target, trainer)
+        request = _with_defaults(
+            job_request(spec, _with_folder(trainer, spec), remainder, target.settings.project),
+            gpu.output_image_uri,
+        )
+        draft = draft_request(target, request, packages, trainer)
+        baked = is_baked(trainer, container)
+        session = open_for(target, draft, container, gpu, baked=baked)
+        job = _start(session, draft, packages, strict=trainer.strict, baked=baked, dry_run=run.dry_run)
         if job is None:
             return
         ended = _watch(session, job, on_interrupt)
@@ -70,28 +80,13 @@ def _around_the_trainer(error: VtrainError) -> VtrainError:
     return LocalRunError(error.message, hint=error.hint) if error.exit_code == 1 else error
 
 
-def _warn_of_container_flags(session: Session, gpu: GpuFlags) -> None:
-    given = {"--gpu": gpu.gpu, "--output-image-uri": gpu.output_image_uri}
-    for flag in (flag for flag, value in given.items() if value):
-        session.console.warn(f"{flag} concerns containers; processes on this machine do without.")
-
-
 def _start(
-    session: Session,
-    spec: SpecFlags,
-    trainer: TrainerFlags,
-    remainder: tuple[str, ...] | None,
-    *,
-    dry_run: bool,
+    session: Session, draft: Draft, packages: Place, *, strict: bool, baked: bool, dry_run: bool
 ) -> CustomJob | None:
     from vtrain.submit import launch, prepare
 
-    request = _with_defaults(
-        job_request(spec, _with_folder(trainer, spec), remainder, session.settings.project)
-    )
-    packages = packages_place(session, trainer)
-    draft = draft_request(session, request, packages, trainer)
-    prepared = prepare(draft, session.backend, packages, strict=trainer.strict, executor_required=False)
+    image = image_order(session, draft) if baked else None
+    prepared = prepare(draft, session.backend, packages, strict=strict, executor_required=False, image=image)
     show_plan(session, prepared, dry_run=dry_run)
     if dry_run:
         session.console.result(job_document(prepared.plan.job), "yaml")
@@ -110,14 +105,17 @@ def _with_folder(trainer: TrainerFlags, spec: SpecFlags) -> TrainerFlags:
     return msgspec.structs.replace(trainer, local_package_path=".")
 
 
-def _with_defaults(request: JobRequest) -> JobRequest:
+def _with_defaults(request: JobRequest, output_image_uri: str) -> JobRequest:
     """A name, and a place for the model, where none is given."""
     source = request.source
     name = request.display_name or _name_of(source)
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"
     base = join_uri(OUTPUT_BUCKET, f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     return msgspec.structs.replace(
-        request, fallback_name=name, fallback_fields={"baseOutputDirectory": {"outputUriPrefix": base}}
+        request,
+        output_image_uri=output_image_uri,
+        fallback_name=name,
+        fallback_fields={"baseOutputDirectory": {"outputUriPrefix": base}},
     )
 
 

@@ -21,6 +21,8 @@ def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> 
     """
     console = open_console(common)
     check_format(trainer)
+    if trainer.package_format == "image":
+        raise UsageError("package sdist makes no image.", hint="Take 'vtrain package image'.")
     source = trainer_source(trainer)
     if source is None or not (source.python_module or source.script):
         raise UsageError("package sdist needs --local-package-path=DIR and --python-module or --script.")

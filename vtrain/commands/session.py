@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, check_available, open_backend
-from vtrain.errors import UsageError
+from vtrain.engine.container_options import ContainerOptions
+from vtrain.errors import EngineError, UsageError
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.names import CUSTOM_JOBS, DEFAULT_REGION, LOCAL_PROJECT, parse_name, resolve_name
 from vtrain.output.console import VERBOSITIES, Console
 from vtrain.settings import LOCAL_BACKENDS, Choice, choose_backend, find_project, find_region, home_folder
+
+if TYPE_CHECKING:
+    from vtrain.flags.compose import Images
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command line talks to, before the job is known that may decide on a backend."""
+
+    console: Console
+    choice: Choice
+    settings: BackendSettings
+
+    @property
+    def is_local(self) -> bool:
+        """Whether jobs run on this machine."""
+        return self.choice.value in LOCAL_BACKENDS
+
+    def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
+        """The session. `images` are those of the job to be started, which decide what `local` means."""
+        choice, notice = self.choice, ""
+        if images is not None and choice.value == "local":
+            choice, notice = _resolve_local(choice, images)
+        if self.choice.value == "local":
+            _announce(self.console, choice)
+        if notice:
+            self.console.warn(notice)
+        settings = msgspec.structs.replace(self.settings, container=container or ContainerOptions())
+        backend = open_backend(choice.value, settings)
+        return Session(console=self.console, backend=backend, backend_name=choice.value, settings=settings)
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,30 +79,52 @@ def open_console(common: CommonFlags) -> Console:
     )
 
 
-def open_session(
+def find_target(
     common: CommonFlags, place: PlaceFlags, *, name: str = "", local_only: bool = False
-) -> Session:
-    """The session of a command about the resource `name`, or about none in particular."""
+) -> Target:
+    """What a command about the resource `name`, or about none in particular, talks to."""
     console = open_console(common)
     if name:
         resolve_name(name, project=LOCAL_PROJECT, location=DEFAULT_REGION, collection=CUSTOM_JOBS)
     project = None if local_only else find_project(common.project)
     choice = choose_backend(flag=place.backend, name=name, project=project, local_only=local_only)
-    backend_name, why = _resolve_local(choice)
+    if choice.value != "local":
+        _announce(console, choice)
+    check_available(choice.value)
+    settings = _backend_settings(choice.value, place, project, name)
+    return Target(console=console, choice=choice, settings=settings)
+
+
+def open_session(
+    common: CommonFlags, place: PlaceFlags, *, name: str = "", local_only: bool = False
+) -> Session:
+    """The session of a command about resources that are there."""
+    return find_target(common, place, name=name, local_only=local_only).open()
+
+
+def _announce(console: Console, choice: Choice) -> None:
+    """Say which backend a command uses, and why, before anything else."""
     if not console.quiet:
-        console.status(f"Backend: {backend_name} ({why})")
-    check_available(backend_name)
-    settings = _backend_settings(backend_name, place, project, name)
-    backend = open_backend(backend_name, settings)
-    return Session(console=console, backend=backend, backend_name=backend_name, settings=settings)
+        console.status(f"Backend: {choice.value} ({choice.origin})")
 
 
-def _resolve_local(choice: Choice) -> tuple[str, str]:
-    """`local` means docker where the spec names an image and an engine answers; until vtrain has
-    docker, it means process."""
-    if choice.value == "local":
-        return "process", choice.origin
-    return choice.value, choice.origin
+def _resolve_local(choice: Choice, images: Images) -> tuple[Choice, str]:
+    """`local` means docker where the job names an image and an engine answers; a sentence where none does."""
+    if not (images.containers or images.executors):
+        return Choice(value="process", origin=choice.origin), ""
+    from vtrain.containers.discovery import find_engine
+
+    try:
+        engine = find_engine()
+    except EngineError as error:
+        if images.containers:
+            raise
+        image = images.executors[0]
+        notice = f"{image} is not used: {error.message} What it contains is installed here instead."
+        return Choice(value="process", origin=choice.origin), notice
+    return Choice(
+        value="docker", origin=f"{choice.origin}; an image is named, and {engine.origin} answers"
+    ), ""
 
 
 def _backend_settings(backend: str, place: PlaceFlags, project: Choice | None, name: str) -> BackendSettings:

@@ -7,7 +7,7 @@ In order: the file; `--worker-pool-spec` in place of its pools; single flags in 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,21 +40,42 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     kms_key: str = ""
     source: TrainerSource | None = None
     executor_image_uri: str = ""
+    output_image_uri: str = ""
     fallback_name: str = ""
     fallback_fields: dict[str, Any] = {}
 
 
+class Images(msgspec.Struct, frozen=True, kw_only=True):
+    """The images that a job names: those of containers, and those that Python packages run in."""
+
+    containers: tuple[str, ...] = ()
+    executors: tuple[str, ...] = ()
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A job whose trainer may still have to be packaged."""
+    """A job whose trainer may still have to be packaged.
+
+    `command` is for containers that run it, `output_image_uri` the name that its image is given.
+    """
 
     document: dict[str, Any]
     source: TrainerSource | None
+    command: tuple[str, ...] = ()
+    output_image_uri: str = ""
 
     @property
     def executor_image_uri(self) -> str:
         """The image in which the primary's Python package would run; empty when none is named."""
         pools = self.document["jobSpec"].get("workerPoolSpecs") or [{}]
         return str((pools[0].get("pythonPackageSpec") or {}).get("executorImageUri", ""))
+
+    @property
+    def images(self) -> Images:
+        """The images that the pools name."""
+        pools = self.document["jobSpec"].get("workerPoolSpecs") or []
+        containers = [(pool.get("containerSpec") or {}).get("imageUri", "") for pool in pools]
+        executors = [(pool.get("pythonPackageSpec") or {}).get("executorImageUri", "") for pool in pools]
+        return Images(containers=tuple(filter(None, containers)), executors=tuple(filter(None, executors)))
 
     def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob:
         """The job, with the packaged trainer in each pool that runs a Python package of this folder."""
@@ -63,6 +84,21 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             if python is not None and not python.get("packageUris"):
                 python["packageUris"] = list(package_uris)
                 python.setdefault("pythonModule", python_module)
+        return read_message(CustomJob, self.document)
+
+    def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> CustomJob:
+        """The job, with a container of the image in each pool that runs a Python package of this folder.
+
+        `module_command` tells the command for a pool's own module; empty leaves it to the image.
+        """
+        for pool in self.document["jobSpec"].get("workerPoolSpecs", []) if self.source else []:
+            python = pool.get("pythonPackageSpec")
+            if python is None or python.get("packageUris"):
+                continue
+            command = self.command or module_command(python.get("pythonModule", ""))
+            container = {"imageUri": image_uri, **({"command": list(command)} if command else {})}
+            pool["containerSpec"] = container | {k: python[k] for k in ("args", "env") if k in python}
+            del pool["pythonPackageSpec"]
         return read_message(CustomJob, self.document)
 
 
@@ -83,7 +119,12 @@ def compose(request: JobRequest, *, executor_required: bool) -> Draft:
     _lay_over_pools(spec.get("workerPoolSpecs") or [], request)
     for assignment in request.assignments:
         assign(document, assignment)
-    return Draft(document=document, source=source)
+    return Draft(
+        document=document,
+        source=source,
+        command=request.command,
+        output_image_uri=request.output_image_uri or _output_image(request),
+    )
 
 
 def _read_config(path: str) -> dict[str, Any]:
@@ -130,6 +171,10 @@ def _pools_from_flags(request: JobRequest, executor_required: bool) -> list[dict
         software = {k: v for k, v in pools[0].items() if k in ("executor-image-uri", "python-module")}
         pools = tuple(pool | software if pool else pool for pool in pools)
     return [pool_document(pool, request.package_uris, packaged=packaged) for pool in pools]
+
+
+def _output_image(request: JobRequest) -> str:
+    return request.pools[0].get("output-image-uri", "") if request.pools else ""
 
 
 def _source(request: JobRequest) -> TrainerSource | None:

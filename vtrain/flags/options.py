@@ -253,6 +253,91 @@ class OutputDirFlag(FlagGroup, frozen=True):
     ] = "dist"
 
 
+class ImageFlags(FlagGroup, frozen=True):
+    """An image to build, and what becomes of it."""
+
+    output_image_uri: Annotated[
+        str, Option("--output-image-uri", metavar="IMAGE", help="Name to give the image, NAME[:TAG].")
+    ] = ""
+    dockerfile: Annotated[
+        str,
+        Option("--dockerfile", metavar="FILE", help="Your own Dockerfile, with the folder as its context."),
+    ] = ""
+    platform: Annotated[
+        str,
+        Option(
+            "--platform",
+            metavar="OS/ARCH",
+            help="Platform of the image; by default the engine's own, and linux/amd64 with --push.",
+        ),
+    ] = ""
+    pull: Annotated[
+        str,
+        Option("--pull", metavar="WHEN", help="When to pull the base image: missing, always or never."),
+    ] = "missing"
+    push: Annotated[bool, Option("--push", help="Push the image to the registry in --output-image-uri.")] = (
+        False
+    )
+    print_dockerfile: Annotated[
+        bool, Option("--print-dockerfile", help="Print the Dockerfile, and build nothing.")
+    ] = False
+
+
+class ContainerFlags(FlagGroup, frozen=True):
+    """How containers are run (the docker backend)."""
+
+    pull: Annotated[
+        str, Option("--pull", metavar="WHEN", help="When to pull images: missing, always or never.")
+    ] = ""
+    platform: Annotated[
+        str, Option("--platform", metavar="OS/ARCH", help="Platform of the images; by default the engine's.")
+    ] = ""
+    bake: Annotated[
+        bool, Option("--bake", help="Run the image that `package image` makes: --package-format=image.")
+    ] = False
+    memory: Annotated[
+        str, Option("--memory", metavar="SIZE", help="Memory of a container, over its machine type's.")
+    ] = ""
+    cpus: Annotated[
+        str, Option("--cpus", metavar="N", help="Processors of a container, over its machine type's.")
+    ] = ""
+    shm_size: Annotated[
+        str, Option("--shm-size", metavar="SIZE", help="Size of /dev/shm; by default half the memory.")
+    ] = ""
+    mount: Annotated[
+        list[str],
+        Option(
+            "--mount", metavar="KEY=VALUE,…", help="type=bind,source=DIR,target=/DIR[,readonly]; repeatable."
+        ),
+    ] = []
+    user: Annotated[
+        str, Option("--user", metavar="UID[:GID]", help="User in the container, over the image's own.")
+    ] = ""
+    add_host: Annotated[
+        list[str], Option("--add-host", metavar="NAME:ADDRESS", help="An entry of /etc/hosts; repeatable.")
+    ] = []
+    cap_add: Annotated[
+        list[str], Option("--cap-add", metavar="CAPABILITY", help="A Linux capability; repeatable.")
+    ] = []
+    ulimit: Annotated[
+        list[str], Option("--ulimit", metavar="NAME=SOFT[:HARD]", help="A resource limit; repeatable.")
+    ] = []
+    require_accelerators: Annotated[
+        bool, Option("--require-accelerators", help="Refuse to run on the CPU where a pool asks for GPUs.")
+    ] = False
+    credentials: Annotated[
+        bool, Option("--credentials", help="Give containers your Application Default Credentials.")
+    ] = False
+
+
+class PruneFlags(FlagGroup, frozen=True):
+    """What to remove."""
+
+    images: Annotated[
+        bool, Option("--images", help="Images that vtrain built, but for those that a container uses.")
+    ] = False
+
+
 class GpuFlags(FlagGroup, frozen=True):
     """Flags of gcloud's local-run that concern containers."""
 

@@ -62,16 +62,10 @@ def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
 
 
 def check_format(trainer: TrainerFlags) -> None:
-    """Raise for a package format that is unknown, or that this version does not have."""
+    """Raise UsageError for a package format that is unknown."""
     if trainer.package_format not in PACKAGE_FORMATS:
         raise UsageError(
             f"--package-format: expected auto, sdist or image, found {trainer.package_format!r}."
-        )
-    if trainer.package_format == "image":
-        from vtrain.errors import UnavailableError
-
-        raise UnavailableError(
-            "This version of vtrain does not build images yet.", hint="Take --package-format=sdist."
         )
 
 

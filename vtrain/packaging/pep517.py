@@ -81,12 +81,16 @@ def _copy_files(plan: SdistPlan, tree: Path) -> None:
         target.chmod(0o755 if file.executable else 0o644)
 
 
+def version_variables(project: Project) -> tuple[str, ...]:
+    """Variables that give a version to build tools which ask version control for it; () for others."""
+    requires = " ".join(project.build_requires)
+    return _SCM_VARIABLES if any(tool in requires for tool in _SCM_TOOLS) else ()
+
+
 @contextmanager
 def _pretend_version(plan: SdistPlan) -> Iterator[None]:
-    requires = " ".join(plan.project.build_requires) if plan.project else ""
-    names = [name for name in _SCM_VARIABLES if name not in os.environ]
-    if not any(tool in requires for tool in _SCM_TOOLS):
-        names = []
+    wanted = version_variables(plan.project) if plan.project else ()
+    names = [name for name in wanted if name not in os.environ]
     os.environ.update(dict.fromkeys(names, f"0+h{plan.content_hash[:16]}"))
     try:
         yield

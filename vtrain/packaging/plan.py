@@ -109,21 +109,39 @@ def plan_sdist(
     same content was built before, the scan of imports is skipped (unless `strict`).
     Raises ConfigError and PackagingError.
     """
+    plan = read_trainer(source, excluded=(packages_dir,) if packages_dir else ())
+    if packages_dir and not strict and (packages_dir / plan.content_hash / plan.file_name).is_file():
+        return plan
+    return with_preflight(_with_computed(plan), provided, strict)
+
+
+def _with_computed(plan: SdistPlan) -> SdistPlan:
+    """The metadata of a script's package is written here, and no back end is asked for dependencies."""
+    if not (plan.source.script and plan.project and plan.project.dependencies is None):
+        return plan
+    sentence = "setup.py computes its dependencies; name them in requirements"
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, sentence))
+
+
+def read_trainer(
+    source: TrainerSource, *, excluded: tuple[Path, ...] = (), requirements: Requirements | None = None
+) -> SdistPlan:
+    """The plan but for the check of imports and syntax, which takes longest.
+
+    `requirements` take the place of those in the folder and the source, for who has read them.
+    """
     check_source(source)
     folder = source.folder
     extra_dirs = tuple(_extra_dir(folder, given) for given in source.extra_dirs)
-    excluded = (packages_dir,) if packages_dir else ()
     if source.script_alone:
         belonging, project = Belonging(files=(source.script,)), None
     else:
         belonging = belonging_files(folder, extra_dirs=extra_dirs, excluded=excluded)
         project = read_project(folder)
     entry = find_entry(source, belonging, is_project=project is not None)
-    requirements = read_requirements(source.requirements, folder)
-    plan = _plan(source, belonging, project, entry, requirements, extra_dirs)
-    if packages_dir and not strict and (packages_dir / plan.content_hash / plan.file_name).is_file():
-        return plan
-    return _with_preflight(plan, provided, strict)
+    if requirements is None:
+        requirements = read_requirements(source.requirements, folder)
+    return _plan(source, belonging, project, entry, requirements, extra_dirs)
 
 
 def _plan(
@@ -138,7 +156,7 @@ def _plan(
     _check_distinct(extras)
     inside = {extra.path.resolve() for extra in extras}
     files = tuple(
-        _packed(source.folder, path)
+        pack_file(source.folder, path)
         for path in belonging.files
         if not inside or (source.folder / path).resolve() not in inside
     )
@@ -156,7 +174,7 @@ def _plan(
         requirements=tuple(dict.fromkeys((*own, *requirements.lines))),
         extra_packages=extras,
         extra_dirs=extra_dirs,
-        warnings=(*belonging.warnings, *requirements.warnings, *_size_warnings(files)),
+        warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
         project=project,
         tool_versions=_tool_versions(source, project),
     )
@@ -195,18 +213,15 @@ def _tool_versions(source: TrainerSource, project: Project | None) -> tuple[str,
     return tool_versions(project.build_requires)
 
 
-def _with_preflight(plan: SdistPlan, provided: frozenset[str], strict: bool) -> SdistPlan:
+def with_preflight(plan: SdistPlan, provided: frozenset[str], strict: bool) -> SdistPlan:
+    """The plan with a warning for each import that nothing provides; with `strict` that is refused."""
     from vtrain.packaging.imports import missing_imports
 
     check_syntax(plan.source.folder, plan.entry)
-    script_of_computed = plan.source.script and plan.project and plan.project.dependencies is None
-    computed = (
-        ("setup.py computes its dependencies; name them in requirements",) if script_of_computed else ()
-    )
     missing = missing_imports(plan, provided)
     if missing and strict:
         raise PackagingError("; ".join(missing), hint="Without --strict this is a warning.")
-    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *computed, *missing))
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, *missing))
 
 
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
@@ -219,16 +234,18 @@ def _name(source: TrainerSource, project: Project | None, requirements: tuple[st
     return f"{name}-trainer" if name in taken else name
 
 
-def _packed(folder: Path, path: str) -> PackedFile:
+def pack_file(folder: Path, path: str) -> PackedFile:
+    """The file as it stands now. Raises PackagingError for one that cannot be read."""
     try:
         status = (folder / path).stat()
-        digest = _digest(folder / path)
+        digest = file_digest(folder / path)
     except OSError as error:
         raise PackagingError(f"Cannot read {printable(path)}: {error.strerror}.") from None
     return PackedFile(path=path, size=status.st_size, executable=bool(status.st_mode & 0o100), digest=digest)
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """The sha256 of a file."""
     sha256 = hashlib.sha256()
     with path.open("rb", buffering=0) as source:
         while block := source.read(1 << 20):
@@ -252,7 +269,7 @@ def _extra_package(folder: Path, given: str) -> ExtraPackage:
             f"The extra package {given} is neither a wheel (.whl) nor an sdist (.tar.gz, .zip)."
         )
     try:
-        return ExtraPackage(path=path, digest=_digest(path))
+        return ExtraPackage(path=path, digest=file_digest(path))
     except OSError as error:
         raise PackagingError(f"Cannot read {given}: {error.strerror}.") from None
 
@@ -264,7 +281,8 @@ def _check_distinct(extras: tuple[ExtraPackage, ...]) -> None:
         raise PackagingError(f"Two extra packages are called {twice}.")
 
 
-def _size_warnings(files: tuple[PackedFile, ...]) -> tuple[str, ...]:
+def size_warnings(files: tuple[PackedFile, ...]) -> tuple[str, ...]:
+    """A sentence with the largest files, where there is more than belongs into a package."""
     total = sum(file.size for file in files)
     if total <= SIZE_WARNING:
         return ()

@@ -37,7 +37,7 @@ def read_project(folder: Path) -> Project | None:
     pyproject = _read_pyproject(folder / "pyproject.toml")
     table = pyproject.get("project")
     system = pyproject.get("build-system")
-    has_setup = (folder / "setup.py").is_file() or _has_setup_cfg_metadata(folder)
+    has_setup = (folder / "setup.py").is_file() or has_setup_cfg_metadata(folder)
     if table is None and system is None and not has_setup:
         return None
     table = table if isinstance(table, dict) else {}
@@ -71,7 +71,8 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
     return parser
 
 
-def _has_setup_cfg_metadata(folder: Path) -> bool:
+def has_setup_cfg_metadata(folder: Path) -> bool:
+    """Whether a setup.cfg describes a project, and not only its tools."""
     return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
 
 

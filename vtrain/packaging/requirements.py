@@ -17,14 +17,23 @@ _NESTED = re.compile(r"(?:-r|--requirement)[= ]?\s*(?P<file>\S.*)")
 _EGG = re.compile(r"#(?:.*&)?egg=(?P<name>[A-Za-z0-9._-]+)")
 _URL = re.compile(r"(git|hg|svn|bzr)\+\S+|(https?|file)://\S+")
 _WHEEL_OR_SDIST = re.compile(r"(?P<name>[A-Za-z0-9._-]+?)-\d[^/]*\.(?:whl|tar\.gz|zip)$")
+_CONSTRAINT = re.compile(r"(?:-c|--constraint)[= ]?\s*(?P<file>\S.*)")
+# What ends a line for pip or in a package's metadata, and what no line holds.
+_BREAKS = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f\\x85\\u2028\\u2029]")
 _ITSELF = frozenset({".", "./", "-e .", "-e ./", "--editable .", "--editable=."})
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True):
-    """PEP 508 strings, and a sentence for each line that metadata cannot carry."""
+    """PEP 508 strings, and a sentence for each line that metadata cannot carry.
+
+    `pip_lines` are the same for pip's own file format: with the options and hashes that metadata has no
+    place for, and the text of constraint files by the name under which the lines speak of them.
+    """
 
     lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    pip_lines: tuple[str, ...] = ()
+    constraints: tuple[tuple[str, str], ...] = ()
 
 
 def read_requirements(given: tuple[str, ...], folder: Path) -> Requirements:
@@ -35,9 +44,15 @@ def read_requirements(given: tuple[str, ...], folder: Path) -> Requirements:
     reader = _Reader(folder)
     if (folder / REQUIREMENTS_FILE).is_file():
         reader.read_file(folder / REQUIREMENTS_FILE)
-    for requirement in given:
-        reader.read_line(requirement.strip(), "requirements")
-    return Requirements(lines=tuple(dict.fromkeys(reader.lines)), warnings=tuple(reader.warnings))
+    reader.read_given(given)
+    return reader.result()
+
+
+def read_given(given: tuple[str, ...], folder: Path) -> Requirements:
+    """The `requirements` flag alone."""
+    reader = _Reader(folder)
+    reader.read_given(given)
+    return reader.result()
 
 
 class _Reader:
@@ -45,40 +60,74 @@ class _Reader:
         self.folder = folder
         self.lines: list[str] = []
         self.warnings: list[str] = []
+        self.pip_lines: list[str] = []
+        self.constraints: list[tuple[str, str]] = []
         self.opened: set[Path] = set()
+
+    def result(self) -> Requirements:
+        return Requirements(
+            lines=tuple(dict.fromkeys(self.lines)),
+            warnings=tuple(self.warnings),
+            pip_lines=tuple(dict.fromkeys(self.pip_lines)),
+            constraints=tuple(self.constraints),
+        )
+
+    def read_given(self, given: tuple[str, ...]) -> None:
+        for requirement in given:
+            self.read_line(requirement.strip(), "requirements")
 
     def read_file(self, path: Path) -> None:
         if path.resolve() in self.opened:
             return
         self.opened.add(path.resolve())
-        try:
-            text = path.read_text("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PackagingError(f"Cannot read the requirements in {path}: {error}.") from None
-        for number, line in _logical_lines(text):
+        for number, line in _logical_lines(_text(path)):
             where = f"{_shown(path, self.folder)}:{number}"
             nested = _NESTED.fullmatch(line)
             if nested:
-                self._read_nested(path.parent / nested["file"].strip(), where)
+                self.read_file(self._beside(path, nested["file"], where))
+            elif (constraint := _CONSTRAINT.fullmatch(line)) and "://" not in line:
+                self._ignore(line, where)
+                self._take_constraints(self._beside(path, constraint["file"], where))
             else:
                 self.read_line(line, where)
 
-    def _read_nested(self, path: Path, where: str) -> None:
-        if not path.is_file():
-            raise PackagingError(f"{where}: there is no file {_shown(path, self.folder)}.")
-        self.read_file(path)
+    def _beside(self, path: Path, given: str, where: str) -> Path:
+        named = path.parent / given.strip()
+        if not named.is_file():
+            raise PackagingError(f"{where}: there is no file {_shown(named, self.folder)}.")
+        return named
+
+    def _take_constraints(self, path: Path) -> None:
+        name = f"constraints-{len(self.constraints) + 1}.txt"
+        self.constraints.append((name, _text(path)))
+        self.pip_lines.append(f"-c {name}")
+
+    def _ignore(self, line: str, where: str) -> None:
+        option = line.split()[0].split("=")[0]
+        self.warnings.append(f"{where}: {option} is ignored, a package's metadata has no place for it")
 
     def read_line(self, line: str, where: str) -> None:
         if not line or line in _ITSELF:
             return
+        if _BREAKS.search(line):
+            raise PackagingError(f"{where}: {line!r:.200} is not a requirement: it is not one line of text.")
         if line.startswith("-") and not line.startswith(("-e", "--editable")):
-            option = line.split()[0].split("=")[0]
-            self.warnings.append(f"{where}: {option} is ignored, a package's metadata has no place for it")
+            self._ignore(line, where)
+            self.pip_lines.append(line)
             return
         text = _HASH_OPTION.sub("", line)
         if text != line:
-            self.warnings.append(f"{where}: --hash is ignored, a package's metadata has no place for it")
-        self.lines.append(_requirement(text.strip(), where))
+            self._ignore("--hash", where)
+        requirement = _requirement(text.strip(), where)
+        self.lines.append(requirement)
+        self.pip_lines.append(requirement + "".join(_HASH_OPTION.findall(line)))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PackagingError(f"Cannot read the requirements in {path}: {error}.") from None
 
 
 def _requirement(text: str, where: str) -> str:

@@ -12,14 +12,19 @@ from vtrain.packaging.ignore import Belonging, IgnoreRules
 
 
 def belonging_files(
-    folder: Path, *, extra_dirs: tuple[str, ...] = (), excluded: tuple[Path, ...] = ()
+    folder: Path,
+    *,
+    extra_dirs: tuple[str, ...] = (),
+    excluded: tuple[Path, ...] = (),
+    rules: IgnoreRules | None = None,
 ) -> Belonging:
     """Walk `folder` and tell what belongs to the package.
 
     `extra_dirs` (relative to the folder) belong whatever the ignore file says; the built-in excludes
-    hold there too. `excluded` are folders of vtrain itself that may lie inside.
+    hold there too. `excluded` are folders of vtrain itself that may lie inside. `rules` are those of the
+    folder's ignore file, unless others are given.
     """
-    walk = _Walk(folder, IgnoreRules(folder, excluded=excluded))
+    walk = _Walk(folder, rules or IgnoreRules(folder, excluded=excluded))
     walk.visit("", walk.rules.rule_sets)
     for extra in extra_dirs:
         walk.visit(extra, None)

@@ -1,0 +1,152 @@
+"""`vtrain gc --images`, on images that only the test knows."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtrain.backends.docker.container import HOME_LABEL, JOB_LABEL, home_label
+from vtrain.containers.build import BuildRequest, build_image
+from vtrain.containers.engine import Engine
+from vtrain.containers.images import find_image, remove_image
+from vtrain.engine.store import Record, Store
+from vtrain.messages.names import CUSTOM_JOBS
+
+JOB = "1234567890123456789"
+NAME = f"projects/local/locations/us-central1/customJobs/{JOB}"
+MakeImage = Callable[..., str]
+
+
+def test_gc_has_to_be_told_what_to_remove(vtrain) -> None:
+    ended = vtrain("gc")
+    assert ended.code == 2
+    assert "What it can remove today: --images." in ended.err
+
+
+def test_gc_needs_an_engine(vtrain) -> None:
+    ended = vtrain("gc", "--images")
+    assert ended.code == 1
+    assert "DOCKER_HOST" in ended.err
+
+
+@pytest.fixture
+def make_image(
+    docker_engine: Engine, base_image: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MakeImage]:
+    """Builds images that bear a label of this test in the place of vtrain's, so that no other is met."""
+    label = f"vtrain-test.{uuid.uuid4().hex}"
+    monkeypatch.setattr("vtrain.leftovers.KIND_LABEL", label)
+    names: list[str] = []
+
+    def make(*more_names: str) -> str:
+        name = f"vtrain/gc-test:{uuid.uuid4().hex[:16]}"
+        names.extend((name, *more_names))
+        text = f"FROM {base_image}\nENV MADE_FOR={name}\n"
+        request = BuildRequest(tags=(name, *more_names), dockerfile=text, labels={label: "image"})
+        build_image(docker_engine, request, lambda _line: None)
+        return name
+
+    yield make
+    for name in names:
+        remove_image(docker_engine, name)
+
+
+def listed(vtrain: Callable[..., Any], *flags: str) -> dict[str, str]:
+    ended = vtrain("gc", "--images", "--format=json", *flags)
+    assert ended.code == 0, ended.err
+    return {entry["name"]: entry["status"] for entry in json.loads(ended.out)}
+
+
+@pytest.mark.docker
+def test_a_dry_run_lists_and_removes_nothing(vtrain, make_image: MakeImage, docker_engine: Engine) -> None:
+    name = make_image()
+    ended = vtrain("gc", "--images", "--dry-run")
+    assert ended.code == 0
+    header, line = ended.out.splitlines()
+    assert header.split() == ["NAME", "KIND", "SIZE", "CREATED", "STATUS"]
+    assert line.startswith(name)
+    assert "would be removed" in line
+    assert find_image(docker_engine, name) is not None
+
+
+@pytest.mark.docker
+def test_what_a_container_or_a_job_uses_stays(
+    vtrain, make_image: MakeImage, docker_engine: Engine, vtrain_home: Path
+) -> None:
+    free, contained, named = make_image(), make_image(), make_image()
+    other = f"vtrain-test/{uuid.uuid4().hex}:1"
+    make_image(other)
+    _store_job(vtrain_home, named, "JOB_STATE_PENDING")
+    container = docker_engine.client.create_container(contained)["Id"]
+    try:
+        assert listed(vtrain) == {
+            free: "removed",
+            contained: "kept: a container uses it",
+            named: "kept: a job uses it",
+        }
+    finally:
+        docker_engine.client.remove_container(container)
+    assert find_image(docker_engine, free) is None
+    assert all(find_image(docker_engine, name) for name in (contained, named, other))
+    assert listed(vtrain) == {contained: "removed", named: "kept: a job uses it"}
+
+
+@pytest.mark.docker
+def test_nothing_to_remove_is_said(vtrain, make_image: MakeImage) -> None:
+    ended = vtrain("gc", "--images")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == "There is nothing to remove.\n"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("state", ["", "JOB_STATE_FAILED", "JOB_STATE_RUNNING"])
+def test_containers_and_networks_stay_only_with_a_job_that_runs(
+    vtrain, make_image: MakeImage, docker_engine: Engine, base_image: str, vtrain_home: Path, state: str
+) -> None:
+    if state:
+        _store_job(vtrain_home, base_image, state)
+    labels = {JOB_LABEL: JOB, HOME_LABEL: home_label(str(vtrain_home))}
+    client = docker_engine.client
+    name = f"vtrain-gc-{uuid.uuid4().hex[:8]}"
+    network = client.create_network(name, labels=labels, ipam=_subnet())["Id"]
+    config = client.create_host_config(network_mode=name)
+    container = client.create_container(
+        base_image, ["sleep", "600"], name=name, labels=labels, host_config=config
+    )["Id"]
+    client.start(container)
+    expected = {} if state == "JOB_STATE_RUNNING" else {name: "removed"}
+    assert listed(vtrain) == expected
+    filters = {"label": f"{HOME_LABEL}={labels[HOME_LABEL]}"}
+    left = client.containers(all=True, filters=filters), client.networks(filters=filters)
+    if state == "JOB_STATE_RUNNING":
+        assert [len(found) for found in left] == [1, 1]
+        client.remove_container(container, force=True)
+        client.remove_network(network)
+    else:
+        assert left == ([], [])
+
+
+def _subnet() -> Any:
+    from docker.types import IPAMConfig, IPAMPool
+
+    number = uuid.uuid4().int % 200
+    return IPAMConfig(pool_configs=[IPAMPool(subnet=f"10.214.{number}.0/28")])
+
+
+def _store_job(home: Path, image: str, state: str) -> None:
+    document = {"jobSpec": {"workerPoolSpecs": [{"containerSpec": {"imageUri": image}}, {}]}}
+    Store.open(home).insert(
+        Record(
+            name=NAME,
+            collection=CUSTOM_JOBS,
+            state=state,
+            create_time="2026-01-01T00:00:00Z",
+            backend="docker",
+            document=json.dumps(document),
+        )
+    )

@@ -1,0 +1,187 @@
+"""`vtrain package image`, from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vtrain.containers.engine import Engine
+from vtrain.containers.images import find_image, remove_image
+
+BASE = "vtrain-test/python:3.11"
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Path:
+    """A folder with a trainer unlike any other."""
+    folder = tmp_path / "project"
+    (folder / "trainer").mkdir(parents=True)
+    (folder / "trainer" / "__init__.py").write_text("")
+    (folder / "trainer" / "task.py").write_text(f"print('trained')  # {uuid.uuid4().hex}\n")
+    return folder
+
+
+def image_flags(folder: Path, base: str = BASE) -> list[str]:
+    return [
+        *("package", "image", f"--local-package-path={folder}"),
+        *("--python-module=trainer.task", f"--executor-image-uri={base}"),
+    ]
+
+
+# without an engine
+
+
+def test_the_dockerfile_is_printed_without_an_engine(vtrain, trainer: Path) -> None:
+    ended = vtrain(*image_flags(trainer, "python:3.11"), "--print-dockerfile")
+    assert ended.code == 0
+    assert "FROM python:3.11\n" in ended.out
+    assert ended.out.endswith('ENTRYPOINT ["python", "-m", "trainer.task"]\n')
+    assert ended.err == ""
+
+
+def test_a_dry_run_tells_what_would_be_built(vtrain, trainer: Path) -> None:
+    ended = vtrain(*image_flags(trainer), "--dry-run")
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.startswith("Would build vtrain/trainer:")
+    assert f"on {BASE}: 2 files" in ended.err
+
+
+def test_without_an_engine_nothing_is_built(vtrain, trainer: Path) -> None:
+    ended = vtrain(*image_flags(trainer))
+    assert ended.code == 1
+    assert "DOCKER_HOST" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--push"], 2, "--push needs --output-image-uri"),
+        (["--push", "--output-image-uri=user/name"], 1, "names no registry"),
+        (["--output-image-uri=Not A Name"], 1, "is not the name of an image"),
+        (["--pull=perhaps"], 2, "expected missing, always, never"),
+        (["--platform=amd64"], 2, "--platform: expected OS/ARCHITECTURE"),
+        (["--package-format=sdist"], 2, "makes no sdist"),
+        (["--dockerfile=Dockerfile"], 2, "exclude each other"),
+        (["--executor-image-uri=a b"], 1, "is not the name of an image"),
+        (["--executor-image-uri="], 1, "needs a base"),
+        (["--python-module=trainer.tusk"], 1, "the nearest is trainer.task"),
+        (["--python-module="], 2, "--python-module or --script or --dockerfile"),
+    ],
+)
+def test_what_is_wrong_is_refused_first(
+    vtrain, trainer: Path, flags: list[str], code: int, message: str
+) -> None:
+    ended = vtrain(*image_flags(trainer), *flags)
+    assert ended.code == code
+    assert message in ended.err
+    assert ended.out == ""
+
+
+def test_package_sdist_makes_no_image(vtrain, trainer: Path) -> None:
+    flags = ["--python-module=trainer.task", f"--local-package-path={trainer}", "--package-format=image"]
+    ended = vtrain("package", "sdist", *flags)
+    assert ended.code == 2
+    assert "vtrain package image" in ended.err
+
+
+# with an engine
+
+
+@pytest.fixture
+def names(docker_engine: Engine, base_image: str) -> Iterator[list[str]]:
+    """Names of images to remove after the test."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        remove_image(docker_engine, name)
+
+
+def output_of(image: str) -> str:
+    """What a container of the image prints."""
+    argv = ["docker", "run", "--rm", "--network=none", image]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.docker
+def test_the_second_run_builds_nothing(vtrain, trainer: Path, names: list[str]) -> None:
+    first = vtrain(*image_flags(trainer))
+    names.append(first.out.strip())
+    assert first.code == 0, first.err
+    assert first.out.startswith("vtrain/trainer:")
+    assert "built in" in first.err
+    assert output_of(names[0]) == "trained\n"
+    second = vtrain(*image_flags(trainer), "--format=json")
+    document = json.loads(second.out)
+    assert (document["image"], document["built"], document["digest"]) == (names[0], False, "")
+    assert "unchanged, nothing is built" in second.err
+
+
+@pytest.mark.docker
+def test_a_name_of_its_own(vtrain, trainer: Path, names: list[str], docker_engine: Engine) -> None:
+    name = f"vtrain-test/{uuid.uuid4().hex}:x"
+    ended = vtrain(*image_flags(trainer), f"--output-image-uri={name}", "--format=json")
+    names.append(name)
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    image = find_image(docker_engine, name)
+    assert document["image"] == name
+    assert image is not None
+    assert image.id == document["id"]
+    names += image.tags
+
+
+@pytest.mark.docker
+def test_an_own_dockerfile(vtrain, trainer: Path, names: list[str]) -> None:
+    (trainer / "Dockerfile").write_text(f'FROM {BASE}\nCOPY . /srv\nENTRYPOINT ["ls", "-A", "/srv"]\n')
+    flags = (f"--local-package-path={trainer}", f"--dockerfile={trainer / 'Dockerfile'}")
+    ended = vtrain("package", "image", *flags)
+    names.append(ended.out.strip())
+    assert ended.code == 0, ended.err
+    assert output_of(names[0]).split() == ["Dockerfile", "trainer"]
+
+
+@pytest.mark.docker
+def test_the_image_is_pushed_and_its_digest_told(
+    vtrain, trainer: Path, names: list[str], registry: str, docker_engine: Engine
+) -> None:
+    name = f"{registry}/demo/{uuid.uuid4().hex}:1"
+    ended = vtrain(*image_flags(trainer), f"--output-image-uri={name}", "--push", "--format=json")
+    assert ended.code == 0, ended.err
+    document = json.loads(ended.out)
+    assert document["image"] == name
+    assert document["digest"].startswith("sha256:")
+    image = find_image(docker_engine, name)
+    assert image is not None
+    names += image.tags
+    pulled = f"{name.rpartition(':')[0]}@{document['digest']}"
+    for tag in image.tags:
+        remove_image(docker_engine, tag)
+    for line in docker_engine.client.pull(pulled, stream=True, decode=True):
+        assert "error" not in line
+    names.append(pulled)
+
+
+@pytest.mark.docker
+def test_an_unchanged_tree_of_2000_files_takes_half_a_second(vtrain, trainer: Path, names: list[str]) -> None:
+    for number in range(2000):
+        folder = trainer / "trainer" / f"part{number % 40}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"module{number}.py").write_text(f"X = {number}\n")
+    first = vtrain(*image_flags(trainer))
+    names.append(first.out.strip())
+    assert first.code == 0, first.err
+    times = []
+    argv = [sys.executable, "-m", "vtrain", *image_flags(trainer)]
+    for _ in range(5):
+        start = time.monotonic()
+        done = subprocess.run(argv, capture_output=True, text=True)
+        times.append(time.monotonic() - start)
+        assert done.stdout == first.out, done.stderr
+    assert min(times) < 0.5

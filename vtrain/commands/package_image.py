@@ -1,0 +1,116 @@
+"""`vtrain package image`: the trainer's container image, without a job."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.commands.drafting import warn_all
+from vtrain.commands.session import open_console
+from vtrain.containers.references import check_tag_name, read_image_name
+from vtrain.engine.container_options import PULL_POLICIES
+from vtrain.errors import ConfigError, EngineError, UsageError
+from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, TrainerFlags
+from vtrain.flags.request import check_format, trainer_source
+from vtrain.packaging.source import TrainerSource
+from vtrain.submit import ImageOrder, make_trainer_image, plan_trainer_image, would_make
+
+PUSHED_PLATFORM = "linux/amd64"
+"""The platform of Vertex AI's machines, and so of what leaves this one."""
+_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
+
+
+def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: CommonFlags) -> None:
+    """Build a trainer's container image, and print its name.
+
+    The image is built on --executor-image-uri, in layers: dependencies, extra packages, code. What was built
+    before of the same files, on the same base, is not built again.
+    """
+    console = open_console(common)
+    order = _order(build)
+    source = _source(trainer, build)
+    if not (build.print_dockerfile or run.dry_run):
+        order = _with_engine(order)
+    plan = plan_trainer_image(source, trainer.executor_image_uri, order, strict=trainer.strict)
+    if build.print_dockerfile:
+        console.write(plan.dockerfile.encode())
+        return
+    warn_all(console, plan.warnings)
+    if run.dry_run:
+        console.progress(would_make(plan))
+        return
+    made = make_trainer_image(plan, order, build.output_image_uri or plan.name, console.progress)
+    document = {"image": made.name, "id": made.id, "digest": made.digest, "built": made.built}
+    console.result(document, "value(image)")
+
+
+def _order(build: ImageFlags) -> ImageOrder:
+    """How to build. Raises UsageError and ConfigError for flags that do not go together."""
+    if build.pull not in PULL_POLICIES:
+        raise UsageError(f"--pull: expected {', '.join(PULL_POLICIES)}, found {build.pull!r}.")
+    if build.platform and not _PLATFORM.fullmatch(build.platform):
+        raise UsageError(f"--platform: expected OS/ARCHITECTURE, found {build.platform!r}.")
+    if build.output_image_uri:
+        check_tag_name(build.output_image_uri, "--output-image-uri")
+    if build.push:
+        _check_pushed_name(build.output_image_uri)
+    return ImageOrder(
+        platform=build.platform or (PUSHED_PLATFORM if build.push else ""),
+        pull=build.pull,
+        push=build.push,
+        dockerfile=Path(build.dockerfile).expanduser() if build.dockerfile else None,
+    )
+
+
+def _check_pushed_name(name: str) -> None:
+    if not name:
+        raise UsageError("--push needs --output-image-uri=REGISTRY/NAME:TAG.")
+    if not read_image_name(name).registry:
+        raise ConfigError(
+            f"--push: {name} names no registry.", hint=f"Put it in front, as in docker.io/{name}."
+        )
+
+
+def _with_engine(order: ImageOrder) -> ImageOrder:
+    """With the engine that answers. Without one the plan still tells first what is wrong with the trainer."""
+    from vtrain.containers.discovery import find_engine
+
+    with suppress(EngineError):
+        return msgspec.structs.replace(order, engine=find_engine())
+    return order
+
+
+def _source(trainer: TrainerFlags, build: ImageFlags) -> TrainerSource:
+    check_format(trainer)
+    if trainer.package_format == "sdist":
+        raise UsageError("package image makes no sdist.", hint="Take 'vtrain package sdist'.")
+    if build.dockerfile:
+        return _own_source(trainer)
+    source = trainer_source(trainer)
+    if source is None or not (source.python_module or source.script):
+        raise UsageError(
+            "package image needs --local-package-path=DIR, and --python-module or --script or --dockerfile."
+        )
+    return source
+
+
+def _own_source(trainer: TrainerFlags) -> TrainerSource:
+    """The context of the user's own Dockerfile, which says itself what is installed and run."""
+    flags = {
+        "--python-module": trainer.python_module,
+        "--script": trainer.script,
+        "--requirements": trainer.requirements,
+        "--extra-packages": trainer.extra_packages,
+        "--extra-dirs": trainer.extra_dirs,
+        "--executor-image-uri": trainer.executor_image_uri,
+    }
+    given = [flag for flag, value in flags.items() if value]
+    if given:
+        raise UsageError(
+            f"{given[0]} and --dockerfile exclude each other: the file says what is in the image."
+        )
+    folder = Path(trainer.local_package_path or ".").expanduser()
+    return TrainerSource(folder=folder.absolute())

@@ -1,0 +1,173 @@
+"""The flags that concern containers, as values: Docker's own grammar of sizes, mounts and limits."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from vtrain.engine.container_options import PULL_POLICIES, ContainerOptions, Ulimit
+from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.mounts import local_path, read_mount
+from vtrain.flags.options import ContainerFlags, GpuFlags
+from vtrain.flags.sizes import size_in_bytes
+
+ULIMITS = frozenset(
+    "core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack".split()
+)
+CAPABILITIES = frozenset(
+    "AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE "
+    "DAC_READ_SEARCH FOWNER FSETID IPC_LOCK IPC_OWNER KILL LEASE LINUX_IMMUTABLE MAC_ADMIN MAC_OVERRIDE "
+    "MKNOD NET_ADMIN NET_BIND_SERVICE NET_BROADCAST NET_RAW PERFMON SETFCAP SETGID SETPCAP SETUID SYSLOG "
+    "SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME "
+    "SYS_TTY_CONFIG WAKE_ALARM ALL".split()
+)
+"""Those of Linux 6 (capabilities(7)), and Docker's word for all of them."""
+LEAST_CPUS = 0.01
+"""The engine gives no container less."""
+MOST_CPUS = 100_000
+HOST_GATEWAY = "host-gateway"
+"""Docker's word for the address of this machine."""
+_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
+_HOST = re.compile(r"([^\s:=]+)[:=](\S+)")
+_ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
+
+
+def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ContainerOptions:
+    """What the flags ask for.
+
+    Raises UsageError where one does not parse, ConfigError where a file that is named is missing.
+    """
+    return ContainerOptions(
+        pull=pull_policy(flags.pull),
+        platform=platform_name(flags.platform),
+        shm_size=size_in_bytes(flags.shm_size, "--shm-size") if flags.shm_size else 0,
+        memory_bytes=size_in_bytes(flags.memory, "--memory") if flags.memory else 0,
+        cpus=_processors(flags.cpus) if flags.cpus else 0.0,
+        mounts=tuple(read_mount(text) for text in flags.mount),
+        user=_user(flags.user),
+        cap_add=tuple(_capability(text) for text in flags.cap_add),
+        add_hosts=tuple(read_host(text) for text in flags.add_host),
+        ulimits=tuple(read_ulimit(text) for text in flags.ulimit),
+        gpus=gpu.gpu if gpu is not None else False,
+        require_accelerators=flags.require_accelerators,
+        credentials_file=_credentials(flags, gpu),
+    )
+
+
+def given_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str, ...]:
+    """The flags that were given although only containers heed them.
+
+    `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged.
+    """
+    groups = (flags, *((gpu,) if gpu is not None else ()))
+    return tuple(
+        f"--{name.replace('_', '-')}"
+        for group in groups
+        for name in group.__struct_fields__
+        if getattr(group, name) and name not in ("bake", "output_image_uri")
+    )
+
+
+def pull_policy(text: str) -> str:
+    """`--pull`, by default missing."""
+    policy = text or "missing"
+    if policy not in PULL_POLICIES:
+        raise UsageError(f"--pull: expected missing, always or never, found {text!r}.")
+    return policy
+
+
+def platform_name(text: str) -> str:
+    """`--platform`, such as linux/amd64; empty leaves it to the engine."""
+    if text and not _PLATFORM.fullmatch(text):
+        raise UsageError(f"--platform: {text!r} is not a platform.", hint="Write linux/amd64 or linux/arm64.")
+    return text
+
+
+def read_ulimit(text: str) -> Ulimit:
+    """One `--ulimit`: `NAME=SOFT[:HARD]`, -1 for unlimited."""
+    match = _ULIMIT.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--ulimit: {text!r} is not NAME=SOFT[:HARD].", hint="Write nofile=1024:4096.")
+    name, soft, hard = match[1], int(match[2]), int(match[3] or match[2])
+    if name not in ULIMITS:
+        raise UsageError(
+            f"--ulimit: there is no limit {name!r}.", hint=f"There are {', '.join(sorted(ULIMITS))}."
+        )
+    if hard != -1 and not -1 < soft <= hard:
+        raise UsageError(f"--ulimit: the soft limit of {text!r} is above the hard one.")
+    return Ulimit(name=name, soft=soft, hard=hard)
+
+
+def read_host(text: str) -> str:
+    """One `--add-host`, as the engine takes it: `NAME:ADDRESS`. Like Docker, takes `NAME=ADDRESS` too."""
+    match = _HOST.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--add-host: {text!r} is not NAME:ADDRESS.")
+    address = match[2].removeprefix("[").removesuffix("]")
+    if address != HOST_GATEWAY and not _is_address(address):
+        raise UsageError(
+            f"--add-host: {address!r} is not an IP address.",
+            hint=f"Write {match[1]}:{HOST_GATEWAY} for the address of this machine.",
+        )
+    return f"{match[1]}:{address}"
+
+
+def credentials_place(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where Application Default Credentials lie, as Google's libraries look for them."""
+    if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
+        return local_path(named)
+    folder = environ.get("CLOUDSDK_CONFIG") or "~/.config/gcloud"
+    return local_path(folder) / "application_default_credentials.json"
+
+
+def _is_address(text: str) -> bool:
+    import ipaddress
+
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _processors(text: str) -> float:
+    try:
+        count = float(text)
+    except ValueError:
+        count = 0.0
+    if not LEAST_CPUS <= count <= MOST_CPUS:
+        raise UsageError(f"--cpus: {text!r} is not a number of processors.", hint="Write 2 or 0.5.")
+    return count
+
+
+def _user(text: str) -> str:
+    if text and not re.fullmatch(r"[^\s:]+(:[^\s:]+)?", text):
+        raise UsageError(f"--user: {text!r} is not USER[:GROUP].", hint="Write 1000:1000.")
+    return text
+
+
+def _capability(text: str) -> str:
+    name = text.upper().removeprefix("CAP_")
+    if name in CAPABILITIES:
+        return name
+    import difflib
+
+    near = difflib.get_close_matches(name, CAPABILITIES, n=1)
+    hint = f"Did you mean {near[0]}?" if near else "capabilities(7) has them all."
+    raise UsageError(f"--cap-add: there is no capability {text!r}.", hint=hint)
+
+
+def _credentials(flags: ContainerFlags, gpu: GpuFlags | None) -> str:
+    """The file that `--service-account-key-file` names, or that of `--credentials`; empty without either."""
+    named = gpu.service_account_key_file if gpu is not None else ""
+    if not named and not flags.credentials:
+        return ""
+    flag = "--service-account-key-file" if named else "--credentials"
+    path = local_path(named) if named else credentials_place()
+    if not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        hint = "" if named else "Make it with: gcloud auth application-default login"
+        raise ConfigError(f"{flag}: {path} {what}.", hint=hint)
+    return str(path)
