@@ -6,12 +6,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from docker_jobs import docker_job, docker_settings
+from local_jobs import PRIMARY, ended, folder_of, info, lines, submit, supervisor_of, until
 
 from vtrain.backends import open_backend
 from vtrain.backends.docker.container import JOB_LABEL, container_name, host_name, network_name
@@ -20,7 +21,6 @@ from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import remove_image
 from vtrain.engine.container_options import Mount, Ulimit
-from vtrain.engine.folder import JobFolder
 from vtrain.engine.replica import ReplicaId
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages import states
@@ -33,12 +33,9 @@ from vtrain.messages.custom_job import (
     MachineSpec,
     WorkerPoolSpec,
 )
-from vtrain.messages.log import LogQuery
 from vtrain.testing.script import Script
 
 pytestmark = pytest.mark.docker
-PATIENCE_SECONDS = 40.0
-PRIMARY = "workerpool0-0"
 
 
 def pool(image: str, *command: str, args: tuple[str, ...] = (), **fields: object) -> WorkerPoolSpec:
@@ -57,35 +54,8 @@ def job_of(*pools: WorkerPoolSpec, **spec: object) -> CustomJob:
     return CustomJob(display_name="test", job_spec=CustomJobSpec(worker_pool_specs=pools, **spec))
 
 
-def submit(backend: LocalBackend, job: CustomJob) -> str:
-    return backend.submit(backend.plan(job)).name
-
-
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "this took too long"
-        time.sleep(0.02)
-
-
-def ended(backend: LocalBackend, name: str) -> CustomJob:
-    until(lambda: states.has_ended(backend.get(name).state))
-    return backend.get(name)
-
-
 def run(backend: LocalBackend, *pools: WorkerPoolSpec, **spec: object) -> CustomJob:
     return ended(backend, submit(backend, job_of(*pools, **spec)))
-
-
-def lines(backend: LocalBackend, name: str, task: str = PRIMARY) -> list[str]:
-    entries = backend.logs(LogQuery(name=name, task_name=task, limit=2**26)).entries
-    return [line for entry in entries for line in entry.message.split("\n")]
-
-
-def info(job: CustomJob) -> dict[str, str]:
-    assert job.error is not None, job
-    detail = job.error.details[0]
-    return {"reason": detail["reason"], **detail["metadata"]}
 
 
 def message(job: CustomJob) -> str:
@@ -95,19 +65,6 @@ def message(job: CustomJob) -> str:
 
 def id_of(name: str) -> str:
     return name.rpartition("/")[2]
-
-
-def supervisor_of(home: Path, name: str) -> int:
-    folder = str(JobFolder(home / "jobs" / id_of(name)).path).encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
-            except OSError:
-                continue
-            if command[1].endswith(b"/supervise.py") and folder in command:
-                return int(entry.name)
-    return 0
 
 
 @pytest.fixture
@@ -256,7 +213,7 @@ def test_options_reach_the_container(docker_home: Path, base_image: str, tmp_pat
     assert isinstance(backend, LocalBackend)
     script = (
         "cat '/data/a b.txt'; id -u; df -m /dev/shm /scratch | tail -2 | tr -s ' ' | cut -d' ' -f2; "
-        "ulimit -n; grep elsewhere /etc/hosts; touch /data/x"
+        "ulimit -n; grep elsewhere /etc/hosts; sleep 0.3; touch /data/x"
     )
     job = run(backend, shell(base_image, script))
     found = lines(backend, job.name)
@@ -363,7 +320,7 @@ def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
     killed = 0
     while not states.has_ended(docker_backend.get(name).state):
         time.sleep(0.4 + 0.3 * (killed % 3))
-        supervisor = supervisor_of(docker_home, name)
+        supervisor = supervisor_of(folder_of(docker_home, name))
         if supervisor and killed < 8:
             os.kill(supervisor, signal.SIGKILL)
             killed += 1
@@ -378,7 +335,7 @@ def test_an_exit_that_nobody_watched_is_found(
 ) -> None:
     name = submit(docker_backend, job_of(shell(base_image, "echo begun; sleep 1; echo over; exit 7")))
     until(lambda: lines(docker_backend, name) == ["begun"])
-    os.kill(supervisor_of(docker_home, name), signal.SIGKILL)
+    os.kill(supervisor_of(folder_of(docker_home, name)), signal.SIGKILL)
     docker_engine.client.wait(container_name(id_of(name), PRIMARY))
     job = ended(docker_backend, name)
     assert (job.state, info(job)["exitCode"]) == (states.FAILED, "7")
@@ -391,7 +348,7 @@ def test_a_supervisor_killed_while_it_starts(
     for delay in (0.05, 0.15, 0.25, 0.35, 0.5):
         name = submit(docker_backend, job_of(shell(base_image, "echo once"), shell(base_image, "sleep 30")))
         time.sleep(delay)
-        supervisor = supervisor_of(docker_home, name)
+        supervisor = supervisor_of(folder_of(docker_home, name))
         if supervisor:
             os.kill(supervisor, signal.SIGKILL)
         job = ended(docker_backend, name)

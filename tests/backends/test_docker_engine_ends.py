@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 from docker_engines import connected, remaining
 from docker_jobs import docker_settings
+from local_jobs import PRIMARY, ended, info, lines, submit, until
 from second_engine import SecondEngine
 
 from vtrain.backends import open_backend
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
-from vtrain.messages.log import LogQuery
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
-PATIENCE_SECONDS = 60.0
-PRIMARY = "workerpool0-0"
 COUNT = "import sys, time\nfor i in range(int(sys.argv[1])):\n    print(i)\n    time.sleep(0.05)\nsys.exit(4)"
 LIVE = pytest.mark.parametrize("own_engine", [{"live_restore": True}], indirect=True)
 
@@ -39,19 +37,17 @@ class Scene:
         command = ("python3", "-u", "-c", COUNT)
         task = ContainerSpec(image_uri=self.image, command=command, args=(str(lines),))
         spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(container_spec=task),))
-        plan = self.backend.plan(CustomJob(display_name="counting", job_spec=spec))
-        self.name = self.backend.submit(plan).name
+        self.name = submit(self.backend, CustomJob(display_name="counting", job_spec=spec))
         until(lambda: len(self.lines()) > 3)
 
     def lines(self, task: str = PRIMARY) -> list[str]:
-        entries = self.backend.logs(LogQuery(name=self.name, task_name=task)).entries
-        return [line for entry in entries for line in entry.message.split("\n")]
+        return lines(self.backend, self.name, task)
 
     def ended(self) -> CustomJob:
-        until(lambda: states.has_ended(self.backend.get(self.name).state))
+        job = ended(self.backend, self.name)
         with connected(self.engine.address) as engine:
             assert remaining(engine, self.home) == []
-        return self.backend.get(self.name)
+        return job
 
     def gaps(self) -> list[str]:
         return [line for line in self.lines("service") if "The Docker engine was away from" in line]
@@ -63,17 +59,8 @@ def scene(own_engine: SecondEngine, home: Path, base_image: str, monkeypatch: py
     return Scene(own_engine, home, base_image)
 
 
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "this took too long"
-        time.sleep(0.02)
-
-
 def outcome(job: CustomJob) -> tuple[str, str, str]:
-    assert job.error is not None
-    detail = job.error.details[0]
-    return job.state, detail["reason"], detail["metadata"]["exitCode"]
+    return job.state, info(job)["reason"], info(job)["exitCode"]
 
 
 def numbers(count: int) -> list[str]:

@@ -7,16 +7,16 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from local_jobs import ended, folder_of, info, lines, reason, submit, supervisor_of, until
 
 import vtrain
 from vtrain.backends import BackendSettings, Query, open_backend
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import JobFolder, lock_holder
+from vtrain.engine.folder import lock_holder
 from vtrain.engine.inheritance import inherited_environment
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError
 from vtrain.messages import states
@@ -35,7 +35,6 @@ from vtrain.messages.log import LogQuery
 from vtrain.testing.script import Script, script_job
 
 ROOT = str(Path(vtrain.__file__).parent.parent)
-PATIENCE_SECONDS = 30.0
 
 
 def scripted(*scripts: Script, **spec: object) -> CustomJob:
@@ -50,55 +49,6 @@ def snippet_job(folder: Path, code: str, *args: str, pools: int = 1, **spec: obj
     task = PythonPackageSpec(python_module="snippet", args=args, env=env)
     pool_specs = tuple(WorkerPoolSpec(python_package_spec=task) for _ in range(pools))
     return CustomJob(display_name="snippet", job_spec=CustomJobSpec(worker_pool_specs=pool_specs, **spec))
-
-
-def submit(backend: LocalBackend, job: CustomJob) -> str:
-    return backend.submit(backend.plan(job)).name
-
-
-def until(reached: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        assert time.monotonic() < deadline, "this took too long"
-        time.sleep(0.01)
-
-
-def ended(backend: LocalBackend, name: str) -> CustomJob:
-    until(lambda: states.has_ended(backend.get(name).state))
-    return backend.get(name)
-
-
-def lines(backend: LocalBackend, name: str, task: str = "workerpool0-0") -> list[str]:
-    page = backend.logs(LogQuery(name=name, task_name=task))
-    return [line for entry in page.entries for line in entry.message.split("\n")]
-
-
-def folder_of(home: Path, name: str) -> JobFolder:
-    return JobFolder(home / "jobs" / name.rpartition("/")[2])
-
-
-def supervisor_of(folder: JobFolder) -> int:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                command = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
-            except OSError:
-                continue
-            if command[1].endswith(b"/supervise.py") and str(folder.path).encode() in command:
-                return int(entry.name)
-    return 0
-
-
-def info(job: CustomJob) -> dict[str, str]:
-    assert job.error is not None
-    metadata: dict[str, str] = job.error.details[0]["metadata"]
-    return metadata
-
-
-def reason(job: CustomJob) -> str:
-    assert job.error is not None
-    text: str = job.error.details[0]["reason"]
-    return text
 
 
 def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(

@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 
+PUBLIC_IMAGE = "python:3.11-slim"
+"""The image of the pages' containers. Tests reach no registry, and have an image of their own for it."""
 _FENCE = re.compile(r"```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NOTE = re.compile(r"<!-- test: (.*?) -->\n\Z")
 _MARK = "@@ command {number} ended with {code} @@"
@@ -59,10 +61,22 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
-def commands(page: Path, *, skipped_notes: tuple[str, ...] = ()) -> list[Command]:
-    """The commands of a page, in order."""
-    chosen = [block for block in blocks(page) if block.note not in skipped_notes]
+def commands(
+    page: Path, *, skipped_notes: tuple[str, ...] = (), notes: tuple[str, ...] | None = None
+) -> list[Command]:
+    """The commands of a page, in order: of the blocks with one of these notes, or of all but some."""
+    chosen = [
+        block
+        for block in blocks(page)
+        if block.note not in skipped_notes and (notes is None or block.note in notes)
+    ]
     return [command for block in chosen for command in _commands_of(block)]
+
+
+def in_image(command: Command, image: str) -> Command:
+    """The command with an image that is here, in the place of the one that readers pull."""
+    expected = command.expected and command.expected.replace(PUBLIC_IMAGE, image)
+    return command._replace(text=command.text.replace(PUBLIC_IMAGE, image), expected=expected)
 
 
 def _commands_of(block: Block) -> Iterator[Command]:

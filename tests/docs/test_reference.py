@@ -46,7 +46,8 @@ def real_commands() -> dict[str, Any]:
         module = __import__(cli.GROUPS[group][0], fromlist=["COMMANDS"])
         infos: tuple[CommandInfo, ...] = module.COMMANDS
         found |= {f"vtrain {group} {info.name}": build_command(info, rich_help=False) for info in infos}
-    return found
+    alone = (info for info, _ in cli.COMMANDS.values())
+    return found | {f"vtrain {info.name}": build_command(info, rich_help=False) for info in alone}
 
 
 def flags_of(command: Any) -> set[str]:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from snippets import ROOT, Checkout, Command, blocks, commands, compare, run_all
+from snippets import ROOT, Checkout, Command, blocks, commands, compare, in_image, run_all
+
+from vtrain.containers.build import BuildRequest, build_image
+from vtrain.containers.engine import Engine
+from vtrain.containers.images import list_images, remove_image
 
 README = ROOT / "README.md"
-INSTALL, NOX = "install", "same line in .ci/run"
+INSTALL, NOX, DOCKER = "install", "same line in .ci/run", "docker"
 NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
+DOCKER_PAGES = [README, ROOT / "docs/how-to/run-in-docker.md"]
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
 
@@ -18,12 +25,37 @@ PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "
 @pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
 def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> None:
     """README and tutorial, all but the installation of vtrain."""
-    run_all(commands(page, skipped_notes=(INSTALL, NOX)), *checkout)
+    run_all(commands(page, skipped_notes=(INSTALL, NOX, DOCKER)), *checkout)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
-    run_all(commands(page), *checkout)
+    run_all(commands(page, skipped_notes=(DOCKER,)), *checkout)
+
+
+@pytest.fixture
+def own_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
+    """An image that only this test has, so that what was built on it can be removed with it."""
+    name = f"vtrain-test/docs:{uuid.uuid4().hex}"
+    text = f"FROM {base_image}\nENV MADE_FOR={name}\n"
+    image_id = build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=text), lambda _line: None)
+    yield name
+    for image in list_images(docker_engine, {"vtrain.base": image_id}):
+        remove_image(docker_engine, image.id)
+    remove_image(docker_engine, name)
+
+
+@pytest.mark.docker
+@pytest.mark.network
+@pytest.mark.parametrize("page", DOCKER_PAGES, ids=lambda page: page.stem)
+def test_snippets_that_run_containers(page: Path, checkout: Checkout, own_image: str) -> None:
+    """What the other tests leave out, one after the other."""
+    run_all([in_image(command, own_image) for command in commands(page, notes=(DOCKER,))], *checkout)
+
+
+def test_every_block_with_an_image_runs_where_there_is_an_engine() -> None:
+    noted = {page for page in [README, *(ROOT / "docs").rglob("*.md")] if commands(page, notes=(DOCKER,))}
+    assert noted == set(DOCKER_PAGES)
 
 
 @pytest.mark.readme

@@ -81,6 +81,11 @@ def test_own_limits_are_clamped_too() -> None:
     assert allowed.sentence == "64 CPUs are asked for; this machine gives 8 CPUs."
 
 
+def test_less_than_a_gigabyte_is_written_in_megabytes() -> None:
+    sentence = limits("", LAPTOP, cpus=9, memory_bytes=64 * 2**20).sentence
+    assert sentence == "9 CPUs and 64 MB are asked for; this machine gives 8 CPUs and 64 MB."
+
+
 @given(
     st.sampled_from(["", "n1-standard-4", "a2-megagpu-16g", "m1-ultramem-160", "z9"]),
     st.builds(HostResources, cpus=st.integers(1, 256), memory_bytes=st.integers(GIB, 4096 * GIB)),
