@@ -40,6 +40,7 @@ _MEANINGS = {
     0: "success",
     1: "an error in the trainer: an uncaught exception, or sys.exit(1)",
     2: "the command line was not understood: argparse and most shells end so",
+    125: "the container could not be created",
     126: "the program could not be executed",
     127: "the program was not found",
     130: "interrupted (SIGINT)",

@@ -41,9 +41,11 @@ def read_pieces(response: Any) -> Iterator[list[Piece]]:
 
 
 def _blocks(response: Any) -> Iterator[bytes]:
-    """The body as far as it is there. The public ways to read hand out one chunk, which is a line, each."""
-    buffered = response.raw._fp.fp
-    if not response.raw.chunked:
+    """The body as far as it is there, the transfer coding taken off."""
+    from vtrain.containers.transport import unread_body
+
+    buffered, is_chunked = unread_body(response)
+    if not is_chunked:
         while block := buffered.read1(READ_BYTES):
             yield block
         return

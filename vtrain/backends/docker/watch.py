@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder
 from vtrain.backends.docker.ending import NOT_STARTED, interruption_of, replica_exit, start_failure
@@ -21,13 +24,15 @@ from vtrain.engine.folder import JobFolder, ReplicaExit, ReplicaFolder, write_st
 from vtrain.engine.instants import epoch
 from vtrain.errors import EngineAwayError, EngineError
 
+T = TypeVar("T")
+
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 0.5
 """Between two looks at an engine that does not answer; doubled each time."""
 STOP_RETRY_SECONDS = 0.5
 LAST_WORDS = 8
-START_FAILED_CODE = 127
-"""The exit code of a container that the engine could not start for a reason without a code of its own."""
+REFUSED_CODE = 125
+"""The exit code of a container that the engine refused to create or to start, as `docker run` has it."""
 
 
 class ContainerWatch(threading.Thread):
@@ -109,7 +114,7 @@ class ContainerWatch(threading.Thread):
             return False  # away, or not running: not yet, or not any more; the watch finds out which
         return True
 
-    def _patiently(self, act: Any) -> Any:
+    def _patiently(self, act: Callable[[], T]) -> T:
         """What `act` answers, however often the engine goes away meanwhile."""
         while True:
             try:
@@ -143,7 +148,7 @@ class ContainerWatch(threading.Thread):
         except EngineAwayError:
             raise
         except EngineError as error:
-            return self._refused(error.message)
+            return self._refused(error.message, (self._inspect() or {}).get("ExitCode", 0))
         if state["Status"] == "created":
             return self._refused(state["Error"], state["ExitCode"])
         if not self._replica.started():
@@ -190,31 +195,33 @@ class ContainerWatch(threading.Thread):
 
     def _open_log(self, params: dict[str, Any]) -> Any:
         """The response with the log; None where the container is gone."""
+        from vtrain.containers.transport import open_log
+
         client = self._client
-        with engine_errors("read the container's log"):
-            url = client._url("/containers/{0}/logs", self._order.name)
-            wanted = {"stdout": 1, "stderr": 1, "timestamps": 1, **params}
-            response = client.get(url, params=wanted, stream="follow" in params, timeout=(10, None))
-            self._answered()
-            if response.status_code == 404:
-                return None
-            client._raise_for_status(response)
+        response = self._unless_gone(
+            "read the container's log", lambda: open_log(client, self._order.name, params)
+        )
+        self._answered()
         return response
 
     def _inspect(self) -> dict[str, Any] | None:
         """The container's State; None when there is no such container."""
+        client = self._client
+        found = self._unless_gone("look at the container", lambda: client.inspect_container(self._order.name))
+        self._answered()
+        return found["State"] if found is not None else None
+
+    def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
+        """What the engine answers; None where there is no such container."""
         from docker.errors import NotFound
 
         try:
-            with engine_errors("look at the container"):
-                state: dict[str, Any] = self._client.inspect_container(self._order.name)["State"]
+            with engine_errors(doing):
+                return ask()
         except EngineError as error:
-            if not isinstance(error.__cause__, NotFound):
-                raise
-            self._answered()
-            return None
-        self._answered()
-        return state
+            if isinstance(error.__cause__, NotFound):
+                return None
+            raise
 
     def _ending(self, state: dict[str, Any]) -> ReplicaExit:
         stopped = self._stopping.is_set()
@@ -239,13 +246,11 @@ class ContainerWatch(threading.Thread):
     def _refused(self, message: str, code: int = 0) -> ReplicaExit:
         now = time.time()
         return ReplicaExit(
-            code=code or START_FAILED_CODE, started=now, ended=now, message=message.strip().rstrip(".")
+            code=code or REFUSED_CODE, started=now, ended=now, message=message.strip().rstrip(".")
         )
 
     def _write_exit(self, end: ReplicaExit, lost: int) -> None:
         """As soon as the disk takes it: the engine keeps the exit code meanwhile."""
-        import msgspec
-
         while True:
             try:
                 write_struct(
