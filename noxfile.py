@@ -1,4 +1,4 @@
-"""The workshop: `nox` runs what every change has to pass, `nox -s readme api` what takes longer."""
+"""The workshop: `nox` runs what every change has to pass, `nox -s readme api engine` what takes longer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKED = ["vtrain", "tests", "benchmarks", "examples", "noxfile.py"]
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
     _install(session, ".[test]")
-    session.run("pytest", "-n", "2", "-m", "not readme and not api", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", "not readme and not api and not engine", *session.posargs)
 
 
 @nox.session
@@ -58,6 +58,13 @@ def api(session: nox.Session) -> None:
     """Our messages against the API of the newest google-cloud-aiplatform."""
     _install(session, ".[test,vertex]")
     session.run("pytest", "-m", "api", *session.posargs, env={"VTRAIN_REQUIRE_API": "1"})
+
+
+@nox.session
+def engine(session: nox.Session) -> None:
+    """Docker engines that are stopped and killed while jobs run; as root, they are started for that."""
+    _install(session, ".[test]")
+    session.run("pytest", "-n", "2", "-m", "engine", *session.posargs)
 
 
 def _install(session: nox.Session, *requirements: str) -> None:
