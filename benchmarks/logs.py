@@ -100,14 +100,14 @@ def through_cat(folder: Path, name: str) -> float:
     return rate(target)
 
 
-def rate(file: Path) -> float:
+def rate(file: Path, expected: int = LINES) -> float:
     """Lines per second from the trainer's start to the file's last write; all have to be there, in order."""
     pattern = re.compile(rb"(?:^|\t)(\d{8} x+|\d{10}\.\d{6})$")
     with file.open("rb") as lines:
         found = [match[1] for line in lines if (match := pattern.search(line.rstrip(b"\n")))]
-    if [int(line[:8]) for line in found[1:]] != list(range(LINES)):
+    if [int(line[:8]) for line in found[1:]] != list(range(expected)):
         raise SystemExit(f"FAIL  {file} has lost lines, or their order")
-    return LINES / (file.stat().st_mtime - float(found[0]))
+    return expected / (file.stat().st_mtime - float(found[0]))
 
 
 def finished(folder: Path, runs: int) -> None:

@@ -14,17 +14,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+BASE_IMAGE = "vtrain-test/python:3.11"
 VTRAIN = [sys.executable, "-m", "vtrain"]
 failures = 0
 sys.path.insert(0, str(ROOT))
 
 
-def arguments(description: str | None, runs: int) -> argparse.Namespace:
-    """The command line of a benchmark: `--runs N`."""
+def arguments(description: str | None, runs: int, *, image: bool = False) -> argparse.Namespace:
+    """The command line of a benchmark: `--runs N`, and `--image NAME` where containers run."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--runs", type=int, default=runs, help="alternating runs of each side (default: %(default)s)"
     )
+    if image:
+        parser.add_argument(
+            "--image", default=BASE_IMAGE, help="image with Python that the engine has (default: %(default)s)"
+        )
     return parser.parse_args()
 
 
