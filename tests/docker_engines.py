@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
-from docker.errors import NotFound
 from second_engine import SecondEngine, missing_for_an_engine, second_engine
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from vtrain.containers.engine import Engine
 
 BASE_IMAGE = "vtrain-test/python:3.11"
+BASE_LABEL = "vtrain.test-base"
 NO_ENGINE = "unix:///nonexistent/docker.sock"
 ENVIRONMENT = dict(os.environ)  # as it was before a test chose another HOME
 LEAVING_SECONDS = 10.0
@@ -32,6 +32,36 @@ def lacking(reason: str) -> NoReturn:
     if ENVIRONMENT.get("VTRAIN_REQUIRE_DOCKER") == "1":
         pytest.fail(f"{reason}; VTRAIN_REQUIRE_DOCKER=1 does not let this pass", pytrace=False)
     pytest.skip(reason)
+
+
+class ImageRemover:
+    """Removes what vtrain built on the base image, once all tests that met the engine have ended.
+
+    Tests share these images, which are named by their content; so no test can remove them for itself.
+    """
+
+    def __init__(self) -> None:
+        self._met_engine = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._met_engine |= "docker" in report.keywords and report.when == "call"
+
+    def pytest_sessionfinish(self) -> None:
+        from vtrain.containers.discovery import find_engine
+        from vtrain.containers.images import list_images, remove_image
+        from vtrain.errors import ImageError
+
+        if not self._met_engine:
+            return
+        with connected(find_engine(ENVIRONMENT)) as engine:
+            for image in list_images(engine, {BASE_LABEL: "", "vtrain.kind": ""}):
+                with suppress(ImageError):  # a container of somebody else's uses it
+                    remove_image(engine, image.id)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # only where the reports of all workers arrive
+        config.pluginmanager.register(ImageRemover())
 
 
 @pytest.fixture(scope="session")
@@ -132,6 +162,8 @@ def connected(address: EngineAddress) -> Iterator[Engine]:
 
 def remaining(engine: Engine, home: Path) -> list[str]:
     """Containers and networks of a home's jobs that do not go away by themselves; they are removed now."""
+    from docker.errors import NotFound
+
     deadline = time.monotonic() + LEAVING_SECONDS
     while (left := _belongings(engine, home)) and time.monotonic() < deadline:
         time.sleep(0.1)

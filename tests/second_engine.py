@@ -34,7 +34,7 @@ class SecondEngine:
         self._live_restore = live_restore
         self._name = f"vtrain{uuid.uuid4().hex}"
         subprocess.run(["mount", "-t", "tmpfs", "vtrain-engine", folder], check=True)  # images take 200 MB
-        self._network = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        self._network = _network_namespace()
         self._daemon: subprocess.Popen[bytes] | None = None
 
     @property
@@ -136,6 +136,19 @@ def missing_for_an_engine() -> str:
         return "only root can start an engine"
     lacking = [program for program in PROGRAMS if shutil.which(program) is None]
     return f"{', '.join(lacking)} is not on PATH" if lacking else ""
+
+
+def _network_namespace() -> subprocess.Popen[bytes]:
+    """A process in a network namespace of its own; it is in it when this returns.
+
+    An engine that entered the machine's own namespace would take away the other engine's iptables rules.
+    """
+    process = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+    ours, theirs = Path("/proc/self/ns/net").readlink(), Path(f"/proc/{process.pid}/ns/net")
+    while theirs.readlink() == ours:
+        assert process.poll() is None, "unshare has ended"
+        time.sleep(0.005)
+    return process
 
 
 def _children(pid: int) -> list[int]:

@@ -28,6 +28,7 @@ KILL_PAUSE_SECONDS = 0.1
 CLEAR_PATIENCE_SECONDS = 60.0
 """How long the end of a job waits for an engine that is away, to remove what it has of the job."""
 CLEAR_PAUSE_SECONDS = 0.5
+REMOVALS_AT_ONCE = 8
 LAST_LINES_SECONDS = 10.0
 """What a watch gets to store the last lines of a container that was killed."""
 
@@ -118,10 +119,19 @@ def _clear(order: JobOrder) -> str:
             found = engine.client.containers(all=True, filters=filters)
         for folder in written_folders(order.job.job_spec, Path(order.home)) if found else ():
             told = give_back(engine, found[0]["ImageID"], folder, labels) or told
-        for container in found:
-            _remove(engine, container["Id"])
-        remove_network(engine, network_name(name.id))
+        _remove_all(engine, [container["Id"] for container in found], network_name(name.id))
     return told
+
+
+def _remove_all(engine: Engine, containers: list[str], network: str) -> None:
+    """Remove containers and their network, several at a time: each takes the engine a tenth of a second."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(REMOVALS_AT_ONCE) as pool:
+        pool.submit(remove_network, engine, network)  # works at once where all containers have ended
+        for removal in [pool.submit(_remove, engine, container) for container in containers]:
+            removal.result()
+    remove_network(engine, network)
 
 
 def _remove(engine: Engine, container: str) -> None:
