@@ -49,11 +49,11 @@ class ImageRemover:
     def pytest_sessionfinish(self) -> None:
         from vtrain.containers.discovery import find_engine
         from vtrain.containers.images import list_images, remove_image
-        from vtrain.errors import ImageError
+        from vtrain.errors import EngineError, ImageError
 
         if not self._met_engine:
             return
-        with connected(find_engine(ENVIRONMENT)) as engine:
+        with suppress(EngineError), connected(find_engine(ENVIRONMENT)) as engine:
             for image in list_images(engine, {BASE_LABEL: "", "vtrain.kind": ""}):
                 with suppress(ImageError):  # a container of somebody else's uses it
                     remove_image(engine, image.id)

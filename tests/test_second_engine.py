@@ -82,6 +82,9 @@ def test_it_does_not_meet_the_other_engine(
 ) -> None:
     with connected(engine_address) as other:
         assert sleeper not in [found["Id"] for found in _containers(other)]
+    with connected(own_engine.address) as engine:
+        network = engine.client.create_network("vtrain-test")["Id"]
+    assert not Path("/sys/class/net", f"br-{network[:12]}").exists()
 
 
 def _containers(engine: Engine) -> list[dict[str, Any]]:
