@@ -31,6 +31,7 @@ from vtrain.messages.custom_job import (
     EnvVar,
     GcsDestination,
     MachineSpec,
+    PythonPackageSpec,
     WorkerPoolSpec,
 )
 from vtrain.testing.script import Script
@@ -378,3 +379,85 @@ def test_scripted_job_with_a_long_line_and_bytes_that_are_no_text(
 def test_a_script_follows_its_image(docker_backend: LocalBackend, base_image: str) -> None:
     job = ended(docker_backend, submit(docker_backend, docker_job(base_image, Script().write("x\n"))))
     assert lines(docker_backend, job.name) == ["x"]
+
+
+def test_a_user_of_ones_own_finds_the_packages(
+    docker_home: Path, base_image: str, tmp_path: Path, docker_engine: Engine
+) -> None:
+    from vtrain.packaging.sdist import build_sdist, plan_sdist
+    from vtrain.packaging.source import TrainerSource
+
+    (tmp_path / "code" / "trainer").mkdir(parents=True)
+    (tmp_path / "code" / "trainer" / "task.py").write_text("import os; print('here', os.getuid())\n")
+    source = TrainerSource(folder=tmp_path / "code", python_module="trainer.task")
+    built = build_sdist(plan_sdist(source), tmp_path / "packages")
+    task = PythonPackageSpec(
+        executor_image_uri=base_image, package_uris=(f"file://{built.sdist}",), python_module="trainer.task"
+    )
+    backend = open_backend("docker", docker_settings(docker_home, user="1234:1234"))
+    assert isinstance(backend, LocalBackend)
+    job = run(backend, WorkerPoolSpec(python_package_spec=task))
+    assert lines(backend, job.name) == ["here 1234"], message(job)
+
+
+def test_the_earliest_end_decides_whoever_is_read_first(
+    docker_backend: LocalBackend, docker_home: Path, docker_engine: Engine, base_image: str
+) -> None:
+    long_log = "import sys\nfor i in range(200000): print(i, 'x' * 60)\nsys.exit(5)"
+    primary = shell(base_image, "echo begun; sleep 6; exit 0")
+    name = submit(
+        docker_backend, job_of(primary, python(base_image, f"import time; time.sleep(1)\n{long_log}"))
+    )
+    until(lambda: lines(docker_backend, name) == ["begun"])
+    os.kill(supervisor_of(folder_of(docker_home, name)), signal.SIGKILL)
+    docker_engine.client.wait(container_name(id_of(name), PRIMARY))
+    job = ended(docker_backend, name)
+    assert (job.state, info(job)["replica"], info(job)["exitCode"]) == (states.FAILED, "workerpool1-0", "5")
+
+
+@pytest.mark.parametrize("number", ["USR1", "HUP", "WINCH"])
+def test_a_signal_that_a_trainer_lives_through_is_no_end(
+    docker_backend: LocalBackend, docker_engine: Engine, base_image: str, number: str
+) -> None:
+    script = "trap : USR1 HUP WINCH; echo ready; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.2; done; exit 0"
+    name = submit(docker_backend, job_of(shell(base_image, script)))
+    until(lambda: lines(docker_backend, name) == ["ready"])
+    docker_engine.client.kill(container_name(id_of(name), PRIMARY), f"SIG{number}")
+    assert ended(docker_backend, name).state == states.SUCCEEDED
+
+
+def test_a_supervisor_killed_while_a_runtime_image_is_built(
+    docker_home: Path, base_image: str, tmp_path: Path
+) -> None:
+    from vtrain.packaging.sdist import build_sdist, plan_sdist
+    from vtrain.packaging.source import TrainerSource
+
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "setup.py").write_text(SLOW_SETUP.format(number=os.getpid()))
+    (folder / "slow.py").write_text("print('ran')\n")
+    source = TrainerSource(folder=folder, python_module="slow")
+    built = build_sdist(plan_sdist(source), tmp_path / "packages")
+    task = PythonPackageSpec(
+        executor_image_uri=base_image, package_uris=(f"file://{built.sdist}",), python_module="slow"
+    )
+    backend = open_backend("docker", docker_settings(docker_home))
+    assert isinstance(backend, LocalBackend)
+    name = submit(backend, job_of(WorkerPoolSpec(python_package_spec=task)))
+    until(lambda: any("Running command" in line for line in lines(backend, name, "service")))
+    os.kill(supervisor_of(folder_of(docker_home, name)), signal.SIGKILL)
+    time.sleep(1.5)
+    assert backend.get(name).state == states.PENDING
+    job = ended(backend, name)
+    assert job.state == states.SUCCEEDED, message(job)
+    assert lines(backend, name) == ["ran"]
+
+
+SLOW_SETUP = """
+import sys, time
+from setuptools import setup
+if "bdist_wheel" in sys.argv or "install" in sys.argv:
+    time.sleep(1)
+commands = {{"console_scripts": ["slow=slow:x"]}}
+setup(name="slow", version="{number}", py_modules=["slow"], entry_points=commands)
+"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from docker_engines import connected, remaining
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, info, lines, submit, until
+from local_jobs import PRIMARY, ended, folder_of, info, lines, submit, supervisor_of, until
 from second_engine import SecondEngine
 
 from vtrain.backends import open_backend
@@ -112,3 +114,25 @@ def test_a_job_is_cancelled_while_its_engine_is_away(scene: Scene) -> None:
     scene.engine.start()
     job = scene.ended()
     assert job.state == states.CANCELLED
+
+
+def test_an_engine_stopped_while_nobody_watches_is_not_the_trainers_fault(scene: Scene) -> None:
+    scene.begin(2000)
+    os.kill(supervisor_of(folder_of(scene.home, scene.name)), signal.SIGKILL)
+    scene.engine.stop()
+    time.sleep(0.3)
+    scene.engine.start()
+    assert outcome(scene.ended()) == (states.FAILED, "REPLICA_INTERRUPTED", "143")
+
+
+def test_an_engine_that_is_away_for_a_moment_delays_the_preparation(scene: Scene) -> None:
+    task = ContainerSpec(image_uri=scene.image, command=("echo", "x"))
+    spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(container_spec=task),))
+    plan = scene.backend.plan(CustomJob(display_name="delayed", job_spec=spec))
+    scene.engine.stop()
+    scene.name = scene.backend.submit(plan).name
+    until(lambda: scene.lines("service") != [])
+    time.sleep(1)
+    scene.engine.start()
+    assert scene.ended().state == states.SUCCEEDED
+    assert scene.lines() == ["x"]

@@ -61,3 +61,13 @@ def test_times_in_every_form() -> None:
     }
     for stamp, expected in forms.items():
         assert frames.feed(frame(1, b"x\n", stamp)) == [(1, expected, b"x\n")]
+
+
+def test_what_the_engine_tells_instead_of_a_log() -> None:
+    frames = FrameReader()
+    told = b"Error grabbing logs: unexpected EOF"
+    data = frame(1, b"a\n") + struct.pack(">BxxxL", 3, len(told)) + told + frame(2, b"b\n")
+    assert frames.feed(data) == [(1, STAMP_NS, b"a\n"), (2, STAMP_NS, b"b\n")]
+    assert frames.error == "Error grabbing logs: unexpected EOF"
+    assert frames.feed(frame(1, b"x", "not a time")) == []
+    assert frames.error == "not a time x"

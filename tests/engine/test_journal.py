@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
+import signal
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -227,3 +231,53 @@ def test_a_full_disk_is_counted(tmp_path: Path) -> None:
     writer = JournalWriter(str(tmp_path / "x"))
     writer.write(b"12345", STDOUT)
     assert writer.lost == 5
+
+
+def limited(size: int, act: Callable[[], None]) -> int:
+    """The exit code of a child whose files may not grow beyond `size` bytes."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_record_that_the_disk_takes_in_part_is_taken_back(tmp_path: Path) -> None:
+    base = str(tmp_path / "workerpool0-0")
+
+    def write_on() -> None:
+        journal = JournalWriter(base)
+        for number in range(20):
+            journal.write(b"%d\n" % number, STDOUT)
+        journal.close()
+
+    size = RECORD.size * 5 + 4  # the sixth record fits in part
+    assert limited(size, write_on) == 0
+    assert (tmp_path / "workerpool0-0.idx").stat().st_size == RECORD.size * 5
+    assert (tmp_path / "workerpool0-0.log").read_bytes() == b"".join(b"%d\n" % n for n in range(20))
+
+
+def test_what_can_be_read_again_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    base = str(tmp_path / "workerpool0-0")
+    refused = []
+
+    def write_on() -> None:
+        journal = JournalWriter(base, from_pipe=False)
+        for number in range(20):
+            try:
+                journal.write(b"line %04d\n" % number, STDOUT, time_ns=1000 + number, pieces=1)
+            except OSError:
+                refused.append(number)
+        assert refused == list(range(5, 20))
+
+    assert limited(RECORD.size * 5 + 4, write_on) == 0
+    assert (tmp_path / "workerpool0-0.log").read_bytes() == b"".join(b"line %04d\n" % n for n in range(5))
+    journal = JournalWriter(base, from_pipe=False)
+    assert [record[0] for record in journal.records()] == [1004, 1003, 1002, 1001, 1000]
+    journal.close()

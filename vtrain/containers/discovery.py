@@ -98,7 +98,7 @@ def usual_sockets(environ: Mapping[str, str]) -> Iterator[EngineAddress]:
 
 
 def _home(environ: Mapping[str, str]) -> str:
-    return environ.get("HOME") or str(Path.home())
+    return environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path.home raises for a user without
 
 
 def _chosen(environ: Mapping[str, str]) -> EngineAddress | None:

@@ -23,7 +23,7 @@ FULL_DISK_HINT = (
 )
 _GOING = re.compile(
     r"transport is closing|error while dialing|connection is closing|shutting down"
-    r"|containerd.*not (running|ready)"
+    r"|containerd.*not (running|ready)|from store: open |update store for object"
 )
 _PREFIXES = re.compile(r"^(Error response from daemon|error from daemon in stream): ", re.IGNORECASE)
 

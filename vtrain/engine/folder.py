@@ -55,7 +55,8 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
 
     Times are in seconds since the epoch. `oom` says that the kernel ended a process of this machine
     for want of memory meanwhile. `stopped`: the engine had asked it to end. `interruption` says what else
-    ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost.
+    ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost, and
+    `log_error` says what else kept a part of the log from being read.
     """
 
     code: int
@@ -67,6 +68,7 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     log_lost_bytes: int = 0
     interruption: str = ""
+    log_error: str = ""
     gap: tuple[float, float] | None = None
 
 

@@ -7,6 +7,7 @@ there. Standard library only: the shim, which stores the lines, loads this file 
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import time
@@ -37,21 +38,30 @@ class JournalWriter:
     """
 
     def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True) -> None:
-        """What came `from_pipe` cannot be read again: raw bytes without a record get one, or are cut off."""
+        """What came `from_pipe` cannot be read again: what fits is stored. Else a block is all or nothing."""
         self.lost = 0
+        self._from_pipe = from_pipe
         self._attempt = attempt
         self._raw = os.open(base + RAW_SUFFIX, _FLAGS, 0o600)
         self._index = os.open(base + INDEX_SUFFIX, _FLAGS, 0o600)
         self._end = os.fstat(self._raw).st_size
-        self._repair(from_pipe)
+        self._repair()
 
     def write(self, block: memoryview | bytes, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
-        """Store one block that was written to `stream` at that time, by default just now."""
+        """Store one block that was written to `stream` at that time, by default just now.
+
+        Raises OSError where what can be read again was not stored.
+        """
         stored = self._append_raw(block)
+        if stored < len(block) and not self._from_pipe:
+            self._take_back()
         self.lost += len(block) - stored
         if stored:
             self._end += stored
-            self._append_record(stream, time_ns, pieces)
+            recorded = self._append_record(stream, time_ns, pieces)
+            if not recorded and not self._from_pipe:
+                self._end -= stored
+                self._take_back()
 
     def records(self) -> Iterator[tuple[int, int, int, int, int]]:
         """What the index holds, the newest first."""
@@ -78,16 +88,22 @@ class JournalWriter:
                 return stored
         return stored
 
-    def _append_record(self, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
+    def _take_back(self) -> None:
+        os.ftruncate(self._raw, self._end)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _append_record(self, stream: int, time_ns: int = 0, pieces: int = 0) -> bool:
+        """Whether the record is there. Without one the next record covers what this one should have."""
         record = RECORD.pack(time_ns or time.time_ns(), self._end, stream, self._attempt, pieces)
         try:
             written = os.write(self._index, record)
         except OSError:
-            return
+            return False
         if written != RECORD.size:
-            self._repair(True)
+            os.ftruncate(self._index, os.fstat(self._index).st_size - written)
+        return written == RECORD.size
 
-    def _repair(self, cover: bool) -> None:
+    def _repair(self) -> None:
         """Cut a torn last record off; then cover raw bytes that no record covers yet, or cut them off."""
         size = os.fstat(self._index).st_size
         whole = size - size % RECORD.size
@@ -96,7 +112,7 @@ class JournalWriter:
         covered = 0
         if whole:
             covered = RECORD.unpack(os.pread(self._index, RECORD.size, whole - RECORD.size))[1]
-        if covered < self._end and cover:
+        if covered < self._end and self._from_pipe:
             self._append_record(STDOUT)
         elif covered < self._end:
             os.ftruncate(self._raw, covered)

@@ -26,12 +26,16 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrepareFailed(Exception):
-    """What the replicas need could not be made. `hint` says what to do about it."""
+    """What the replicas need could not be made. `hint` says what to do about it.
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    With `is_transient` another try may go well: what was asked does not answer now.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, is_transient: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.is_transient = is_transient
 
 
 class Launcher(Protocol):
@@ -55,6 +59,9 @@ class Launcher(Protocol):
 
     def lives(self, replica: ReplicaFolder) -> bool:
         """Whether anything watches over the replica."""
+
+    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
+        """Whether a replica without an exit is known to have run at that time (seconds since the epoch)."""
 
     def stop(self, replica: ReplicaFolder) -> None:
         """Ask the replica to end: SIGTERM, and SIGKILL after the grace period."""

@@ -24,6 +24,7 @@ class _Result(msgspec.Struct):
     runtimes: tuple[Runtime, ...] = ()
     failure: str = ""
     hint: str = ""
+    is_transient: bool = False
 
 
 class Preparation:
@@ -60,7 +61,7 @@ class Preparation:
             raise PrepareFailed("The preparation of the environment was killed.")
         result = msgspec.json.decode(told, type=_Result)
         if result.failure:
-            raise PrepareFailed(result.failure, result.hint)
+            raise PrepareFailed(result.failure, result.hint, is_transient=result.is_transient)
         return result.runtimes
 
     def kill(self) -> None:
@@ -80,18 +81,23 @@ class _Interrupted(BaseException):
 
 
 def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int) -> None:
-    """In the child: prepare, tell the result, and never return."""
-    os.setsid()
-    signal.signal(signal.SIGTERM, _interrupt)
+    """In the child: prepare, tell the result, and never return: what follows here is the supervisor's own."""
     try:
-        told = _Result(runtimes=launcher.prepare(order, lambda block: _write(output, block)))
+        os.setsid()
+        signal.signal(signal.SIGTERM, _interrupt)
+        _write(result, msgspec.json.encode(_outcome(launcher, order, output)))
+    finally:
+        os._exit(0)
+
+
+def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
+    try:
+        return _Result(runtimes=launcher.prepare(order, lambda block: _write(output, block)))
     except PrepareFailed as failed:
-        told = _Result(failure=failed.message, hint=failed.hint)
+        return _Result(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
     except BaseException as error:  # the child's only way out is the pipe
         _write(output, traceback.format_exc().encode())
-        told = _Result(failure=f"The environment could not be made: {error!r}.")
-    _write(result, msgspec.json.encode(told))
-    os._exit(0)
+        return _Result(failure=f"The environment could not be made: {error!r}.")
 
 
 def _interrupt(*_: object) -> None:

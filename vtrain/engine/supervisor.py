@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,8 @@ from vtrain.messages.custom_job import CustomJob, Status
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 POLL_SECONDS = 0.5
 """How often the supervisor looks around when nothing wakes it: a shim that was killed says nothing."""
+PREPARATION_PATIENCE_SECONDS = 60.0
+"""How long a preparation is tried again while what it needs (an engine) does not answer."""
 TEAR_DOWN_POLL_SECONDS = 0.01
 KILL_MARGIN_SECONDS = 5.0
 """What a shim gets beyond the grace period before it is ended itself."""
@@ -126,13 +129,27 @@ class Supervisor:
 
     def _prepare_replicas(self) -> list[ReplicaFolder]:
         self._say(*_PREPARING)
-        runtimes = self._prepare()
-        self._say(*_STARTING)
-        orders = self._launcher.replica_orders(self._order, self._folder, runtimes)
+        orders = self._patient_orders()
         for name, order in orders.items():
             self._folder.replica(name).order(order)
         write_struct(self._folder.path / "replicas.json", list(orders))
         return self._ordered_replicas()
+
+    def _patient_orders(self) -> Mapping[str, msgspec.Struct]:
+        """How each replica is run, once what it needs is made."""
+        deadline = time.monotonic() + PREPARATION_PATIENCE_SECONDS
+        while True:
+            try:
+                runtimes = self._prepare()
+                orders = self._launcher.replica_orders(self._order, self._folder, runtimes)
+            except PrepareFailed as failed:
+                self._check_requests()
+                if not failed.is_transient or time.monotonic() > deadline:
+                    raise
+                self._pause()
+            else:
+                self._say(*_STARTING)
+                return orders
 
     def _prepare(self) -> tuple[Runtime, ...]:
         if not self._launcher.needs_preparation(self._order):
@@ -161,16 +178,20 @@ class Supervisor:
         lost = [replica for replica in self._replicas if not self._launcher.lives(replica)]
         ends = [(replica, end) for replica in self._replicas if (end := replica.exit()) is not None]
         for replica, end in sorted(ends, key=lambda pair: pair[1].ended):
-            if end.code != 0 or end.interruption:
-                return self._failed(replica, end)
-            if replica == self._replicas[0]:
-                return Decision(state=states.SUCCEEDED)
+            failed = end.code != 0 or bool(end.interruption)
+            if (failed or replica == self._replicas[0]) and self._is_first(end.ended):
+                return self._failed(replica, end) if failed else Decision(state=states.SUCCEEDED)
         gone = {replica for replica, _ in ends}
         for replica in lost:
             if replica not in gone:
                 error = verdict.supervision_lost(self._folder, replica.name)
                 return Decision(state=states.FAILED, error=error)
         return None
+
+    def _is_first(self, ended: float) -> bool:
+        """Whether no other replica can have ended before: what is found first need not have come first."""
+        others = (replica for replica in self._replicas if replica.exit() is None)
+        return all(self._launcher.outlived(replica, ended) for replica in others)
 
     def _failed(self, replica: ReplicaFolder, end: ReplicaExit) -> Decision:
         error = verdict.replica_failed(self._folder, replica.name, end, self._order.source_folder)
@@ -231,6 +252,10 @@ class Supervisor:
             if end is not None and end.log_lost_bytes:
                 lost = f"At least {end.log_lost_bytes} bytes of the log of {replica.name} are lost"
                 self._say(f"{lost}: the disk refused them.", stream=STDERR)
+            if end is not None and end.log_error:
+                self._say(
+                    f"A part of the log of {replica.name} could not be read: {end.log_error}.", stream=STDERR
+                )
             if end is not None and end.gap is not None:
                 away, back = (from_epoch(moment) for moment in end.gap)
                 lost = f"What {replica.name} wrote then may be lost"

@@ -16,6 +16,8 @@ from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec, WorkerP
 
 SITE = "/opt/vtrain/site"
 """Where the trainer's code lies in a container that runs a Python package; the runtime image looks there."""
+USER_BASE = "/opt/vtrain/user"
+"""In a runtime image, the way to what was installed for the image's own user (PYTHONUSERBASE)."""
 PYTHON = "python3"
 MODULE_FOLDER = "/"
 """The working directory of Python packages on Vertex AI (the pre-built images' own)."""

@@ -17,6 +17,9 @@ cannot know better."""
 NOT_STARTED = (126, 127)
 """Exit codes of a program that could not be executed, or was not found."""
 CLOCK_MARGIN_SECONDS = 1.0
+ENDING_SIGNALS = ("2", "9", "15")
+"""SIGINT, SIGKILL and SIGTERM, as the engine's events number them."""
+NOT_LONG_SECONDS = 60.0
 _INIT_FAILED = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)")
 
 
@@ -52,9 +55,20 @@ def interruption_of(engine: Engine, name: str, state: dict[str, Any], gap: tuple
         return ""
     if was_killed(engine, name, state):
         return "somebody stopped its container, or the Docker engine itself was stopped"
-    if state["ExitCode"] in ENDED_WITH_ENGINE and ended_in(state, gap):
+    if state["ExitCode"] in ENDED_WITH_ENGINE and (ended_in(state, gap) or is_older(state, engine)):
         return "the Docker engine was stopped or restarted"
     return ""
+
+
+def is_older(state: dict[str, Any], engine: Engine) -> bool:
+    """Whether the engine was started after the container had ended, and so knows nothing of its end.
+
+    An engine makes its network `bridge` anew at each start.
+    """
+    with engine_errors("tell since when it runs"):
+        networks = engine.client.networks(names=["bridge"])
+    started = max((epoch(found["Created"]) for found in networks if found["Name"] == "bridge"), default=0.0)
+    return epoch(state["FinishedAt"]) <= started + CLOCK_MARGIN_SECONDS
 
 
 def ended_in(state: dict[str, Any], gap: tuple[float, float] | None) -> bool:
@@ -66,12 +80,19 @@ def ended_in(state: dict[str, Any], gap: tuple[float, float] | None) -> bool:
 
 
 def was_killed(engine: Engine, name: str, state: dict[str, Any]) -> bool:
-    """Whether the engine sent the container a signal. It remembers that until it is restarted itself."""
+    """Whether the engine sent the container a signal that ends programs, not long before it ended.
+
+    It remembers that until it is restarted itself.
+    """
     with engine_errors("ask what ended the container"):
         events = engine.client.events(
-            since=int(epoch(state["StartedAt"])),
+            since=f"{max(epoch(state['StartedAt']), epoch(state['FinishedAt']) - NOT_LONG_SECONDS):.6f}",
             until=f"{time.time():.6f}",
             filters={"container": [name], "event": ["kill"]},
             decode=True,
         )
-        return any(True for _ in events)
+        return any(_signal(event) in ENDING_SIGNALS for event in events)
+
+
+def _signal(event: dict[str, Any]) -> str:
+    return str(event.get("Actor", {}).get("Attributes", {}).get("signal", ""))

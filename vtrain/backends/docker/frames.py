@@ -16,6 +16,9 @@ from typing import Any
 Piece = tuple[int, int, bytes]
 """Stream (1 stdout, 2 stderr), time in nanoseconds since the epoch, text."""
 
+ENGINE_STREAM = 3
+"""Frames in which the engine tells what keeps it from reading the log: they bear no time."""
+
 READ_BYTES = 256 * 1024
 BUSY_PAUSE_SECONDS = 0.002
 """Pause between reads under load, so that one read takes many lines."""
@@ -23,12 +26,11 @@ BUSY_PAUSE_SECONDS = 0.002
 _HEADER = struct.Struct(">BxxxL")
 
 
-def read_pieces(response: Any) -> Iterator[list[Piece]]:
+def read_pieces(response: Any, frames: FrameReader) -> Iterator[list[Piece]]:
     """What a response to `containers/ID/logs?timestamps=1` brings, as it comes; ends with the stream.
 
     Raises OSError or one of the HTTP library's errors where the connection breaks.
     """
-    frames = FrameReader()
     last_read = 0.0
     for block in _blocks(response):
         pieces = frames.feed(block)
@@ -83,26 +85,40 @@ class ChunkReader:
 
 
 class FrameReader:
-    """Frames, whole ones only; what has only begun waits for the next block."""
+    """Frames, whole ones only; what has only begun waits for the next block.
+
+    `error` is what the engine, or a frame that makes no sense, says of a part that cannot be read.
+    """
 
     def __init__(self) -> None:
+        self.error = ""
         self._held = b""
         self._second = b""
         self._second_ns = 0
 
     def feed(self, block: bytes) -> list[Piece]:
         """The pieces that are whole now."""
-        data, start, pieces = self._held + block, 0, []
+        data, start = self._held + block, 0
+        pieces: list[Piece] = []
         while start + 8 <= len(data):
             stream, size = _HEADER.unpack_from(data, start)
             end = start + 8 + size
             if end > len(data):
                 break
-            stamp, _, text = data[start + 8 : end].partition(b" ")
-            pieces.append((stream, self._nanoseconds(stamp), text))
+            self._add(stream, data[start + 8 : end], pieces)
             start = end
         self._held = data[start:]
         return pieces
+
+    def _add(self, stream: int, payload: bytes, pieces: list[Piece]) -> None:
+        stamp, _, text = payload.partition(b" ")
+        try:
+            if stream != ENGINE_STREAM:
+                pieces.append((stream, self._nanoseconds(stamp), text))
+                return
+        except ValueError:  # no time: the engine's file was damaged
+            stream = ENGINE_STREAM
+        self.error = " ".join(payload.decode("utf-8", "replace").split()).rstrip(".")
 
     def _nanoseconds(self, stamp: bytes) -> int:
         second = stamp[:19]

@@ -67,6 +67,10 @@ class DockerLauncher:
         watch = self._watches.get(replica.name)
         return watch.is_alive() if watch is not None else replica.exit() is None
 
+    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
+        watch = self._watches.get(replica.name)
+        return watch is not None and watch.outlived(moment)
+
     def stop(self, replica: ReplicaFolder) -> None:
         watch = self._watches.get(replica.name) or self._watch(replica, stopping=True)
         watch.stop()
@@ -104,7 +108,8 @@ def _as_preparation() -> Iterator[None]:
     try:
         yield
     except VtrainError as error:
-        raise PrepareFailed(error.message, error.hint) from error
+        is_transient = isinstance(error, EngineAwayError)
+        raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error
 
 
 def _clear(order: JobOrder) -> str:

@@ -9,6 +9,7 @@ from vtrain.backends.docker.container import (
     ATTEMPT_LABEL,
     REPLICA_LABEL,
     SITE,
+    USER_BASE,
     ContainerOrder,
     Resources,
     bind,
@@ -95,6 +96,8 @@ def environment(
     """A replica's variables: the service's and the user's; output unbuffered, so that lines come at once."""
     pool = spec.worker_pool_specs[member.pool]
     own = {"PYTHONUNBUFFERED": "1"} if isinstance(pool.task, PythonPackageSpec) else {}
+    if own and options.user:  # whose home is another, or none
+        own["PYTHONUSERBASE"] = USER_BASE
     if options.credentials_file:
         own["GOOGLE_APPLICATION_CREDENTIALS"] = CREDENTIALS_TARGET
     return own | replica_environment(spec, member, around)

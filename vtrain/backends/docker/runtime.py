@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -29,7 +30,7 @@ from vtrain.staging import LocalBuckets
 
 Tell = Callable[[str], None]
 
-LAYOUT = 1
+LAYOUT = 2
 """Changes when images of an older version must not be used."""
 REPOSITORY = "vtrain/runtime"
 FOLDER = "/opt/vtrain/packages"
@@ -150,7 +151,8 @@ def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, site: Path, tel
     if not site.exists():  # a supervisor before this one may have died here
         unfinished = site.with_name(f".{site.name}.{os.getpid()}")
         image.packages.unpack(unfinished)
-        unfinished.rename(site)
+        with suppress(OSError):  # where another supervisor's preparation was faster, its folder serves
+            unfinished.rename(site)
     return Runtime(image=image.name, site=str(site))
 
 

@@ -36,11 +36,6 @@ class Transcript:
         self._cursors = self._recall(attempt)
         self._behind: dict[int, Cursor] = {}
 
-    @property
-    def lost(self) -> int:
-        """How many bytes the disk refused."""
-        return self._journal.lost
-
     def resume(self) -> int:
         """From when on the log has to be read again, in nanoseconds; 0 means from its beginning.
 
@@ -52,21 +47,22 @@ class Transcript:
         return max(min(cursor.time for cursor in self._cursors.values()) - OVERLAP_NS, 0)
 
     def take(self, pieces: Iterable[Piece]) -> None:
-        """Store what is new."""
+        """Store what is new. Raises OSError where the disk refuses; what was not stored can be read again."""
         stream = begun = 0
         texts: list[bytes] = []
+        cursor = Cursor(0, 0)
         for piece_stream, time, text in pieces:
             if self._behind and self._is_there(piece_stream, time):
                 continue
             if texts and (piece_stream != stream or not 0 <= time - begun < BLOCK_NS):
-                self._store(stream, texts)
+                self._store(stream, texts, cursor)
                 texts = []
             if not texts:
-                stream, begun = piece_stream, time
+                stream, begun, cursor = piece_stream, time, self._cursors.get(piece_stream, Cursor(0, 0))
             texts.append(text)
-            self._advance(piece_stream, time)
+            cursor = Cursor(time, cursor.pieces + 1 if cursor.time == time else 1)
         if texts:
-            self._store(stream, texts)
+            self._store(stream, texts, cursor)
 
     def drain(self, read_tail: Callable[[int], list[Piece]]) -> None:
         """Store the end of the log, which a follower can miss. `read_tail` reads that many last pieces."""
@@ -105,11 +101,6 @@ class Transcript:
         del self._behind[stream]
         return False
 
-    def _advance(self, stream: int, time: int) -> None:
-        last = self._cursors.get(stream)
-        same = last is not None and last.time == time
-        self._cursors[stream] = Cursor(time, last.pieces + 1 if same and last else 1)
-
     def _covers(self, pieces: list[Piece]) -> bool:
         """Whether these last pieces reach back to what is stored: only the end of a log is ever missed."""
         if not self._cursors:
@@ -118,6 +109,6 @@ class Transcript:
         reached = self._cursors[latest].time
         return any(stream == latest and time < reached for stream, time, _ in pieces)
 
-    def _store(self, stream: int, texts: list[bytes]) -> None:
-        cursor = self._cursors[stream]
+    def _store(self, stream: int, texts: list[bytes], cursor: Cursor) -> None:
         self._journal.write(b"".join(texts), stream, cursor.time, cursor.pieces)
+        self._cursors[stream] = cursor

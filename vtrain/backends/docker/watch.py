@@ -7,9 +7,12 @@ end of a log stream only means: look.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +34,10 @@ LONGEST_PAUSE_SECONDS = 0.5
 """Between two looks at an engine that does not answer; doubled each time."""
 STOP_RETRY_SECONDS = 0.5
 LAST_WORDS = 8
+DISK_PATIENCE_SECONDS = 60.0
+"""How long the end of a log waits for a disk that is full."""
+HALF_STARTED = "already exists"
+"""In the engine's refusal to start what it was starting when it was killed (`task ID: already exists`)."""
 REFUSED_CODE = 125
 """The exit code of a container that the engine refused to create or to start, as `docker run` has it."""
 
@@ -60,6 +67,8 @@ class ContainerWatch(threading.Thread):
         self._pause = FIRST_PAUSE_SECONDS
         self._away_since = 0.0
         self._gap: tuple[float, float] | None = None
+        self._log_error = ""
+        self._seen_running = 0.0
         self._terminated_at = 0.0
         self._asked_at = 0.0
         self._stopping = threading.Event()
@@ -74,18 +83,32 @@ class ContainerWatch(threading.Thread):
         return self._engine.client
 
     def run(self) -> None:
-        """Until the exit code is written."""
+        """Until the exit code is written.
+
+        Whatever goes wrong here, the container is none the worse for it: watching begins anew.
+        """
+        told = ""
+        while True:
+            try:
+                self._watch()
+                return
+            except Exception as fault:  # a full disk, an answer that nobody foresaw
+                told = _tell_once(fault, told)
+                time.sleep(LONGEST_PAUSE_SECONDS)
+
+    def _watch(self) -> None:
+        transcript = Transcript(self._order.log, self._order.attempt)
         try:
-            transcript = Transcript(self._order.log, self._order.attempt)
             end = self._patiently(self._ensure_started)
             if end is None:
                 end = self._patiently(lambda: self._follow(transcript))
-            transcript.close()
-            self._write_exit(end, transcript.lost)
         finally:
-            if self._engine is not None:
-                self._engine.close()
-            self._job.wake()
+            transcript.close()
+        end = msgspec.structs.replace(end, log_error=self._log_error)
+        write_struct(self._replica.path / "exit.json", end)
+        if self._engine is not None:
+            self._engine.close()
+        self._job.wake()
 
     def stop(self) -> None:
         """Ask the container to end; called again and again, it kills it when the grace period is over."""
@@ -95,6 +118,19 @@ class ContainerWatch(threading.Thread):
             self._terminated_at = now if self._signal("SIGTERM") else 0.0
         elif now - self._terminated_at > self._order.grace_seconds:
             self._signal("SIGKILL")
+
+    def outlived(self, moment: float) -> bool:
+        """Whether the container is known to have run at that time, in seconds since the epoch."""
+        if self._seen_running < moment:
+            try:
+                state = self._inspect() if self._engine is not None else None
+            except EngineError:
+                return False  # its exit will tell
+            if state is not None and state["Running"]:
+                self._seen_running = time.time()
+            elif state is not None and state["Status"] == "exited":
+                self._seen_running = epoch(state["FinishedAt"])
+        return self._seen_running >= moment
 
     def kill(self) -> None:
         """End the container now."""
@@ -148,6 +184,9 @@ class ContainerWatch(threading.Thread):
         except EngineAwayError:
             raise
         except EngineError as error:
+            if HALF_STARTED in error.message:
+                self._remove()
+                raise EngineAwayError(error.message) from error
             return self._refused(error.message, (self._inspect() or {}).get("ExitCode", 0))
         if state["Status"] == "created":
             return self._refused(state["Error"], state["ExitCode"])
@@ -161,9 +200,22 @@ class ContainerWatch(threading.Thread):
         assert self._engine is not None
         with self._network_lock:
             ensure_network(self._engine, order.network, _without_replica(order.labels), order.replicas)
-        with engine_errors("create the container"):
-            self._client.create_container_from_config(order.config, order.name)
+        try:
+            with engine_errors("create the container"):
+                self._client.create_container_from_config(order.config, order.name)
+        except EngineError as error:
+            if getattr(error.__cause__, "status_code", 0) != HTTPStatus.CONFLICT:
+                raise
+            found = self._inspect()  # what a supervisor before this one had asked for as it died
+            if found is None:
+                raise EngineAwayError(error.message) from error
+            return found
         return {"Status": "created", "Error": "", "ExitCode": 0}
+
+    def _remove(self) -> None:
+        """Take away what an engine that died while it started the container has left of it."""
+        with engine_errors("remove the container"):
+            self._client.remove_container(self._order.name, force=True)
 
     def _follow(self, transcript: Transcript) -> ReplicaExit:
         """Read the log until the container has ended."""
@@ -173,25 +225,39 @@ class ContainerWatch(threading.Thread):
             if state is None:
                 return self._ended("its container was removed by somebody else")
             if not state["Running"] and state["Status"] in ("exited", "dead"):
-                transcript.drain(self._read_tail)
+                self._drain(transcript, state)
                 return self._ending(state)
-            time.sleep(FIRST_PAUSE_SECONDS)
+            time.sleep(LONGEST_PAUSE_SECONDS if self._log_error else FIRST_PAUSE_SECONDS)
+
+    def _drain(self, transcript: Transcript, state: dict[str, Any]) -> None:
+        """Store the end of the log, when the disk takes it; the engine keeps it for some time."""
+        try:
+            transcript.drain(self._read_tail)
+        except OSError as error:
+            if time.time() - epoch(state["FinishedAt"]) < DISK_PATIENCE_SECONDS:
+                raise
+            self._log_error = f"the disk refused it ({error.strerror})"
 
     def _read_log(self, transcript: Transcript) -> None:
         since = transcript.resume()
         response = self._open_log({"follow": 1, **({"since": _instant(since)} if since else {})})
         if response is None:
             return
+        frames = FrameReader()
         with engine_errors("read the container's log"), response:
-            for pieces in read_pieces(response):
+            for pieces in read_pieces(response, frames):
                 transcript.take(pieces)
+        self._log_error = frames.error or self._log_error
 
     def _read_tail(self, count: int) -> list[Piece]:
         response = self._open_log({"tail": count})
         if response is None:
             return []
+        frames = FrameReader()
         with engine_errors("read the container's log"), response:
-            return FrameReader().feed(response.content)
+            pieces = frames.feed(response.content)
+        self._log_error = frames.error or self._log_error
+        return pieces
 
     def _open_log(self, params: dict[str, Any]) -> Any:
         """The response with the log; None where the container is gone."""
@@ -212,14 +278,12 @@ class ContainerWatch(threading.Thread):
         return found["State"] if found is not None else None
 
     def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
-        """What the engine answers; None where there is no such container."""
-        from docker.errors import NotFound
-
+        """What the engine answers; None where there is no such container, or it is being removed."""
         try:
             with engine_errors(doing):
                 return ask()
         except EngineError as error:
-            if isinstance(error.__cause__, NotFound):
+            if getattr(error.__cause__, "status_code", 0) in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 return None
             raise
 
@@ -249,16 +313,13 @@ class ContainerWatch(threading.Thread):
             code=code or REFUSED_CODE, started=now, ended=now, message=message.strip().rstrip(".")
         )
 
-    def _write_exit(self, end: ReplicaExit, lost: int) -> None:
-        """As soon as the disk takes it: the engine keeps the exit code meanwhile."""
-        while True:
-            try:
-                write_struct(
-                    self._replica.path / "exit.json", msgspec.structs.replace(end, log_lost_bytes=lost)
-                )
-                return
-            except OSError:
-                time.sleep(LONGEST_PAUSE_SECONDS)
+
+def _tell_once(fault: Exception, told: str) -> str:
+    """Print what went wrong, unless it was just that; the supervisor's stderr is a file of the job."""
+    text = "".join(traceback.format_exception(fault))
+    if text != told:
+        print(text, file=sys.stderr, flush=True)
+    return text
 
 
 def _instant(nanoseconds: int) -> str:

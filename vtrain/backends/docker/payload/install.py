@@ -14,6 +14,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SITE = "/opt/vtrain/site"
+USER_BASE = "/opt/vtrain/user"
 
 
 def main() -> None:
@@ -32,6 +33,20 @@ def main() -> None:
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "vtrain_trainer.pth"), "w") as file:
         file.write(SITE + "\n")
+    if user and os.getuid() == 0:
+        open_to_all(site.getuserbase())
+
+
+def open_to_all(base: str) -> None:
+    """Let containers that run as another user read what was installed: USER_BASE leads there."""
+    os.symlink(base, USER_BASE)
+    for folder, _, files in os.walk(base):
+        for path in [folder] + [os.path.join(folder, name) for name in files]:
+            if not os.path.islink(path):
+                os.chmod(path, os.stat(path).st_mode | (0o055 if os.path.isdir(path) else 0o044))
+    while len(base) > 1:
+        base = os.path.dirname(base)
+        os.chmod(base, os.stat(base).st_mode | 0o011)
 
 
 def pip(*arguments: str) -> None:
