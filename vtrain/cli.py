@@ -15,7 +15,14 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from vtrain.errors import InterruptedByUser, OutputError, TerminatedBySignal, UsageError, VtrainError
+from vtrain.errors import (
+    HungUp,
+    InterruptedByUser,
+    OutputError,
+    TerminatedBySignal,
+    UsageError,
+    VtrainError,
+)
 from vtrain.flags.command import CommandInfo, Invocation, build_command, common_callback, take_text
 
 GROUPS = {
@@ -218,11 +225,15 @@ def _report(error: VtrainError) -> int:
 def _signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a command as an error does: in order, with its own exit code."""
 
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        raise TerminatedBySignal("Terminated.")
+    def terminate(number: int, _frame: FrameType | None) -> None:
+        raise HungUp("Hung up.") if number == signal.SIGHUP else TerminatedBySignal("Terminated.")
 
-    previous = signal.signal(signal.SIGTERM, terminate)
+    heeded = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` has it ignored
+        heeded.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, terminate) for number in heeded}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -20,6 +20,7 @@
     ├── LocalRunError         125    local-run failed before or around the trainer
     ├── InterruptedByUser     130    Ctrl-C
     └── TerminatedBySignal    143    SIGTERM
+        └── HungUp            129    SIGHUP: the terminal is gone
 
 Each class carries its exit code and, where there is one, what to do next.
 """
@@ -147,3 +148,10 @@ class TerminatedBySignal(VtrainError):
 
     exit_code = 143
     meaning = "terminated (SIGTERM)"
+
+
+class HungUp(TerminatedBySignal):
+    """SIGHUP: the terminal is gone."""
+
+    exit_code = 129
+    meaning = "hung up (SIGHUP): the terminal was closed"

@@ -70,7 +70,20 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """vtrain's home: `VTRAIN_HOME`, by default `~/.vtrain`."""
-    return Path(environ.get("VTRAIN_HOME") or Path.home() / ".vtrain").expanduser().absolute()
+    named = environ.get("VTRAIN_HOME")
+    if named:
+        return Path(named).expanduser().absolute()
+    if user_home() is None:
+        raise StorageError("This user has no home directory for vtrain's home.", hint="Set VTRAIN_HOME.")
+    return Path.home() / ".vtrain"
+
+
+def user_home() -> Path | None:
+    """The user's home directory; None for a user without one, as containers and CI runners may have."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
 
 
 def make_home(home: Path) -> None:
@@ -174,7 +187,7 @@ def _tool_table(file: Path) -> dict[str, Any]:
 
 
 def _from_gcloud(section: str, key: str) -> Choice | None:
-    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or Path.home() / ".config" / "gcloud")
+    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or (user_home() or Path("/")) / ".config" / "gcloud")
     active = (
         os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or _read_word(folder / "active_config") or "default"
     )

@@ -110,8 +110,8 @@ def _follow(order: Stay) -> CustomJob:
 
 def _cancel(order: Stay, reason: VtrainError) -> VtrainError:
     """Stop the job and see it end; a second signal kills it."""
+    order.backend.cancel(order.name)  # first: after a hangup there is nobody to write to
     order.console.status("Stopping the job; once more kills it.")
-    order.backend.cancel(order.name)
     try:
         _follow(msgspec.structs.replace(order, timeout=None, query=None, sink=None))
     except (KeyboardInterrupt, TerminatedBySignal):

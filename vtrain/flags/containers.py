@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vtrain.engine.container_options import PULL_POLICIES, ContainerOptions, Ulimit
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.mounts import local_path, read_mount
+from vtrain.flags.mounts import local_path, read_mounts
 from vtrain.flags.options import ContainerFlags, GpuFlags
 from vtrain.flags.sizes import size_in_bytes
 
@@ -45,7 +45,7 @@ def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> Con
         shm_size=size_in_bytes(flags.shm_size, "--shm-size") if flags.shm_size else 0,
         memory_bytes=size_in_bytes(flags.memory, "--memory") if flags.memory else 0,
         cpus=_processors(flags.cpus) if flags.cpus else 0.0,
-        mounts=tuple(read_mount(text) for text in flags.mount),
+        mounts=read_mounts(flags.mount),
         user=_user(flags.user),
         cap_add=tuple(_capability(text) for text in flags.cap_add),
         add_hosts=tuple(read_host(text) for text in flags.add_host),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import posixpath
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -23,6 +24,8 @@ KEYS = {
     "ro": "readonly",
     "tmpfs-size": "tmpfs-size",
 }
+TAKEN = {"/gcs": "the buckets are mounted", "/opt/vtrain": "the trainer's code is mounted"}
+"""Folders of a container that are vtrain's own."""
 EXAMPLE = "Write type=bind,source=FOLDER,target=/FOLDER."
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 
@@ -45,6 +48,16 @@ def read_mount(text: str) -> Mount:
         if "tmpfs-size" in values
         else 0,
     )
+
+
+def read_mounts(texts: Sequence[str]) -> tuple[Mount, ...]:
+    """All `--mount`s of a command line. Raises UsageError for two at one place."""
+    mounts = tuple(read_mount(text) for text in texts)
+    targets = [posixpath.normpath(mount.target) for mount in mounts]
+    twice = next((target for target in targets if targets.count(target) > 1), "")
+    if twice:
+        raise UsageError(f"--mount: two have the target {twice}.")
+    return mounts
 
 
 def local_path(text: str) -> Path:
@@ -93,6 +106,12 @@ def _check_source(kind: MountType, source: str, values: dict[str, str]) -> None:
 def _target(text: str) -> str:
     if not text.startswith("/") or not text.strip("/"):
         raise UsageError(f"--mount: target={text} is no absolute path below /.", hint="Write target=/FOLDER.")
+    target = posixpath.normpath(text)
+    taken = next((own for own in TAKEN if target == own or target.startswith(f"{own}/")), "")
+    if taken:
+        raise UsageError(
+            f"--mount: target={text} lies in {taken}, where {TAKEN[taken]}.", hint="Take another folder."
+        )
     return text
 
 
