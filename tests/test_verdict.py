@@ -103,4 +103,4 @@ def test_the_table_of_exit_codes() -> None:
         for cls in errors.__dict__.values()
         if isinstance(cls, type) and issubclass(cls, Exception)
     }
-    assert table == {1, 2, 10, 11, 12, 124, 125, 130, 141, 143}
+    assert table == {1, 2, 10, 11, 12, 124, 125, 129, 130, 141, 143}

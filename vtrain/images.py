@@ -114,7 +114,7 @@ def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
         platform=plan.platform,
         build_args=_user_argument(plan, bases),
     )
-    tell(f"Building {plan.name} on {', '.join(plan.bases) or 'nothing'}")
+    tell(f"Building {plan.title}")
     start = time.monotonic()
     with closing(connect(address)) as engine:
         image_id = build_image(engine, request, tell)

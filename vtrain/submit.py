@@ -230,7 +230,7 @@ def would_make(package: SdistPlan | ImagePlan) -> str:
     """What a dry run says of the package."""
     if isinstance(package, SdistPlan):
         return f"Would package {package.file_name}: {describe(package)}."
-    return f"Would build {package.name} on {', '.join(package.bases)}: {describe(package)}."
+    return f"Would build {package.title}: {describe(package)}."
 
 
 def describe(package: SdistPlan | ImagePlan) -> str:

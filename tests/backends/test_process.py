@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -286,3 +287,31 @@ def test_the_log_of_a_removed_folder_says_so_once(tmp_path: Path) -> None:
     page = backend.logs(LogQuery(name=name))
     assert [entry.message for entry in page.entries] == ["The log is gone: the job's folder was removed."]
     assert backend.logs(LogQuery(name=name, cursor=page.cursor)).entries == ()
+
+
+def test_deletes_at_once_do_not_trip_over_each_other(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script()))
+    ended(process_backend, name)
+    for number in range(300):
+        (folder_of(home, name).path / "replicas" / f"file{number}").touch()
+    errors: list[Exception] = []
+    barrier = threading.Barrier(4)
+
+    def delete() -> None:
+        backend = open_backend("process", BackendSettings(home=home, project="local", region="us-central1"))
+        assert isinstance(backend, LocalBackend)
+        barrier.wait()
+        try:
+            backend.delete(name)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=delete) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [error for error in errors if not isinstance(error, NotFoundError)] == []
+    assert not folder_of(home, name).path.exists()
+    with pytest.raises(NotFoundError):
+        process_backend.get(name)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -98,3 +99,60 @@ def test_a_dry_run_touches_nothing(
     assert "Would package" in ended.err and "Would start workerpool0-0" in ended.err
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["task.py", "trainer"]
     assert not vtrain_home.exists()
+
+
+NO_IMAGE = "has no effect: no image is made of the trainer. --bake makes one."
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "t.py").write_text("print(1)\n")
+    return tmp_path / "t.py"
+
+
+def local_run(script: Path, *flags: str) -> tuple[str, ...]:
+    return ("custom-jobs", "local-run", f"--local-package-path={script}", "--dry-run", *flags)
+
+
+def test_a_name_for_an_image_that_is_not_made_is_warned_of(vtrain: Any, script: Path) -> None:
+    ended = vtrain(*local_run(script, "--backend=process", "--output-image-uri=a/b:1"))
+    assert ended.code == 0, ended.err
+    assert [line for line in ended.err.splitlines() if "WARNING" in line] == [
+        f"WARNING: --output-image-uri {NO_IMAGE}"
+    ]
+
+
+def test_the_key_of_a_pool_is_warned_of_too(vtrain: Any, script: Path) -> None:
+    pool = f"{POOL},local-package-path={script.parent},output-image-uri=a/b:1".replace(
+        "python-module=trainer.task", "script=t.py"
+    )
+    flags = ("--backend=process", "--display-name=demo", f"--worker-pool-spec={pool}", "--dry-run")
+    ended = vtrain("custom-jobs", "create", *flags)
+    assert ended.code == 0, ended.err
+    assert f"WARNING: --worker-pool-spec: output-image-uri {NO_IMAGE}\n" in ended.err
+
+
+@pytest.mark.docker
+def test_docker_makes_no_image_unless_told(vtrain: Any, script: Path, base_image: str) -> None:
+    flags = ("--backend=docker", f"--executor-image-uri={base_image}", "--output-image-uri=a/b:1")
+    plain = vtrain(*local_run(script, *flags))
+    baked = vtrain(*local_run(script, *flags, "--bake"))
+    assert (plain.code, baked.code) == (0, 0), plain.err + baked.err
+    assert f"WARNING: --output-image-uri {NO_IMAGE}\n" in plain.err
+    assert "WARNING" not in baked.err
+
+
+@pytest.mark.parametrize(
+    "flag",
+    "memory cpus user platform pull shm-size output-image-uri service-account-key-file".split(),
+)
+def test_a_flag_whose_variable_is_not_set_is_refused(vtrain: Any, script: Path, flag: str) -> None:
+    ended = vtrain(*local_run(script, f"--{flag}="))
+    assert (ended.code, ended.out) == (2, "")
+    assert f"ERROR: --{flag}: " in ended.err
+
+
+def test_a_bad_image_is_refused_with_its_pool_before_an_engine_is_asked(vtrain: Any, script: Path) -> None:
+    ended = vtrain(*local_run(script, "--backend=docker", "--executor-image-uri=UPPER/x"))
+    assert ended.code == 125
+    assert "ERROR: workerPoolSpecs[0]: 'UPPER/x' is not the name of an image." in ended.err

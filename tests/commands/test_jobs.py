@@ -201,3 +201,12 @@ def test_a_backend_that_cannot_be_used_is_named(
     ended = vtrain("custom-jobs", "list", f"--backend={backend}", "--region=us-central1", "--project=demo")
     assert ended.code == 1
     assert words in ended.err
+
+
+def test_an_interrupt_is_one_line(vtrain: Any, memory: MemoryBackend, monkeypatch: Any) -> None:
+    def interrupted(_query: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(memory, "list", interrupted)
+    ended = vtrain("--quiet", "custom-jobs", "list")
+    assert (ended.code, ended.out, ended.err) == (130, "", "Interrupted.\n")

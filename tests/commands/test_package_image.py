@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -48,9 +51,27 @@ def test_the_dockerfile_is_printed_without_an_engine(vtrain, trainer: Path) -> N
 
 def test_a_dry_run_tells_what_would_be_built(vtrain, trainer: Path) -> None:
     ended = vtrain(*image_flags(trainer), "--dry-run")
-    assert (ended.code, ended.out) == (0, "")
-    assert ended.err.startswith("Would build vtrain/trainer:")
-    assert f"on {BASE}: 2 files" in ended.err
+    assert ended.code == 0
+    assert re.fullmatch(r"vtrain/trainer:[0-9a-f]{16}\n", ended.out)
+    assert ended.err.startswith(f"Would build {ended.out.strip()} on {BASE}: 2 files")
+
+
+def test_a_dry_run_prints_the_document_of_the_real_run(vtrain, trainer: Path) -> None:
+    flags = ("--dry-run", "--format=json", "--output-image-uri=gcr.io/p/t:1")
+    ended = vtrain(*image_flags(trainer), *flags)
+    document = {"image": "gcr.io/p/t:1", "id": "", "digest": "", "built": False}
+    assert json.loads(ended.out) == document
+
+
+@pytest.mark.parametrize("text", ["FROM a AS\n", "FROM scratch\n"])
+def test_what_an_image_is_built_on_is_left_out_where_nothing_is_known(
+    vtrain, trainer: Path, text: str
+) -> None:
+    (trainer / "Dockerfile").write_text(text)
+    flags = (f"--local-package-path={trainer}", f"--dockerfile={trainer / 'Dockerfile'}", "--dry-run")
+    ended = vtrain("package", "image", *flags)
+    assert ended.code == 0, ended.err
+    assert re.match(r"Would build vtrain/project:[0-9a-f]{16}: 3 files", ended.err)
 
 
 def test_without_an_engine_nothing_is_built(vtrain, trainer: Path) -> None:
@@ -67,9 +88,11 @@ def test_without_an_engine_nothing_is_built(vtrain, trainer: Path) -> None:
         (["--output-image-uri=Not A Name"], 1, "is not the name of an image"),
         (["--pull=perhaps"], 2, "expected missing, always, never"),
         (["--platform=amd64"], 2, "--platform: expected OS/ARCHITECTURE"),
+        (["--platform="], 2, "--platform: expected OS/ARCHITECTURE, found ''"),
         (["--package-format=sdist"], 2, "makes no sdist"),
         (["--dockerfile=Dockerfile"], 2, "exclude each other"),
         (["--executor-image-uri=a b"], 1, "is not the name of an image"),
+        (["--executor-image-uri=UPPER/x"], 1, "--executor-image-uri: 'UPPER/x' is not the name of an image"),
         (["--executor-image-uri="], 1, "needs a base"),
         (["--python-module=trainer.tusk"], 1, "the nearest is trainer.task"),
         (["--python-module="], 2, "--python-module or --script or --dockerfile"),
@@ -185,3 +208,32 @@ def test_an_unchanged_tree_of_2000_files_takes_half_a_second(vtrain, trainer: Pa
         times.append(time.monotonic() - start)
         assert done.stdout == first.out, done.stderr
     assert min(times) < 0.5
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("buildkit", ["1", "0"])
+def test_an_interrupted_build_says_so_in_one_line(
+    trainer: Path, docker_engine: Engine, base_image: str, buildkit: str
+) -> None:
+    (trainer / "Dockerfile").write_text(f"FROM {base_image}\nRUN : {uuid.uuid4().hex}; echo up; sleep 30\n")
+    flags = [f"--local-package-path={trainer}", f"--dockerfile={trainer / 'Dockerfile'}"]
+    argv = [sys.executable, "-m", "vtrain", "package", "image", *flags]
+    environ = {**os.environ, "DOCKER_BUILDKIT": buildkit}
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ
+    ) as run:
+        assert run.stdout is not None and run.stderr is not None
+        until_up = iter(run.stderr.readline, "    up\n")
+        assert all(until_up)
+        run.send_signal(signal.SIGINT)
+        assert (run.stderr.read(), run.stdout.read(), run.wait(30)) == ("Interrupted.\n", "", 130)
+
+
+@pytest.mark.docker
+def test_a_dockerfile_whose_first_line_does_not_parse(vtrain, trainer: Path, docker_engine: Engine) -> None:
+    (trainer / "Dockerfile").write_text(f"FROM {BASE} AS\n")
+    flags = (f"--local-package-path={trainer}", f"--dockerfile={trainer / 'Dockerfile'}")
+    ended = vtrain("package", "image", *flags)
+    assert ended.code == 1
+    assert "parse error line 1" in ended.err
+    assert re.match(r"Building vtrain/project:[0-9a-f]{16}\n", ended.err)

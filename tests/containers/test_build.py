@@ -234,3 +234,36 @@ def test_bases_are_read_from_the_dockerfile() -> None:
         "RUN <<EOF cat\nFROM table\nEOF\nFROM $V\nFROM scratch\nCOPY --from=x / /\nFROM a/b:1\n"
     )
     assert base_images(text) == ("a/b:1", "c")
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+@pytest.mark.parametrize(
+    ("instruction", "program"),
+    [
+        ('RUN ["python9", "-m", "x"]', "python9"),
+        ("RUN pip9 install x", "pip9"),
+        ('RUN ["/bin/sh9"]', "/bin/sh9"),
+    ],
+)
+def test_a_program_that_the_image_does_not_have(
+    bench: Bench, builder: Builder, instruction: str, program: str
+) -> None:
+    with pytest.raises(ImageError) as failed:
+        bench.build(instruction, builder)
+    sentence = failed.value.message.split("\n")[0]
+    assert sentence in (
+        f"The image cannot be built: it has no {program}, which {instruction} runs.",
+        f"The image cannot be built: it has no {program}, which {instruction.replace(', ', ',')} runs.",
+    )
+    wanted = "/bin/sh9" if program == "/bin/sh9" else "Python and pip"
+    assert f"Take a base image with {wanted}" in failed.value.hint
+
+
+@pytest.mark.parametrize("builder", BUILDERS)
+@pytest.mark.parametrize("instruction", ["RUN /etc/passwd", 'RUN ["/etc/passwd"]'])
+def test_a_program_that_cannot_be_executed(bench: Bench, builder: Builder, instruction: str) -> None:
+    with pytest.raises(ImageError) as failed:
+        bench.build(instruction, builder)
+    sentence = failed.value.message.split("\n")[0]
+    assert sentence == f"The image cannot be built: {instruction} cannot be executed."
+    assert "executable" in failed.value.hint

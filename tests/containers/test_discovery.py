@@ -25,6 +25,7 @@ from vtrain.containers.discovery import (
 )
 from vtrain.errors import EngineError
 
+NO_ENGINE = "what answers there is no Docker engine (HTTP {})"
 PONG = b"HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\n\r\nOK"
 
 
@@ -179,6 +180,11 @@ def test_a_socket_that_never_answers_takes_two_seconds(short: Path, listen: Call
         (b"", "it closed the connection"),
         (b"HTTP/1.1 503 Busy\r\n\r\nstarting up", "starting up"),
         (b"HTTP/1.1 400 Bad\r\n\r\nClient sent an HTTP request to an HTTPS server.\n", None),
+        (b"HTTP/1.0 404 Not Found\r\n\r\n404 page not found\n", NO_ENGINE.format(404)),
+        (b"HTTP/1.0 501 x\r\nContent-Type: text/html\r\n\r\n\n<p>a\n<p>b", NO_ENGINE.format(501)),
+        (b"HTTP/1.0 500 x\r\n\r\n  <!DOCTYPE HTML>\n<html>", NO_ENGINE.format(500)),
+        (b"HTTP/1.0 200 OK\r\ncontent-type: text/html\r\n\r\n<html>", NO_ENGINE.format(200)),
+        (b"HTTP/1.1 503 Busy\r\n\r\nnot\n  yet\n", "not yet"),
     ],
 )
 def test_what_is_no_engine_is_told(
@@ -237,3 +243,18 @@ def test_tls_is_asked_for_as_docker_does(short: Path) -> None:
     assert _chosen({**host, "DOCKER_CERT_PATH": "/c"}) == EngineAddress(
         host="tcp://box:2376", origin="DOCKER_HOST", tls_folder="/c", tls_verify=False
     )
+
+
+@pytest.mark.parametrize("host", ["unix:/run/x.sock", "unix:run/x.sock", "/run/x.sock", "unix://run/x.sock"])
+def test_how_a_socket_is_written_is_told(host: str) -> None:
+    with pytest.raises(EngineError) as refused:
+        find_engine({"DOCKER_HOST": host})
+    assert refused.value.message == (
+        f"'{host}' (from DOCKER_HOST) is not an address of a Docker engine: "
+        "a socket is written unix:///run/x.sock."
+    )
+
+
+def test_a_scheme_with_one_slash_is_refused() -> None:
+    with pytest.raises(EngineError, match="two slashes follow ssh:"):
+        find_engine({"DOCKER_HOST": "ssh:/me@box"})

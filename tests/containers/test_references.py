@@ -19,6 +19,8 @@ DIGEST = "sha256:" + "0a" * 32
         ("python:3.11-slim", ImageName(repository="python", tag="3.11-slim"), ""),
         ("pytorch/pytorch", ImageName(repository="pytorch/pytorch"), ""),
         ("localhost/a", ImageName(repository="localhost/a"), "localhost"),
+        ("GCR.io/p/a", ImageName(repository="GCR.io/p/a"), "GCR.io"),
+        ("Box:5000/a", ImageName(repository="Box:5000/a"), "Box:5000"),
         (
             "localhost:5000/a__b/c-d:x",
             ImageName(repository="localhost:5000/a__b/c-d", tag="x"),
@@ -43,6 +45,10 @@ def test_a_reference_is_read_in_its_parts(text: str, name: ImageName, registry: 
     [
         "",
         "A",
+        "UPPER/x",
+        "Upper/x:1",
+        "UPPER/x/y",
+        "LOCALHOST/x",
         "a:",
         "a@b",
         "a//b",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vtrain.containers.engine import FULL_DISK_HINT
-from vtrain.containers.refusals import explain_refusal, registry_of
+from vtrain.containers.refusals import explain_program, explain_refusal, registry_of
 
 ACCESS = "it does not exist, or you have no access to it"
 
@@ -101,3 +101,27 @@ def test_the_registry_is_the_first_part_only_where_it_is_a_host() -> None:
     assert registry_of("localhost/python") == "localhost"
     assert registry_of("127.0.0.1:5000/python") == "127.0.0.1:5000"
     assert registry_of("gcr.io/p/i") == "gcr.io"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "program"),
+    [
+        ("/bin/sh: 1: pip: not found", "127", "pip"),
+        ("/bin/sh: pip: not found", "127", "pip"),
+        ("/bin/bash: line 1: pip: command not found", "127", "pip"),
+        ("/usr/bin/env: 'python3': No such file or directory", "127", "python3"),
+        ("/usr/bin/python3: No module named pip", "1", "pip"),
+        ('runc: exec: "/bin/sh": stat /bin/sh: no such file or directory: unknown', "", "/bin/sh"),
+    ],
+)
+def test_a_missing_program_is_named(line: str, code: str, program: str) -> None:
+    found = explain_program(("before", line), code, "RUN --mount=type=cache,id=a --network=none x --y z")
+    assert found is not None
+    assert found.message == f"it has no {program}, which RUN x --y z runs."
+
+
+@pytest.mark.parametrize(
+    "line", ["/bin/sh: 1: pip: not found", "the key was not found", "No module named pipes"]
+)
+def test_other_failures_are_not_taken_for_a_missing_program(line: str) -> None:
+    assert explain_program((line,), "1", "RUN x") is None

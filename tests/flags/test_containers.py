@@ -225,7 +225,7 @@ def test_every_address_of_a_host_passes(address: str) -> None:
     assert read_host(f"db:{address}") == read_host(f"db=[{address}]") == f"db:{address}"
 
 
-@pytest.mark.parametrize("text", ["linux/amd64", "linux/arm64", "linux/arm/v7", "linux/x86_64", ""])
+@pytest.mark.parametrize("text", ["linux/amd64", "linux/arm64", "linux/arm/v7", "linux/x86_64"])
 def test_platforms(text: str) -> None:
     assert platform_name(text) == text
 
@@ -239,6 +239,13 @@ def test_platforms(text: str) -> None:
         (ContainerFlags(cpus="nan"), "--cpus: 'nan' is not a number of processors"),
         (ContainerFlags(cpus="0"), "--cpus: '0'"),
         (ContainerFlags(cpus="inf"), "--cpus: 'inf'"),
+        (ContainerFlags(cpus="0.001"), "--cpus: '0.001' is too small; the least is 0.01"),
+        (ContainerFlags(cpus=""), "--cpus: '' is not a number of processors"),
+        (ContainerFlags(memory=""), "--memory: '' is not a size"),
+        (ContainerFlags(shm_size=""), "--shm-size: '' is not a size"),
+        (ContainerFlags(user=""), "--user: '' is not USER[:GROUP]"),
+        (ContainerFlags(platform=""), "--platform: '' is not a platform"),
+        (ContainerFlags(pull=""), "--pull: expected missing, always or never, found ''"),
         (ContainerFlags(user="me you"), "--user: 'me you' is not USER[:GROUP]"),
         (ContainerFlags(cap_add=["SYS-ADMIN"]), "--cap-add: there is no capability 'SYS-ADMIN'"),
         (ContainerFlags(add_host=["db"]), "--add-host: 'db' is not NAME:ADDRESS"),
@@ -276,14 +283,23 @@ def test_credentials_are_given_only_when_asked_for(tmp_path: Path, monkeypatch: 
     assert container_options(ContainerFlags(credentials=True)).credentials_file == str(key)
 
 
-def test_a_key_file_that_is_named_comes_before_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_file_is_read_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "key.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    gpu = GpuFlags(service_account_key_file="key.json")
-    options = container_options(ContainerFlags(credentials=True), gpu)
+    options = container_options(ContainerFlags(), GpuFlags(service_account_key_file="key.json"))
     assert options.credentials_file == str(tmp_path / "key.json")
+
+
+def test_credentials_come_from_one_place_only(tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_text("{}")
+    gpu = GpuFlags(service_account_key_file=str(tmp_path / "key.json"))
+    with pytest.raises(UsageError, match="--credentials and --service-account-key-file exclude each other"):
+        container_options(ContainerFlags(credentials=True), gpu)
+
+
+def test_a_key_file_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError, match="--service-account-key-file: expected a file, found ''"):
+        container_options(ContainerFlags(), GpuFlags(service_account_key_file=""))
 
 
 def test_credentials_that_are_missing_are_said_to_be(tmp_path: Path) -> None:

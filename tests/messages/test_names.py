@@ -30,12 +30,14 @@ def test_a_full_name_comes_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a/b", "customJobs/123", "locations/us-central1/customJobs/1", "../1", "a b"]
+    "text",
+    ["", "a/b", "customJobs/123", "locations/us-central1/customJobs/1", "../1", "a b", "1\n2", FULL + "\n4"],
 )
 def test_neither_id_nor_full_name_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         resolve(text)
     assert "projects/PROJECT/locations/REGION/customJobs/ID" in caught.value.hint
+    assert "\n" not in caught.value.message
 
 
 def test_a_name_of_the_wrong_kind_says_which_kind_it_is() -> None:

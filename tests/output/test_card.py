@@ -57,3 +57,40 @@ def test_github_gets_an_annotation_and_a_summary(
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### demo failed\n")
     assert "ValueError: 100% wrong" in summary and "runpy" not in summary and "Try again." in summary
+
+
+def unstarted(message: str) -> CustomJob:
+    error = Status(code=9, message=message, details=({"@type": ERROR_INFO, "reason": "IMAGE_FAILED"},))
+    return CustomJob(name="n", display_name="demo", state=states.FAILED, error=error)
+
+
+def test_a_sentence_is_shown_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    show_failure(Console(), unstarted("a:1 cannot be pulled."))
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == [
+        lines[0],
+        "FAILED  demo: a:1 cannot be pulled.",
+        lines[0],
+        "::error::a:1 cannot be pulled.",
+    ]
+    assert (tmp_path / "summary.md").read_text() == "### demo failed\n\na:1 cannot be pulled.\n"
+
+
+def test_further_lines_of_a_message_stand_below_its_first(capfd: pytest.CaptureFixture[str]) -> None:
+    show_failure(Console(), unstarted("It cannot be built.\n  pip: not found"))
+    rule, *lines = capfd.readouterr().err.splitlines()
+    assert lines == ["FAILED  demo: It cannot be built.", "", "    pip: not found", "", rule]
+
+
+def test_pointers_stand_below_a_single_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    job = unstarted("a:1 cannot be pulled.")
+    assert job.error is not None
+    detail = job.error.details[0] | {"metadata": {"log": "/l", "hint": "Log in."}}
+    status = Status(code=9, message=job.error.message, details=(detail,))
+    show_failure(Console(), CustomJob(name="n", display_name="demo", state=states.FAILED, error=status))
+    rule, *lines = capfd.readouterr().err.splitlines()
+    assert lines == ["FAILED  demo: a:1 cannot be pulled.", "", "  log   /l", "  hint  Log in.", rule]

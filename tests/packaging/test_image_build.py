@@ -206,6 +206,18 @@ def _own_base(engine: Engine, bench: Workbench, name: str, lines: str) -> None:
     bench.names += [name, build_image(engine, request, bench.lines.append)]
 
 
+def test_a_base_whose_root_has_no_name(
+    bench: Workbench, make_tree, unique: str, docker_engine: Engine
+) -> None:
+    base = f"vtrain-test/{uuid.uuid4().hex}:1"
+    _own_base(docker_engine, bench, base, "RUN : > /etc/passwd\n")
+    made = plan(
+        make_tree({"task.py": "import os; print(os.getuid())\n" + unique}), base, python_module="task"
+    )
+    bench.make(made)
+    assert bench.run(made) == "0\n"
+
+
 def test_a_base_that_is_not_here_is_not_pulled_with_never(bench: Workbench, make_tree, unique: str) -> None:
     made = plan(make_tree({"task.py": unique}), "vtrain-test/absent:1", python_module="task")
     with pytest.raises(ImageError, match=r"vtrain-test/absent:1 is not here"):

@@ -153,8 +153,7 @@ class LocalBackend:
             )
         folder = self._folder(name).path
         with storage_errors(self._home):
-            if folder.exists():
-                _remove(folder)
+            _remove(folder)
         store.delete(name)
 
     def _order(self, job: CustomJob, source_folder: str) -> JobOrder:
@@ -291,9 +290,12 @@ def _removed_on_error(folder: Path) -> Iterator[None]:
 
 
 def _remove(folder: Path) -> None:
+    """Remove a folder, if it is there; somebody else may be doing the same."""
     import shutil
 
-    shutil.rmtree(folder)
+    while folder.exists():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def _grace_seconds() -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from vtrain.commands.session import Session, Target
+from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.errors import UnavailableError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_options, given_flags
@@ -48,7 +48,7 @@ def draft_request(target: Target, request: JobRequest, place: Place, trainer: Tr
 def open_for(
     target: Target, draft: Draft, container: ContainerFlags, gpu: GpuFlags | None = None, *, baked: bool
 ) -> Session:
-    """The session in which the draft's job is started. Warns of flags that only containers heed.
+    """The session in which the draft's job is started. Warns of flags that have no effect in it.
 
     `baked` says that the trainer becomes an image, which only containers run.
     """
@@ -60,6 +60,10 @@ def open_for(
     if session.backend_name != "docker":
         for flag in given_flags(container, gpu):
             session.console.warn(f"{flag} concerns containers, and has no effect on {session.backend_name}.")
+    if draft.output_image_uri and not baked:
+        by_flag = gpu is not None and gpu.output_image_uri
+        name = "--output-image-uri" if by_flag else "--worker-pool-spec: output-image-uri"
+        session.console.warn(f"{name} has no effect: no image is made of the trainer. --bake makes one.")
     return session
 
 
@@ -83,7 +87,8 @@ def is_baked(trainer: TrainerFlags, container: ContainerFlags) -> bool:
 
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:
-    """Where packages are made and staged."""
+    """Where packages are made and staged. Raises ConfigError in a folder that was removed."""
+    check_current_folder()
     return Place(home=target.settings.home, staging_bucket=find_staging_bucket(trainer.staging_bucket))
 
 

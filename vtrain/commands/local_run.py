@@ -14,6 +14,7 @@ from vtrain.commands.session import Session, find_target, job_document
 from vtrain.commands.watching import CANCEL, Stay, conclude, interrupt_action, stay
 from vtrain.errors import LocalRunError, UsageError, VtrainError
 from vtrain.flags.compose import Draft, JobRequest
+from vtrain.flags.containers import output_image
 from vtrain.flags.options import (
     CommonFlags,
     ContainerFlags,
@@ -60,7 +61,7 @@ def local_run(
         packages = packages_place(target, trainer)
         request = _with_defaults(
             job_request(spec, _with_folder(trainer, spec), remainder, target.settings.project),
-            gpu.output_image_uri,
+            output_image(gpu),
         )
         draft = draft_request(target, request, packages, trainer)
         baked = is_baked(trainer, container)

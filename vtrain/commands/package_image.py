@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 
 from vtrain.commands.drafting import warn_all
-from vtrain.commands.session import open_console
+from vtrain.commands.session import check_current_folder, open_console
 from vtrain.containers.references import check_tag_name, read_image_name
 from vtrain.engine.container_options import PULL_POLICIES
 from vtrain.errors import ConfigError, EngineError, UsageError
 from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.packaging.source import TrainerSource
-from vtrain.submit import ImageOrder, make_trainer_image, plan_trainer_image, would_make
+from vtrain.submit import ImageOrder, MadeImage, make_trainer_image, plan_trainer_image, would_make
 
 PUSHED_PLATFORM = "linux/amd64"
 """The platform of Vertex AI's machines, and so of what leaves this one."""
@@ -30,6 +30,7 @@ def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: Com
     before of the same files, on the same base, is not built again.
     """
     console = open_console(common)
+    check_current_folder()
     order = _order(build)
     source = _source(trainer, build)
     if not (build.print_dockerfile or run.dry_run):
@@ -39,10 +40,12 @@ def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: Com
         console.write(plan.dockerfile.encode())
         return
     warn_all(console, plan.warnings)
+    name = build.output_image_uri or plan.name
     if run.dry_run:
         console.progress(would_make(plan))
-        return
-    made = make_trainer_image(plan, order, build.output_image_uri or plan.name, console.progress)
+        made = MadeImage(name=name, id="", digest="", built=False)
+    else:
+        made = make_trainer_image(plan, order, name, console.progress)
     document = {"image": made.name, "id": made.id, "digest": made.digest, "built": made.built}
     console.result(document, "value(image)")
 
@@ -51,7 +54,7 @@ def _order(build: ImageFlags) -> ImageOrder:
     """How to build. Raises UsageError and ConfigError for flags that do not go together."""
     if build.pull not in PULL_POLICIES:
         raise UsageError(f"--pull: expected {', '.join(PULL_POLICIES)}, found {build.pull!r}.")
-    if build.platform and not _PLATFORM.fullmatch(build.platform):
+    if build.platform is not None and not _PLATFORM.fullmatch(build.platform):
         raise UsageError(f"--platform: expected OS/ARCHITECTURE, found {build.platform!r}.")
     if build.output_image_uri:
         check_tag_name(build.output_image_uri, "--output-image-uri")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vtrain.commands.drafting import warn_all
-from vtrain.commands.session import open_console
+from vtrain.commands.session import check_current_folder, open_console
 from vtrain.errors import UsageError
 from vtrain.flags.options import CommonFlags, OutputDirFlag, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
@@ -20,6 +20,7 @@ def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> 
     The same files give the same bytes and the same name, and what is there is not made again.
     """
     console = open_console(common)
+    check_current_folder()
     check_format(trainer)
     if trainer.package_format == "image":
         raise UsageError("package sdist makes no image.", hint="Take 'vtrain package image'.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, check_available, open_backend
 from vtrain.engine.container_options import ContainerOptions
-from vtrain.errors import EngineError, UsageError
+from vtrain.errors import ConfigError, EngineError, UsageError
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.names import CUSTOM_JOBS, DEFAULT_REGION, LOCAL_PROJECT, parse_name, resolve_name
 from vtrain.output.console import VERBOSITIES, Console
@@ -87,7 +88,11 @@ def find_target(
     if name:
         resolve_name(name, project=LOCAL_PROJECT, location=DEFAULT_REGION, collection=CUSTOM_JOBS)
     project = None if local_only else find_project(common.project)
-    choice = choose_backend(flag=place.backend, name=name, project=project, local_only=local_only)
+    try:
+        choice = choose_backend(flag=place.backend, name=name, project=project, local_only=local_only)
+    except FileNotFoundError:
+        check_current_folder()
+        raise
     if choice.value != "local":
         _announce(console, choice)
     check_available(choice.value)
@@ -100,6 +105,16 @@ def open_session(
 ) -> Session:
     """The session of a command about resources that are there."""
     return find_target(common, place, name=name, local_only=local_only).open()
+
+
+def check_current_folder() -> None:
+    """Raise ConfigError where somebody removed the folder that the command stands in."""
+    try:
+        os.getcwd()  # noqa: PTH109 - Path.cwd() asks the same
+    except FileNotFoundError as error:
+        raise ConfigError(
+            "The current folder does not exist any more.", hint="Change to one that does: cd FOLDER"
+        ) from error
 
 
 def _announce(console: Console, choice: Choice) -> None:

@@ -73,7 +73,7 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stay(order: Stay) -> CustomJob:
-    """The ended job. Ctrl-C and SIGTERM detach from it or cancel it, as `on_interrupt` says."""
+    """The ended job. Ctrl-C, SIGTERM and SIGHUP detach from it or cancel it, as `on_interrupt` says."""
     try:
         return _follow(order)
     except (KeyboardInterrupt, TerminatedBySignal) as interrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import msgspec
@@ -36,6 +37,8 @@ class EngineAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 def checked(address: EngineAddress) -> EngineAddress:
     """The address in full: with a scheme and a port. Raises EngineError where it makes no sense."""
+    if mistake := _mistake(address.host):
+        raise _malformed(address, mistake)
     host = address.host if "://" in address.host else f"tcp://{address.host}"
     try:
         url = urlsplit(host)
@@ -45,16 +48,25 @@ def checked(address: EngineAddress) -> EngineAddress:
     if url.scheme not in _SCHEMES:
         raise _malformed(address, f"vtrain speaks to engines over {', '.join(_SCHEMES)}")
     if url.scheme == "unix":
-        path = f"{url.netloc}{url.path}"
-        if not path.startswith("/"):
-            raise _malformed(address, "the path of the socket has to begin with /")
-        return msgspec.structs.replace(address, host=f"unix://{path}")
+        if not url.path.strip("/"):
+            raise _malformed(address, "it names no socket")
+        return msgspec.structs.replace(address, host=f"unix://{url.path}")
     if not url.hostname:
         raise _malformed(address, "it names no host")
     if url.scheme != "ssh" and not port:
         secure = url.scheme == "https" or bool(address.tls_folder)
         host = f"{url.scheme}://{url.netloc.rstrip(':')}:{TLS_PORT if secure else PLAIN_PORT}"
     return msgspec.structs.replace(address, host=host)
+
+
+def _mistake(host: str) -> str:
+    """What is wrong with slashes that are missing; empty where none are."""
+    is_socket = host.startswith("/") or (host.startswith("unix:") and not host.startswith("unix:///"))
+    path = host.removeprefix("unix:").strip("/")
+    if is_socket and path and not path.isdecimal():  # unix:2375 is a host of that name
+        return f"a socket is written unix:///{path}"
+    one_slash = next((scheme for scheme in _SCHEMES if re.match(f"{scheme}:/(?!/)", host)), "")
+    return f"two slashes follow {one_slash}:" if one_slash else ""
 
 
 def _malformed(address: EngineAddress, why: str) -> EngineError:

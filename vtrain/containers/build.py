@@ -17,7 +17,7 @@ from vtrain.containers.context import ContextFile as ContextFile
 from vtrain.containers.context import tar_stream
 from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words
 from vtrain.containers.images import ensure_image
-from vtrain.containers.refusals import NO_SPACE
+from vtrain.containers.refusals import NO_SPACE, explain_program
 from vtrain.containers.steps import BuildSteps
 from vtrain.errors import EngineAwayError, EngineError, ImageError
 
@@ -201,7 +201,10 @@ def _not_built(error: str, step: str = "", lines: tuple[str, ...] = ()) -> Image
             f"The image cannot be built: no space left on the Docker engine's disk{where}.{shown}",
             hint=FULL_DISK_HINT,
         )
-    if found := _RUN.search(said):
+    found = _RUN.search(said)
+    if instruction and (trouble := explain_program((said, *lines), found[1] if found else "", instruction)):
+        return ImageError(f"The image cannot be built: {trouble.message}{shown}", hint=trouble.hint)
+    if found:
         return ImageError(
             f"The image cannot be built: {instruction or 'a step'} ended with exit code {found[1]}.{shown}",
             hint="Correct what that step installs or runs; its output is above.",

@@ -54,13 +54,23 @@ def ping(address: EngineAddress, timeout: float) -> str:
         except ConnectionError as error:
             words = connection.complaint() if isinstance(connection, SshConnection) else ""
             raise (ConnectionError(words) if words else error) from error
+    return _api_version(answer)
+
+
+def _api_version(answer: bytes) -> str:
+    """What a whole answer to /_ping says. Raises ConnectionError where it is not that of an engine."""
     head, _, body = answer.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     if not status.startswith("HTTP/1."):
         raise ConnectionError("what answers there is no Docker engine")
-    if status.split(" ")[1:2] != ["200"]:
-        raise ConnectionError(body.decode("utf-8", "replace").strip() or status)
+    code = status.split(" ")[1]
+    words = " ".join(body.decode("utf-8", "replace").split())
     fields = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
+    is_page = "html" in fields.get("content-type", "") or words.startswith("<")
+    if is_page or code == "404":
+        raise ConnectionError(f"what answers there is no Docker engine (HTTP {code})")
+    if code != "200":
+        raise ConnectionError(words or status)
     return fields.get("api-version", "")
 
 

@@ -35,8 +35,7 @@ class ImageName(msgspec.Struct, frozen=True, kw_only=True):
     def registry(self) -> str:
         """The registry's host; empty where the name leaves it to the engine (Docker Hub)."""
         first, slash, _ = self.repository.partition("/")
-        is_host = bool(slash) and (any(mark in first for mark in ".:[") or first == "localhost")
-        return first if is_host or first != first.lower() else ""
+        return first if slash and _is_host(first) else ""
 
 
 def is_built_here(name: str) -> bool:
@@ -47,12 +46,23 @@ def is_built_here(name: str) -> bool:
 def read_image_name(text: str, what: str = "the image name") -> ImageName:
     """The parts of an image name. Raises ConfigError for text that is no reference."""
     match = _REFERENCE.fullmatch(text)
-    if match is None or len(match["repository"]) > _LONGEST_REPOSITORY:
+    if match is None or len(match["repository"]) > _LONGEST_REPOSITORY or _has_capitals(match["repository"]):
         raise ConfigError(
             f"{what}: {text!r:.300} is not the name of an image.",
             hint="Names look like REGISTRY/FOLDER/NAME:TAG, in lower case and without spaces.",
         )
     return ImageName(repository=match["repository"], tag=match["tag"] or "", digest=match["digest"] or "")
+
+
+def _is_host(first: str) -> bool:
+    """Whether the first part of a name is a registry's host; without a mark it is a folder."""
+    return any(mark in first for mark in ".:[") or first == "localhost"
+
+
+def _has_capitals(repository: str) -> bool:
+    """Whether there are capitals outside the registry's host: the grammar lets the first part have them."""
+    first = repository.partition("/")[0]
+    return first != first.lower() and not _is_host(first)
 
 
 def check_image_name(text: str, what: str = "the image name") -> str:

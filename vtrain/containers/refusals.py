@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from vtrain.containers.engine import FULL_DISK_HINT, engine_words
 from vtrain.errors import ImageError
@@ -25,6 +26,18 @@ _UNREACHABLE = re.compile(
     r"|deadline exceeded",
     re.IGNORECASE,
 )
+_NO_PROGRAM = re.compile(
+    r'exec: "([^"]+)": (?:executable file not found|stat \S+: no such file)'
+    r"|No module named '?(pip)'?$",
+    re.MULTILINE,
+)
+_NO_COMMAND = re.compile(
+    r"sh: (?:line )?(?:\d+: )?(\S+): (?:command )?not found$|env: \W(\S+)\W: No such file", re.MULTILINE
+)
+"""How shells and env say it, when they end with 127."""
+_NOT_EXECUTABLE = re.compile(r'exec: "[^"]+": permission denied|exec format error')
+_OPTIONS = re.compile(r"(?<=^RUN )(?:--\S+ )+")
+_PYTHON = re.compile(r"(?:.*/)?(?:python|pip)[\d.]*")
 _NO_NAME = re.compile(
     r"invalid reference format|repository name must be lowercase|invalid (tag|image) ", re.IGNORECASE
 )
@@ -53,6 +66,28 @@ def explain_refusal(words: str, name: str, done: str) -> ImageError:
             hint="Check the network and the proxy of the engine, and the registry's name.",
         )
     return _access_refusal(said, name, done)
+
+
+def explain_program(lines: Sequence[str], exit_code: str, step: str) -> ImageError | None:
+    """The rest of a sentence on a step whose program does not run, and what to do; None for any other cause.
+
+    `lines` are the engine's words and what the step wrote, `exit_code` is empty where the step has none.
+    """
+    text, step = "\n".join(lines), _OPTIONS.sub("", step)
+    missing = _NO_PROGRAM.search(text) or (_NO_COMMAND.search(text) if exit_code == "127" else None)
+    if missing is not None:
+        program = missing[1] or missing[2]
+        wanted = "Python and pip" if _PYTHON.fullmatch(program) else program
+        return ImageError(
+            f"it has no {program}, which {step} runs.",
+            hint=f"Take a base image with {wanted} (--executor-image-uri, or FROM in a Dockerfile of yours).",
+        )
+    if exit_code == "126" or _NOT_EXECUTABLE.search(text):
+        return ImageError(
+            f"{step} cannot be executed.",
+            hint="Its program has to be executable, and made for the platform of the image.",
+        )
+    return None
 
 
 def registry_of(name: str) -> str:

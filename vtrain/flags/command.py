@@ -14,7 +14,7 @@ import msgspec
 import typer
 from typer.core import TyperCommand
 
-from vtrain.errors import UsageError
+from vtrain.errors import InterruptedByUser, UsageError
 from vtrain.flags.options import CommonFlags, FlagGroup
 
 Handler = Callable[..., None]
@@ -113,7 +113,11 @@ def _entry(info: CommandInfo, handler: Handler) -> Callable[..., None]:
         arguments = {
             name: group(**{f: values[f] for f in group.__struct_fields__}) for name, group in groups.items()
         }
-        handler(**arguments, **({"remainder": invocation.remainder} if info.takes_remainder else {}))
+        remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
+        try:
+            handler(**arguments, **remainder)
+        except KeyboardInterrupt as interrupt:  # Typer would end here without a word
+            raise InterruptedByUser("Interrupted.") from interrupt
 
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     parameters += [parameter for group in groups.values() for parameter in _parameters(group)]

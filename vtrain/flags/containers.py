@@ -35,16 +35,16 @@ _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
 
 
 def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ContainerOptions:
-    """What the flags ask for.
+    """What the flags ask for. An empty value is none: it comes of a variable that is not set.
 
     Raises UsageError where one does not parse, ConfigError where a file that is named is missing.
     """
     return ContainerOptions(
         pull=pull_policy(flags.pull),
         platform=platform_name(flags.platform),
-        shm_size=size_in_bytes(flags.shm_size, "--shm-size") if flags.shm_size else 0,
-        memory_bytes=size_in_bytes(flags.memory, "--memory") if flags.memory else 0,
-        cpus=_processors(flags.cpus) if flags.cpus else 0.0,
+        shm_size=size_in_bytes(flags.shm_size, "--shm-size") if flags.shm_size is not None else 0,
+        memory_bytes=size_in_bytes(flags.memory, "--memory") if flags.memory is not None else 0,
+        cpus=_processors(flags.cpus) if flags.cpus is not None else 0.0,
         mounts=read_mounts(flags.mount),
         user=_user(flags.user),
         cap_add=tuple(_capability(text) for text in flags.cap_add),
@@ -70,17 +70,26 @@ def given_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str
     )
 
 
-def pull_policy(text: str) -> str:
+def output_image(gpu: GpuFlags) -> str:
+    """`--output-image-uri`; empty where it is not given. Raises UsageError."""
+    if gpu.output_image_uri == "":
+        raise UsageError("--output-image-uri: expected the name of an image, found ''.")
+    return gpu.output_image_uri or ""
+
+
+def pull_policy(text: str | None) -> str:
     """`--pull`, by default missing."""
-    policy = text or "missing"
+    policy = "missing" if text is None else text
     if policy not in PULL_POLICIES:
         raise UsageError(f"--pull: expected missing, always or never, found {text!r}.")
     return policy
 
 
-def platform_name(text: str) -> str:
-    """`--platform`, such as linux/amd64; empty leaves it to the engine."""
-    if text and not _PLATFORM.fullmatch(text):
+def platform_name(text: str | None) -> str:
+    """`--platform`, such as linux/amd64; empty, where it is not given, leaves it to the engine."""
+    if text is None:
+        return ""
+    if not _PLATFORM.fullmatch(text):
         raise UsageError(f"--platform: {text!r} is not a platform.", hint="Write linux/amd64 or linux/arm64.")
     return text
 
@@ -137,13 +146,17 @@ def _processors(text: str) -> float:
         count = float(text)
     except ValueError:
         count = 0.0
+    if 0 < count < LEAST_CPUS:
+        raise UsageError(f"--cpus: {text!r} is too small; the least is {LEAST_CPUS}.")
     if not LEAST_CPUS <= count <= MOST_CPUS:
         raise UsageError(f"--cpus: {text!r} is not a number of processors.", hint="Write 2 or 0.5.")
     return count
 
 
-def _user(text: str) -> str:
-    if text and not re.fullmatch(r"[^\s:]+(:[^\s:]+)?", text):
+def _user(text: str | None) -> str:
+    if text is None:
+        return ""
+    if not re.fullmatch(r"[^\s:]+(:[^\s:]+)?", text):
         raise UsageError(f"--user: {text!r} is not USER[:GROUP].", hint="Write 1000:1000.")
     return text
 
@@ -161,13 +174,21 @@ def _capability(text: str) -> str:
 
 def _credentials(flags: ContainerFlags, gpu: GpuFlags | None) -> str:
     """The file that `--service-account-key-file` names, or that of `--credentials`; empty without either."""
-    named = gpu.service_account_key_file if gpu is not None else ""
-    if not named and not flags.credentials:
+    named = gpu.service_account_key_file if gpu is not None else None
+    if named == "":
+        raise UsageError("--service-account-key-file: expected a file, found ''.")
+    if named is not None and flags.credentials:
+        raise UsageError("--credentials and --service-account-key-file exclude each other.")
+    if named is not None:
+        return _readable(local_path(named), "--service-account-key-file")
+    if not flags.credentials:
         return ""
-    flag = "--service-account-key-file" if named else "--credentials"
-    path = local_path(named) if named else credentials_place()
+    hint = "Make it with: gcloud auth application-default login"
+    return _readable(credentials_place(), "--credentials", hint)
+
+
+def _readable(path: Path, flag: str, hint: str = "") -> str:
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        hint = "" if named else "Make it with: gcloud auth application-default login"
         raise ConfigError(f"{flag}: {path} {what}.", hint=hint)
     return str(path)

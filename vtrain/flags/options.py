@@ -264,13 +264,13 @@ class ImageFlags(FlagGroup, frozen=True):
         Option("--dockerfile", metavar="FILE", help="Your own Dockerfile, with the folder as its context."),
     ] = ""
     platform: Annotated[
-        str,
+        str | None,
         Option(
             "--platform",
             metavar="OS/ARCH",
             help="Platform of the image; by default the engine's own, and linux/amd64 with --push.",
         ),
-    ] = ""
+    ] = None
     pull: Annotated[
         str,
         Option("--pull", metavar="WHEN", help="When to pull the base image: missing, always or never."),
@@ -287,23 +287,24 @@ class ContainerFlags(FlagGroup, frozen=True):
     """How containers are run (the docker backend)."""
 
     pull: Annotated[
-        str, Option("--pull", metavar="WHEN", help="When to pull images: missing, always or never.")
-    ] = ""
+        str | None, Option("--pull", metavar="WHEN", help="When to pull images: missing, always or never.")
+    ] = None
     platform: Annotated[
-        str, Option("--platform", metavar="OS/ARCH", help="Platform of the images; by default the engine's.")
-    ] = ""
+        str | None,
+        Option("--platform", metavar="OS/ARCH", help="Platform of the images; by default the engine's."),
+    ] = None
     bake: Annotated[
         bool, Option("--bake", help="Run the image that `package image` makes: --package-format=image.")
     ] = False
     memory: Annotated[
-        str, Option("--memory", metavar="SIZE", help="Memory of a container, over its machine type's.")
-    ] = ""
+        str | None, Option("--memory", metavar="SIZE", help="Memory of a container, over its machine type's.")
+    ] = None
     cpus: Annotated[
-        str, Option("--cpus", metavar="N", help="Processors of a container, over its machine type's.")
-    ] = ""
+        str | None, Option("--cpus", metavar="N", help="Processors of a container, over its machine type's.")
+    ] = None
     shm_size: Annotated[
-        str, Option("--shm-size", metavar="SIZE", help="Size of /dev/shm; by default half the memory.")
-    ] = ""
+        str | None, Option("--shm-size", metavar="SIZE", help="Size of /dev/shm; by default half the memory.")
+    ] = None
     mount: Annotated[
         list[str],
         Option(
@@ -311,8 +312,8 @@ class ContainerFlags(FlagGroup, frozen=True):
         ),
     ] = []
     user: Annotated[
-        str, Option("--user", metavar="UID[:GID]", help="User in the container, over the image's own.")
-    ] = ""
+        str | None, Option("--user", metavar="UID[:GID]", help="User in the container, over the image's own.")
+    ] = None
     add_host: Annotated[
         list[str], Option("--add-host", metavar="NAME:ADDRESS", help="An entry of /etc/hosts; repeatable.")
     ] = []
@@ -345,9 +346,9 @@ class GpuFlags(FlagGroup, frozen=True):
         False
     )
     service_account_key_file: Annotated[
-        str,
+        str | None,
         Option("--service-account-key-file", metavar="FILE", help="Key for GOOGLE_APPLICATION_CREDENTIALS."),
-    ] = ""
+    ] = None
     output_image_uri: Annotated[
-        str, Option("--output-image-uri", metavar="IMAGE", help="Name of the image (docker backend).")
-    ] = ""
+        str | None, Option("--output-image-uri", metavar="IMAGE", help="Name of the image (docker backend).")
+    ] = None

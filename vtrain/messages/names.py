@@ -14,7 +14,8 @@ LOCAL_PROJECT_NUMBER = "100000000001"
 """What `CLOUD_ML_PROJECT_ID` says here: on Vertex it is the project's number, never its id."""
 DEFAULT_REGION = "us-central1"
 
-_FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/([^/]+)/([^/]+)")
+_PART = r"([^/\s\x00-\x1f\x7f]+)"
+_FULL_NAME = re.compile(f"projects/{_PART}/locations/{_PART}/{_PART}/{_PART}")
 
 
 class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ def resolve_name(text: str, *, project: str, location: str, collection: str) -> 
     if full is None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
             raise ConfigError(
-                f"'{text}' is neither an id nor a full resource name.",
+                f"{text!r} is neither an id nor a full resource name.",
                 hint=f"Write ID or projects/PROJECT/locations/REGION/{collection}/ID.",
             )
         return ResourceName(project=project, location=location, collection=collection, id=text)

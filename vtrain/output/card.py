@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from vtrain.messages.custom_job import CustomJob
@@ -29,15 +30,20 @@ def card_lines(failure: Failure, title: str) -> list[str]:
     if failure.traceback:
         lines += ["", *(f"  {line}" for line in without_launcher(failure.traceback))]
     elif failure.replica == "":
-        lines += ["", *(f"  {line}" for line in failure.message.splitlines())]
-    lines.append("")
+        further = failure.message.splitlines()[1:]
+        lines += ["", *(f"  {line}" for line in further)] if further else []
+    pointers = list(_pointers(failure))
+    return [*lines, *([""] if pointers or len(lines) > 2 else []), *pointers, RULE]
+
+
+def _pointers(failure: Failure) -> Iterator[str]:
+    """Where to look, and what to do."""
     if failure.file:
-        lines.append(f"  at    {failure.file}:{failure.line}")
+        yield f"  at    {failure.file}:{failure.line}"
     if failure.log:
-        lines.append(f"  log   {failure.log}")
+        yield f"  log   {failure.log}"
     if failure.hint:
-        lines.append(f"  hint  {failure.hint}")
-    return [*lines, RULE]
+        yield f"  hint  {failure.hint}"
 
 
 def without_launcher(traceback: tuple[str, ...]) -> list[str]:
@@ -53,7 +59,8 @@ def _headline(failure: Failure) -> str:
 
 def _annotation(failure: Failure) -> str:
     """`::error file=…,line=…::message`, escaped as GitHub's workflow commands demand."""
-    text = (failure.traceback[-1] if failure.traceback else _headline(failure)) + f" ({_headline(failure)})"
+    headline = _headline(failure)
+    text = f"{failure.traceback[-1]} ({headline})" if failure.traceback else headline
     file = os.path.relpath(failure.file) if failure.file else ""
     place = f" file={_property(file)},line={failure.line}" if file else ""
     return f"::error{place}::{_data(text)}"
@@ -72,8 +79,10 @@ def _add_summary(failure: Failure, job: CustomJob) -> None:
     if not path:
         return
     quoted = without_launcher(failure.traceback) or failure.message.splitlines()
-    fence = "\n".join(["```text", *quoted, "```"])
+    if quoted[:1] == [_headline(failure)]:
+        quoted = quoted[1:]
+    fence = "\n".join(["", "```text", *quoted, "```", ""]) if quoted else ""
     hint = f"\n{failure.hint}\n" if failure.hint else ""
-    text = f"### {job.display_name} failed\n\n{_headline(failure)}\n\n{fence}\n{hint}"
+    text = f"### {job.display_name} failed\n\n{_headline(failure)}\n{fence}{hint}"
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(text)

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vtrain.errors import ClosedPipeError, OutputError, VtrainError
@@ -37,6 +38,7 @@ class Console:
         self.quiet = quiet
         self.user_output = user_output
         self._status: StatusLine | None = None
+        self._unended: set[int] = set()
 
     # results
 
@@ -66,6 +68,9 @@ class Console:
         stream = sys.stderr if stderr else sys.stdout
         stream.flush()
         _write_all(stream.fileno(), data)
+        if data:
+            place = self._place(stderr=stderr)
+            (self._unended.discard if data.endswith(b"\n") else self._unended.add)(place)
 
     # words
 
@@ -99,7 +104,17 @@ class Console:
             self._words(text)
 
     def _words(self, text: str) -> None:
-        self.write((text + "\n").encode("utf-8", "backslashreplace"), stderr=True)
+        """Words on lines of their own: a trainer's last line may have no newline."""
+        start = "\n" if self._place(stderr=True) in self._unended else ""
+        self.write(f"{start}{text}\n".encode("utf-8", "backslashreplace"), stderr=True)
+
+    def _place(self, *, stderr: bool) -> int:
+        """A number for where a stream leads, the same for both where they lead to the same."""
+        return 2 if stderr or self._is_shared else 1
+
+    @cached_property
+    def _is_shared(self) -> bool:
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
 
     # the status line
 

@@ -111,7 +111,7 @@ def _images(job: CustomJob) -> tuple[str, ...]:
                 f"workerPoolSpecs[{number}]: a container needs an image, and none is named.",
                 hint="Give --executor-image-uri=IMAGE, or take --backend=process.",
             )
-        images.append(check_image_name(image))
+        images.append(check_image_name(image, f"workerPoolSpecs[{number}]"))
     return unique(images)
 
 

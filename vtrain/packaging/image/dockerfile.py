@@ -44,7 +44,7 @@ _HEAD = """\
 FROM {base}
 
 # Some bases run as a user who may not install; the image returns to that user at the end.
-USER root
+USER 0
 
 # World-writable, since the user of the container may be any.
 RUN mkdir -p {folder} {home} && chmod 777 {folder} {home}
@@ -110,7 +110,7 @@ def write_dockerfile(layers: Layers, *, plain: bool) -> str:
     parts += [_copy(folder, ".") for folder in (EXTRA_FOLDER, CODE_FOLDER) if folder in layers.folders]
     if layers.project is not None:
         parts.append(_install_project(pip, layers.project))
-    parts.append(f"\nARG {USER_ARGUMENT}=root\nUSER ${{{USER_ARGUMENT}}}\n")
+    parts.append(f"\nARG {USER_ARGUMENT}=0\nUSER ${{{USER_ARGUMENT}}}\n")
     parts.append(f"ENTRYPOINT {json.dumps(layers.entrypoint)}\n")
     return "".join(parts)
 

@@ -69,6 +69,11 @@ class ImagePlan(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.files)
 
     @property
+    def title(self) -> str:
+        """`vtrain/trainer:0123456789abcdef on python:3.11`; the name alone where no base is known."""
+        return f"{self.name} on {', '.join(self.bases)}" if self.bases else self.name
+
+    @property
     def labels(self) -> dict[str, str]:
         """The labels that every image of this plan bears."""
         return {KIND_LABEL: IMAGE_KIND, CONTENT_LABEL: self.content_hash}

@@ -1,0 +1,50 @@
+"""Words begin on a line of their own, whatever a trainer wrote before them."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from vtrain.output.console import Console
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [(b"no newline", "no newline\nwords\n"), (b"a line\n", "a line\nwords\n"), (b"", "words\n")],
+)
+def test_words_begin_on_a_fresh_line(capfd: pytest.CaptureFixture[str], written: bytes, shown: str) -> None:
+    console = Console()
+    console.write(written, stderr=True)
+    console.write(b"", stderr=True)
+    console.status("words")
+    assert capfd.readouterr().err == shown
+
+
+def test_a_trainer_that_writes_on_is_not_given_another_newline(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    for text in (b"a", b"b\n"):
+        console.write(text, stderr=True)
+    console.status("words")
+    console.status("more")
+    assert capfd.readouterr().err == "ab\nwords\nmore\n"
+
+
+def test_stdout_and_stderr_of_their_own_stay_untouched(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.write(b"out")
+    console.status("words")
+    assert capfd.readouterr() == ("out", "words\n")
+
+
+def test_stdout_that_leads_to_the_same_place_counts_too(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", sys.stderr)
+    console = Console()
+    console.write(b"out")
+    console.status("words")
+    console.write(b"out")
+    console.write(b"err\n", stderr=True)
+    console.status("words")
+    assert capfd.readouterr().err == "out\nwords\nouterr\nwords\n"
