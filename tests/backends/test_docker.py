@@ -72,9 +72,9 @@ def id_of(name: str) -> str:
 def greeting_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
     """An image with an ENTRYPOINT and a CMD, which runs as another user than root."""
     name = f"vtrain-test/greeting:{os.getpid()}"
-    dockerfile = (
-        f'FROM {base_image}\nUSER 1234:1234\nWORKDIR /tmp\nENTRYPOINT ["echo", "hello"]\nCMD ["world"]\n'
-    )
+    lines_of = (f"FROM {base_image}", f"LABEL test={name}", "USER 1234:1234", "WORKDIR /tmp")
+    program = 'ENTRYPOINT ["echo", "hello"]\nCMD ["world"]\n'
+    dockerfile = "\n".join((*lines_of, program))
     build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=dockerfile), lambda _line: None)
     yield name
     remove_image(docker_engine, name)

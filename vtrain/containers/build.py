@@ -41,6 +41,8 @@ _WRAPPINGS = re.compile(
 )
 _NOT_THERE = re.compile(r"not found|file does not exist|no such file")
 _LONGEST_LINE = 500
+_LOST_CACHE = "failed to get digest"
+"""What the classic builder says of a layer in its cache that somebody removes at this moment."""
 
 
 class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +106,17 @@ def _have_bases(engine: Engine, request: BuildRequest, tell: Tell) -> None:
 
 
 def _build(
+    engine: Engine, request: BuildRequest, dockerfile: str, variant: dict[str, str], tell: Tell
+) -> str:
+    try:
+        return _build_once(engine, request, dockerfile, variant, tell)
+    except ImageError as error:
+        if _LOST_CACHE not in error.message:
+            raise
+    return _build_once(engine, request, dockerfile, variant, tell)
+
+
+def _build_once(
     engine: Engine, request: BuildRequest, dockerfile: str, variant: dict[str, str], tell: Tell
 ) -> str:
     from vtrain.containers.transport import post_stream
