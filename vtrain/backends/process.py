@@ -45,6 +45,9 @@ class ProcessLauncher:
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         return tuple(_runtime(pool, Path(order.home), log) for pool in order.job.job_spec.worker_pool_specs)
 
+    def begin(self, order: JobOrder) -> None:
+        """Nothing: processes share this machine's network."""
+
     def replica_orders(
         self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
     ) -> dict[str, ReplicaOrder]:

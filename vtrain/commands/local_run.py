@@ -133,7 +133,7 @@ def _watch(session: Session, job: CustomJob, on_interrupt: str) -> CustomJob:
         sink=sink,
         query=LogQuery(name=job.name, raw=single),
         on_interrupt=on_interrupt,
-        slowest_poll=0.05,
+        slowest_poll=0.02,
     )
     return stay(order)
 

@@ -49,6 +49,9 @@ class Launcher(Protocol):
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         """Make what each worker pool needs; what tools say goes to `log`. Raises PrepareFailed."""
 
+    def begin(self, order: JobOrder) -> None:
+        """Make what needs no preparation, while that is under way in another process."""
+
     def replica_orders(
         self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
     ) -> Mapping[str, msgspec.Struct]:

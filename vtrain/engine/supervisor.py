@@ -156,6 +156,7 @@ class Supervisor:
             return self._launcher.prepare(self._order, self._journal_block)
         preparation = Preparation(self._launcher, self._order, closing=(self._lock,))
         try:
+            self._launcher.begin(self._order)
             while not preparation.ended:
                 self._pause(preparation.pipe)
                 for block in preparation.output():

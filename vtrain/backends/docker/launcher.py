@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder, job_labels, network_name
-from vtrain.backends.docker.network import remove_network
+from vtrain.backends.docker.network import ensure_network, remove_network
 from vtrain.backends.docker.orders import container_orders
 from vtrain.backends.docker.ownership import give_back
 from vtrain.backends.docker.runtime import make_runtime, missing_images
@@ -21,6 +21,7 @@ from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder, read_struct
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
+from vtrain.engine.replica import replica_ids
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
 from vtrain.messages.names import parse_name
 
@@ -52,6 +53,15 @@ class DockerLauncher:
 
         with _as_preparation(), closing(connect(order.engine)) as engine:
             return make_runtime(engine, order, tell)
+
+    def begin(self, order: JobOrder) -> None:
+        name = parse_name(order.name)
+        assert name is not None
+        replicas = len(replica_ids(order.job.job_spec))
+        labels = job_labels(order.home, name.id)
+        # Each watch makes the network, unless it is there, and tells why it cannot.
+        with suppress(EngineError), closing(connect(order.engine)) as engine:
+            ensure_network(engine, network_name(name.id), labels, replicas)
 
     def replica_orders(
         self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
