@@ -128,6 +128,8 @@ def test_meanings() -> None:
         ("ModuleNotFoundError: No module named 'pandas.core'", 1, "Add pandas to"),
         ("ModuleNotFoundError: No module named 'google.cloud.storage'", 1, "Add google-cloud-storage to"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'gs://b/x.csv'", 1, "/gcs/b/x.csv"),
+        ("touch: cannot touch '/d/x': Read-only file system", 1, "without `readonly`"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/gcs/b/x.csv'", 1, "--backend=docker"),
         ("MemoryError", 1, "smaller batches"),
         ("", 137, "smaller batches"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried", 1, "GPU's memory"),

@@ -202,8 +202,8 @@ _HINTS = (
         "The trainer may not write to {0}: write below AIP_MODEL_DIR.",
     ),
     (
-        r"Read-only file system: '([^']+)'",
-        "{0} is mounted read-only: write below AIP_MODEL_DIR, or mount it without `readonly`.",
+        r"[Rr]ead-only file system",
+        "It is mounted read-only: write below AIP_MODEL_DIR, or mount it without `readonly`.",
     ),
     (
         r"No space left on device",
