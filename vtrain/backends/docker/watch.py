@@ -11,27 +11,19 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder
 from vtrain.backends.docker.ending import NOT_STARTED, interruption_of, replica_exit, start_failure
-from vtrain.backends.docker.frames import FrameReader, Piece, read_pieces
 from vtrain.backends.docker.network import ensure_network
 from vtrain.backends.docker.transcript import Transcript
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.backends.docker.view import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, ContainerView
 from vtrain.engine.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.engine.instants import epoch
 from vtrain.errors import EngineAwayError, EngineError
 
-T = TypeVar("T")
-
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 0.5
-"""Between two looks at an engine that does not answer; doubled each time."""
 STOP_RETRY_SECONDS = 0.5
 LAST_WORDS = 8
 DISK_PATIENCE_SECONDS = 60.0
@@ -59,28 +51,17 @@ class ContainerWatch(threading.Thread):
         `network_lock` is the job's: engines make two networks of one name for two who ask at once.
         """
         super().__init__(name=f"watch {replica.name}", daemon=True)
-        self._engine: Engine | None = None
         self._job = job
         self._replica = replica
         self._order = order
         self._network_lock = network_lock
-        self._pause = FIRST_PAUSE_SECONDS
-        self._away_since = 0.0
-        self._gap: tuple[float, float] | None = None
-        self._log_error = ""
+        self._view = ContainerView(order.engine, order.name)
         self._seen_running = 0.0
         self._terminated_at = 0.0
         self._asked_at = 0.0
         self._stopping = threading.Event()
         if stopping:
             self._stopping.set()
-
-    @property
-    def _client(self) -> Any:
-        """The engine's client, of this thread's own."""
-        if self._engine is None:
-            self._engine = connect(self._order.engine)
-        return self._engine.client
 
     def run(self) -> None:
         """Until the exit code is written.
@@ -99,15 +80,14 @@ class ContainerWatch(threading.Thread):
     def _watch(self) -> None:
         transcript = Transcript(self._order.log, self._order.attempt)
         try:
-            end = self._patiently(self._ensure_started)
+            end = self._view.patiently(self._ensure_started)
             if end is None:
-                end = self._patiently(lambda: self._follow(transcript))
+                end = self._view.patiently(lambda: self._follow(transcript))
         finally:
             transcript.close()
-        end = msgspec.structs.replace(end, log_error=self._log_error)
+        end = msgspec.structs.replace(end, log_error=self._view.log_error)
         write_struct(self._replica.path / "exit.json", end)
-        if self._engine is not None:
-            self._engine.close()
+        self._view.close()
         self._job.wake()
 
     def stop(self) -> None:
@@ -123,7 +103,7 @@ class ContainerWatch(threading.Thread):
         """Whether the container is known to have run at that time, in seconds since the epoch."""
         if self._seen_running < moment:
             try:
-                state = self._inspect() if self._engine is not None else None
+                state = self._view.inspect() if self._view.is_connected else None
             except EngineError:
                 return False  # its exit will tell
             if state is not None and state["Running"]:
@@ -140,36 +120,18 @@ class ContainerWatch(threading.Thread):
 
     def _signal(self, name: str) -> bool:
         """Whether the engine took the signal. Asked at most twice a second."""
-        if self._engine is None or time.monotonic() - self._asked_at < STOP_RETRY_SECONDS:
+        if not self._view.is_connected or time.monotonic() - self._asked_at < STOP_RETRY_SECONDS:
             return False
         self._asked_at = time.monotonic()
         try:
-            with engine_errors("stop the container"):
-                self._client.kill(self._order.name, name)
+            self._view.signal(name)
         except EngineError:
             return False  # away, or not running: not yet, or not any more; the watch finds out which
         return True
 
-    def _patiently(self, act: Callable[[], T]) -> T:
-        """What `act` answers, however often the engine goes away meanwhile."""
-        while True:
-            try:
-                return act()
-            except EngineAwayError:
-                self._away_since = self._away_since or time.time()
-                time.sleep(self._pause)
-                self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
-
-    def _answered(self) -> None:
-        """The engine answers: if it was away, that is over."""
-        if self._away_since:
-            self._gap = (self._away_since, time.time())
-        self._away_since = 0.0
-        self._pause = FIRST_PAUSE_SECONDS
-
     def _ensure_started(self) -> ReplicaExit | None:
         """Create and start the container unless that was done before; how it ended when it cannot be."""
-        state = self._inspect()
+        state = self._view.inspect()
         if state is None and self._replica.started():
             return self._ended("its container was removed by somebody else")
         try:
@@ -178,16 +140,15 @@ class ContainerWatch(threading.Thread):
             if state["Status"] == "created" and not state["Error"]:
                 if self._stopping.is_set():
                     return self._ended("")
-                with engine_errors("start the container"):
-                    self._client.start(self._order.name)
-                state = self._inspect() or state
+                self._view.start()
+                state = self._view.inspect() or state
         except EngineAwayError:
             raise
         except EngineError as error:
             if HALF_STARTED in error.message:
-                self._remove()
+                self._view.remove()
                 raise EngineAwayError(error.message) from error
-            return self._refused(error.message, (self._inspect() or {}).get("ExitCode", 0))
+            return self._refused(error.message, (self._view.inspect() or {}).get("ExitCode", 0))
         if state["Status"] == "created":
             return self._refused(state["Error"], state["ExitCode"])
         if not self._replica.started():
@@ -197,103 +158,38 @@ class ContainerWatch(threading.Thread):
 
     def _create(self) -> dict[str, Any]:
         order = self._order
-        assert self._engine is not None
         with self._network_lock:
-            ensure_network(self._engine, order.network, _without_replica(order.labels), order.replicas)
-        try:
-            with engine_errors("create the container"):
-                self._client.create_container_from_config(order.config, order.name)
-        except EngineError as error:
-            if getattr(error.__cause__, "status_code", 0) != HTTPStatus.CONFLICT:
-                raise
-            found = self._inspect()  # what a supervisor before this one had asked for as it died
-            if found is None:
-                raise EngineAwayError(error.message) from error
-            return found
-        return {"Status": "created", "Error": "", "ExitCode": 0}
-
-    def _remove(self) -> None:
-        """Take away what an engine that died while it started the container has left of it."""
-        with engine_errors("remove the container"):
-            self._client.remove_container(self._order.name, force=True)
+            labels = _without_replica(order.labels)
+            ensure_network(self._view.engine, order.network, labels, order.replicas)
+        return self._view.create(order.config)
 
     def _follow(self, transcript: Transcript) -> ReplicaExit:
         """Read the log until the container has ended."""
         while True:
-            self._read_log(transcript)
-            state = self._inspect()
+            self._view.read_log(transcript)
+            state = self._view.inspect()
             if state is None:
                 return self._ended("its container was removed by somebody else")
             if not state["Running"] and state["Status"] in ("exited", "dead"):
                 self._drain(transcript, state)
                 return self._ending(state)
-            time.sleep(LONGEST_PAUSE_SECONDS if self._log_error else FIRST_PAUSE_SECONDS)
+            time.sleep(LONGEST_PAUSE_SECONDS if self._view.log_error else FIRST_PAUSE_SECONDS)
 
     def _drain(self, transcript: Transcript, state: dict[str, Any]) -> None:
         """Store the end of the log, when the disk takes it; the engine keeps it for some time."""
         try:
-            transcript.drain(self._read_tail)
+            transcript.drain(self._view.read_tail)
         except OSError as error:
             if time.time() - epoch(state["FinishedAt"]) < DISK_PATIENCE_SECONDS:
                 raise
-            self._log_error = f"the disk refused it ({error.strerror})"
-
-    def _read_log(self, transcript: Transcript) -> None:
-        since = transcript.resume()
-        response = self._open_log({"follow": 1, **({"since": _instant(since)} if since else {})})
-        if response is None:
-            return
-        frames = FrameReader()
-        with engine_errors("read the container's log"), response:
-            for pieces in read_pieces(response, frames):
-                transcript.take(pieces)
-        self._log_error = frames.error or self._log_error
-
-    def _read_tail(self, count: int) -> list[Piece]:
-        response = self._open_log({"tail": count})
-        if response is None:
-            return []
-        frames = FrameReader()
-        with engine_errors("read the container's log"), response:
-            pieces = frames.feed(response.content)
-        self._log_error = frames.error or self._log_error
-        return pieces
-
-    def _open_log(self, params: dict[str, Any]) -> Any:
-        """The response with the log; None where the container is gone."""
-        from vtrain.containers.transport import open_log
-
-        client = self._client
-        response = self._unless_gone(
-            "read the container's log", lambda: open_log(client, self._order.name, params)
-        )
-        self._answered()
-        return response
-
-    def _inspect(self) -> dict[str, Any] | None:
-        """The container's State; None when there is no such container."""
-        client = self._client
-        found = self._unless_gone("look at the container", lambda: client.inspect_container(self._order.name))
-        self._answered()
-        return found["State"] if found is not None else None
-
-    def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
-        """What the engine answers; None where there is no such container, or it is being removed."""
-        try:
-            with engine_errors(doing):
-                return ask()
-        except EngineError as error:
-            if getattr(error.__cause__, "status_code", 0) in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-                return None
-            raise
+            self._view.log_error = f"the disk refused it ({error.strerror})"
 
     def _ending(self, state: dict[str, Any]) -> ReplicaExit:
         stopped = self._stopping.is_set()
-        if state["ExitCode"] in NOT_STARTED and (why := start_failure(self._read_tail(LAST_WORDS))):
+        if state["ExitCode"] in NOT_STARTED and (why := start_failure(self._view.read_tail(LAST_WORDS))):
             return self._refused(why, state["ExitCode"])
-        assert self._engine is not None
-        cause = "" if stopped else interruption_of(self._engine, self._order.name, state, self._gap)
-        return replica_exit(state, stopped=stopped, interruption=cause, gap=self._gap)
+        cause = "" if stopped else interruption_of(self._view.engine, self._order.name, state, self._view.gap)
+        return replica_exit(state, stopped=stopped, interruption=cause, gap=self._view.gap)
 
     def _ended(self, interruption: str) -> ReplicaExit:
         """The end of a container that nobody can ask any more, or that was never started."""
@@ -320,11 +216,6 @@ def _tell_once(fault: Exception, told: str) -> str:
     if text != told:
         print(text, file=sys.stderr, flush=True)
     return text
-
-
-def _instant(nanoseconds: int) -> str:
-    """A time as the Engine API takes it."""
-    return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"
 
 
 def _without_replica(labels: dict[str, str]) -> dict[str, str]:
