@@ -61,6 +61,24 @@ class SecondEngine:
         self._end(signal.SIGKILL)
         self._bury_containerd()
 
+    @contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """The engine's disk has no space left meanwhile."""
+        used = shutil.disk_usage(self._folder).used
+        self._resize(f"{used // 1024 + 64}k")
+        filler = self._folder / "filler"
+        try:
+            with filler.open("wb", buffering=0) as file, suppress(OSError):
+                while file.write(b"x" * 4096):
+                    pass
+            yield
+        finally:
+            filler.unlink()
+            self._resize("50%")
+
+    def _resize(self, size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", self._folder], check=True)
+
     def remove(self) -> None:
         """End all that there is of the engine, and remove its files."""
         self._end(signal.SIGTERM)

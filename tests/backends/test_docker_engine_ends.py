@@ -136,3 +136,15 @@ def test_an_engine_that_is_away_for_a_moment_delays_the_preparation(scene: Scene
     scene.engine.start()
     assert scene.ended().state == states.SUCCEEDED
     assert scene.lines() == ["x"]
+
+
+def test_a_full_disk_of_the_engine_has_its_own_sentence(scene: Scene) -> None:
+    task = ContainerSpec(image_uri=scene.image, command=("echo", "x"))
+    spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(container_spec=task),))
+    plan = scene.backend.plan(CustomJob(display_name="full", job_spec=spec))
+    with scene.engine.full_disk():
+        scene.name = submit(scene.backend, plan.job)
+        job = scene.ended()
+    assert job.error is not None
+    assert info(job)["reason"] == "START_FAILED"
+    assert "no space left on device" in job.error.message

@@ -84,9 +84,11 @@ def engine_errors(doing: str) -> Iterator[None]:
         yield
     except APIError as error:
         words = engine_words(error.explanation or str(error))
-        if error.status_code == HTTPStatus.SERVICE_UNAVAILABLE or _GOING.search(words):
+        is_full = "no space left on device" in words
+        is_going = error.status_code == HTTPStatus.SERVICE_UNAVAILABLE or _GOING.search(words)
+        if is_going and not is_full:
             raise EngineAwayError(f"The Docker engine is not ready ({words}).") from error
-        hint = FULL_DISK_HINT if "no space left on device" in words else ""
+        hint = FULL_DISK_HINT if is_full else ""
         raise EngineError(f"The Docker engine cannot {doing}: {words}.", hint=hint) from error
     except (RequestException, HTTPError, ConnectionError, TimeoutError) as error:
         reason = _innermost(error)
