@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import ipaddress
 import os
+import signal
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +13,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import settings
+
+# A shell without job control starts what it puts in the background with Ctrl-C ignored, and programs inherit
+# that. The tests of Ctrl-C mean programs that do not.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("shared-machine", deadline=None, database=None)
 settings.load_profile("shared-machine")
