@@ -13,8 +13,7 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
-RESOURCE_EXHAUSTED_CODE = 8
-_EXPLAINED = ("START_FAILED", "REPLICA_INTERRUPTED")
+_EXPLAINED = ("OUT_OF_MEMORY", "START_FAILED", "REPLICA_INTERRUPTED")
 DEBUG_INFO = "type.googleapis.com/google.rpc.DebugInfo"
 
 
@@ -57,7 +56,7 @@ def failure_of(job: CustomJob) -> Failure | None:
         file=info.get("file", ""),
         line=info.get("line", ""),
         log=info.get("log", ""),
-        explained=detail.get("reason", "") in _EXPLAINED or job.error.code == RESOURCE_EXHAUSTED_CODE,
+        explained=detail.get("reason", "") in _EXPLAINED,
         hint=info.get("hint") or hint_for("\n".join(trace) or job.error.message, code),
     )
 

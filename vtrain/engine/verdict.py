@@ -45,10 +45,11 @@ def replica_failed(folder: JobFolder, replica: str, end: ReplicaExit, source_fol
     if trace is not None and trace.file:
         metadata |= {"file": trace.file, "line": str(trace.line)}
     metadata["hint"] = hint(_worth_a_hint(trace, text), end.code)
-    details = [error_info("REPLICA_FAILED", metadata)]
+    code, message = _describe(replica, end, trace, text, log)
+    reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
+    details = [error_info(reason, metadata)]
     if trace is not None:
         details.append({"@type": _TYPE + "DebugInfo", "stackEntries": list(trace.lines)})
-    code, message = _describe(replica, end, trace, text, log)
     return Status(code=code, message=message, details=tuple(details))
 
 
