@@ -233,3 +233,17 @@ def test_a_dockerfile_whose_first_line_does_not_parse(vtrain, trainer: Path, doc
     assert ended.code == 1
     assert "parse error line 1" in ended.err
     assert re.match(r"Building vtrain/project:[0-9a-f]{16}\n", ended.err)
+
+
+@pytest.mark.docker
+def test_bake_runs_the_very_image(vtrain, trainer: Path, names: list[str]) -> None:
+    made = vtrain(*image_flags(trainer))
+    names.append(made.out.strip())
+    flags = [flag for flag in image_flags(trainer) if flag.startswith("--")]
+    ran = vtrain("custom-jobs", "local-run", "--bake", *flags)
+    assert ran.code == 0, ran.err
+    assert f"Image {made.out.strip()}: unchanged, nothing is built." in ran.err
+    listed = vtrain(
+        "custom-jobs", "list", "--format=value(jobSpec.workerPoolSpecs[0].containerSpec.imageUri)"
+    )
+    assert listed.out == made.out

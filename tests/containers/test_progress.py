@@ -63,9 +63,11 @@ def test_a_trace_is_read_as_it_was_written(vertexes: list[Vertex], logs: list[Ve
 @given(st.binary(max_size=200))
 def test_what_is_no_trace_is_a_value_error(data: bytes) -> None:
     try:
-        read_trace(base64.b64encode(data).decode())
+        vertexes, logs = read_trace(base64.b64encode(data).decode())
     except ValueError:
         return
+    assert all(isinstance(vertex, Vertex) for vertex in vertexes)
+    assert all(isinstance(log, VertexLog) for log in logs)
 
 
 def test_buildkits_own_steps_are_not_told(lines: list[str]) -> None:
