@@ -177,7 +177,8 @@ def remaining(engine: Engine, home: Path) -> list[str]:
 
 
 def _belongings(engine: Engine, home: Path) -> list[tuple[str, dict[str, Any]]]:
-    from vtrain.backends.docker.container import HOME_LABEL, home_label
+    from vtrain.backends.docker.container import home_label
+    from vtrain.containers.labels import HOME_LABEL
 
     filters = {"label": f"{HOME_LABEL}={home_label(str(home))}"}
     containers = engine.client.containers(all=True, filters=filters)

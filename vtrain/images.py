@@ -12,10 +12,11 @@ import msgspec
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.facts import image_facts
+from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL
 from vtrain.errors import ImageError, PackagingError
 from vtrain.packaging.direct import Member
 from vtrain.packaging.image.dockerfile import USER_ARGUMENT
-from vtrain.packaging.image.plan import BASE_LABEL, CONTENT_LABEL, ImagePlan
+from vtrain.packaging.image.plan import ImagePlan
 from vtrain.packaging.plan import file_digest
 
 if TYPE_CHECKING:

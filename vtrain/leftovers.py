@@ -9,14 +9,15 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.docker.container import HOME_LABEL, JOB_LABEL, home_label
+from vtrain.backends.docker.container import home_label
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.containers.images import ListedImage, list_images, remove_image
+from vtrain.containers.labels import HOME_LABEL, JOB_LABEL, KIND_LABEL
 from vtrain.engine.store import DATABASE, Store
 from vtrain.errors import EngineError, ImageError
 from vtrain.messages.names import CUSTOM_JOBS, parse_name
 from vtrain.messages.states import has_ended
-from vtrain.packaging.image.plan import KIND_LABEL, REPOSITORY
+from vtrain.packaging.image.plan import REPOSITORY
 
 _PAGE_SIZE = 500
 

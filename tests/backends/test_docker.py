@@ -15,11 +15,14 @@ from docker_jobs import docker_job, docker_settings
 from local_jobs import PRIMARY, ended, folder_of, info, lines, submit, supervisor_of, until
 
 from vtrain.backends import open_backend
-from vtrain.backends.docker.container import JOB_LABEL, container_name, host_name, network_name
+from vtrain.backends.docker import container
+from vtrain.backends.docker.container import container_name, host_name, network_name
+from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import remove_image
+from vtrain.containers.labels import JOB_LABEL
 from vtrain.engine.container_options import Mount, Ulimit
 from vtrain.engine.replica import ReplicaId
 from vtrain.errors import ConfigError, EngineError, ImageError
@@ -308,6 +311,10 @@ def test_stopped_or_removed_by_somebody_else(
         job = ended(docker_backend, name)
         assert (job.state, info(job)["reason"]) == (states.FAILED, "REPLICA_INTERRUPTED"), message(job)
         assert words in message(job) or "somebody" in message(job)
+
+
+def test_the_program_in_the_image_knows_the_same_places() -> None:
+    assert (install.SITE, install.USER_BASE) == (container.SITE, container.USER_BASE)
 
 
 # what is killed, and goes on

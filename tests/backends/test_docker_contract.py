@@ -10,9 +10,10 @@ import pytest
 from docker_jobs import ROOT, docker_job, docker_settings
 
 from vtrain.backends import JobBackend, open_backend
-from vtrain.backends.docker.container import HOME_LABEL, home_label
+from vtrain.backends.docker.container import home_label
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.engine import Engine
+from vtrain.containers.labels import HOME_LABEL
 from vtrain.messages.custom_job import CustomJob
 from vtrain.testing.contract import BackendContract
 from vtrain.testing.script import Script, script_job

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from vtrain.backends.docker.container import HOME_LABEL, JOB_LABEL, home_label
+from vtrain.backends.docker.container import home_label
 from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import find_image, remove_image
+from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.engine.store import Record, Store
 from vtrain.messages.names import CUSTOM_JOBS
 

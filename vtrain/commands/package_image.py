@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import msgspec
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.session import check_current_folder, open_console
 from vtrain.containers.references import check_tag_name, read_image_name
-from vtrain.engine.container_options import PULL_POLICIES
 from vtrain.errors import ConfigError, EngineError, UsageError
+from vtrain.flags.containers import platform_name, pull_policy
 from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.packaging.source import TrainerSource
@@ -20,7 +19,6 @@ from vtrain.submit import ImageOrder, MadeImage, make_trainer_image, plan_traine
 
 PUSHED_PLATFORM = "linux/amd64"
 """The platform of Vertex AI's machines, and so of what leaves this one."""
-_PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
 
 
 def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: CommonFlags) -> None:
@@ -52,17 +50,14 @@ def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: Com
 
 def _order(build: ImageFlags) -> ImageOrder:
     """How to build. Raises UsageError and ConfigError for flags that do not go together."""
-    if build.pull not in PULL_POLICIES:
-        raise UsageError(f"--pull: expected {', '.join(PULL_POLICIES)}, found {build.pull!r}.")
-    if build.platform is not None and not _PLATFORM.fullmatch(build.platform):
-        raise UsageError(f"--platform: expected OS/ARCHITECTURE, found {build.platform!r}.")
+    pull, platform = pull_policy(build.pull), platform_name(build.platform)
     if build.output_image_uri:
         check_tag_name(build.output_image_uri, "--output-image-uri")
     if build.push:
         _check_pushed_name(build.output_image_uri)
     return ImageOrder(
-        platform=build.platform or (PUSHED_PLATFORM if build.push else ""),
-        pull=build.pull,
+        platform=platform or (PUSHED_PLATFORM if build.push else ""),
+        pull=pull,
         push=build.push,
         dockerfile=Path(build.dockerfile).expanduser() if build.dockerfile else None,
     )

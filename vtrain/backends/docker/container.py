@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from vtrain.containers.address import EngineAddress
+from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
 from vtrain.engine.replica import ReplicaId
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec, WorkerPoolSpec
@@ -21,10 +22,6 @@ USER_BASE = "/opt/vtrain/user"
 PYTHON = "python3"
 MODULE_FOLDER = "/"
 """The working directory of Python packages on Vertex AI (the pre-built images' own)."""
-JOB_LABEL = "vtrain.job"
-REPLICA_LABEL = "vtrain.replica"
-ATTEMPT_LABEL = "vtrain.attempt"
-HOME_LABEL = "vtrain.home"
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):

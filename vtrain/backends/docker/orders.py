@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.backends.docker.container import (
-    ATTEMPT_LABEL,
-    REPLICA_LABEL,
     SITE,
     USER_BASE,
     ContainerOrder,
@@ -22,6 +20,7 @@ from vtrain.backends.docker.container import (
     program_of,
 )
 from vtrain.backends.docker.storage import bucket_mounts, output_uri
+from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.engine.accelerators import grant
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions
 from vtrain.engine.folder import JobFolder, JobOrder

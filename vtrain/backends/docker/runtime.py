@@ -21,6 +21,7 @@ from vtrain.backends.local_plan import package_files
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import Image, ensure_image, find_image
+from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, KIND_LABEL
 from vtrain.containers.references import is_built_here
 from vtrain.engine.folder import JobFolder, JobOrder
 from vtrain.engine.launcher import Runtime
@@ -107,9 +108,9 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
             plain_dockerfile=_dockerfile(base_name, settings, cached=False),
             files=self._files(),
             labels={
-                "vtrain.kind": "runtime",
-                "vtrain.content": self.content_hash,
-                "vtrain.base": self.base.id,
+                KIND_LABEL: "runtime",
+                CONTENT_LABEL: self.content_hash,
+                BASE_LABEL: self.base.id,
             },
             platform=platform,
             build_args=settings,

@@ -20,6 +20,7 @@ from vtrain.backends.docker.ending import NOT_STARTED, interruption_of, replica_
 from vtrain.backends.docker.network import ensure_network
 from vtrain.backends.docker.transcript import Transcript
 from vtrain.backends.docker.view import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, ContainerView
+from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.engine.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.engine.instants import epoch
 from vtrain.errors import EngineAwayError, EngineError
@@ -219,6 +220,4 @@ def _tell_once(fault: Exception, told: str) -> str:
 
 
 def _without_replica(labels: dict[str, str]) -> dict[str, str]:
-    from vtrain.backends.docker.container import HOME_LABEL, JOB_LABEL
-
     return {name: labels[name] for name in (JOB_LABEL, HOME_LABEL)}

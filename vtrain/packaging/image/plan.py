@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.containers.build import base_images
+from vtrain.containers.labels import CONTENT_LABEL, KIND_LABEL
 from vtrain.containers.references import check_image_name
 from vtrain.errors import ConfigError
 from vtrain.packaging.direct import Member
@@ -34,9 +35,6 @@ from vtrain.packaging.source import TrainerSource
 LAYOUT_VERSION = 1
 """Changes whenever the same files would give another image."""
 REPOSITORY = "vtrain"
-KIND_LABEL = "vtrain.kind"
-CONTENT_LABEL = "vtrain.content"
-BASE_LABEL = "vtrain.base"
 IMAGE_KIND = "image"
 _SLUG_LENGTH = 60
 
