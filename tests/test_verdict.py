@@ -6,7 +6,8 @@ import pytest
 
 from vtrain import errors
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob, Status
+from vtrain.messages.base import Status
+from vtrain.messages.custom_job import CustomJob
 from vtrain.verdict import DEBUG_INFO, ERROR_INFO, Failure, failure_of, raise_local_verdict, raise_verdict
 
 TRACEBACK = [

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from vtrain.messages.codec import fields
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.resources import RESOURCES
 
 pytestmark = [pytest.mark.api, pytest.mark.filterwarnings("ignore")]
 
@@ -19,14 +19,18 @@ WELL_KNOWN = {
     "google.protobuf.Duration": "duration",
     "google.protobuf.Timestamp": "string",
     "google.protobuf.Any": "document",
+    "google.protobuf.Value": "value",
+    "google.protobuf.BoolValue": "bool",
+    "google.protobuf.Int32Value": "int32",
+    "google.cloud.aiplatform.v1.Model": "document",
 }
 SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", 9: "string", 14: "enum"}
 """Kinds by the numbers of `google.protobuf.FieldDescriptorProto.Type`."""
 
 
 @pytest.fixture(scope="module")
-def descriptor() -> Any:
-    """The descriptor of CustomJob in the installed google-cloud-aiplatform."""
+def types() -> Any:
+    """The messages of the installed google-cloud-aiplatform."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -35,16 +39,21 @@ def descriptor() -> Any:
         if os.environ.get("VTRAIN_REQUIRE_API") == "1":
             raise
         pytest.skip(f"google-cloud-aiplatform is not installed ({error}); nox -s api installs it")
-    return types.CustomJob.pb().DESCRIPTOR
+    return types
 
 
-def pairs(cls: type[msgspec.Struct], descriptor: Any) -> Iterator[tuple[type[msgspec.Struct], Any]]:
-    """Each message below `cls`, with its descriptor."""
+def pairs(
+    cls: type[msgspec.Struct], descriptor: Any, seen: set[type]
+) -> Iterator[tuple[type[msgspec.Struct], Any]]:
+    """Each message below `cls`, once, with its descriptor."""
+    if cls in seen:
+        return
+    seen.add(cls)
     yield cls, descriptor
     theirs = {field.json_name: field for field in descriptor.fields}
     for name, field in fields(cls).items():
         if field.message is not None and name in theirs:
-            yield from pairs(field.message, theirs[name].message_type)
+            yield from pairs(field.message, theirs[name].message_type, seen)
 
 
 def their_field(field: Any) -> tuple[str, str, bool]:
@@ -68,21 +77,24 @@ def our_fields(cls: type[msgspec.Struct]) -> dict[str, tuple[str, str, bool]]:
     }
 
 
-def test_every_field_of_the_api_is_ours_and_none_is_invented(descriptor: Any) -> None:
+@pytest.mark.parametrize("cls", RESOURCES.values(), ids=lambda cls: cls.__name__)
+def test_every_field_of_the_api_is_ours_and_none_is_invented(types: Any, cls: type[msgspec.Struct]) -> None:
     differences = {}
-    for cls, theirs in pairs(CustomJob, descriptor):
+    for ours, theirs in pairs(cls, getattr(types, cls.__name__).pb().DESCRIPTOR, set()):
         api = {field.json_name: their_field(field) for field in theirs.fields}
-        ours = our_fields(cls)
-        for name in api.keys() | ours.keys():
-            if api.get(name) != ours.get(name):
-                differences[f"{cls.__name__}.{name}"] = (
-                    f"the API has {api.get(name)}, we have {ours.get(name)}"
+        own = our_fields(ours)
+        for name in api.keys() | own.keys():
+            if api.get(name) != own.get(name):
+                differences[f"{ours.__name__}.{name}"] = (
+                    f"the API has {api.get(name)}, we have {own.get(name)}"
                 )
-    assert differences == {}
+    assert not differences
 
 
-def test_messages_and_attributes_have_the_names_of_the_api(descriptor: Any) -> None:
-    for cls, theirs in pairs(CustomJob, descriptor):
-        assert cls.__name__ == theirs.name
-        api = {field.json_name: field.name for field in theirs.fields}
-        assert {name: field.attribute for name, field in fields(cls).items()} == api
+@pytest.mark.parametrize("cls", RESOURCES.values(), ids=lambda cls: cls.__name__)
+def test_enums_that_list_their_names_list_those_of_the_api(types: Any, cls: type[msgspec.Struct]) -> None:
+    for ours, theirs in pairs(cls, getattr(types, cls.__name__).pb().DESCRIPTOR, set()):
+        api = {field.json_name: field.enum_type for field in theirs.fields if field.enum_type}
+        for name, field in fields(ours).items():
+            if field.names:
+                assert set(field.names) == {value.name for value in api[name].values}, f"{ours}.{name}"

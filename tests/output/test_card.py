@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob, Status
+from vtrain.messages.base import Status
+from vtrain.messages.custom_job import CustomJob
 from vtrain.output.card import show_failure
 from vtrain.output.console import Console
 from vtrain.verdict import DEBUG_INFO, ERROR_INFO

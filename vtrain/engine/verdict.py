@@ -10,7 +10,7 @@ from vtrain.engine.journal import STDERR, STDOUT
 from vtrain.engine.log_reader import read_tail
 from vtrain.engine.source_paths import in_source
 from vtrain.failure import Traceback, hint, last_traceback
-from vtrain.messages.custom_job import Status
+from vtrain.messages.base import Status
 
 CANCELLED_CODE = 1
 USER_ERROR_CODE = 3

@@ -26,11 +26,15 @@ _INT_RANGES = {"int32": 2**31, "int64": 2**63}
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of a message, as the walk sees it. `kind` is int32, int64, string, … or `message`."""
+    """One field of a message, as the walk sees it. `kind` is int32, int64, string, … or `message`.
+
+    `names` are those of an enum whose names are all known; empty where any name passes.
+    """
 
     attribute: str
     name: str
     kind: str
+    names: tuple[str, ...]
     message: type[msgspec.Struct] | None
     repeated: bool
     default: Any
@@ -53,7 +57,11 @@ def to_document(message: msgspec.Struct) -> dict[str, Any]:
 
 def _to_json(field: Field, value: Any) -> Any:
     if field.repeated:
-        return [to_document(item) if field.message else item for item in value]
+        return [_to_json_one(field, item) for item in value]
+    return _to_json_one(field, value)
+
+
+def _to_json_one(field: Field, value: Any) -> Any:
     if field.message:
         return to_document(value)
     return str(value) if field.kind == "int64" else value
@@ -64,7 +72,7 @@ def fields(cls: type[msgspec.Struct]) -> dict[str, Field]:
     """The fields of a message by their JSON names."""
     hints = typing.get_type_hints(cls, include_extras=True)
     described = (_describe(info, hints[info.name]) for info in msgspec.structs.fields(cls))
-    return {field.name: field for field in described}
+    return {field.name: field for field in described if field.kind != "answer"}
 
 
 def _describe(info: Any, hint: Any) -> Field:
@@ -74,21 +82,27 @@ def _describe(info: Any, hint: Any) -> Field:
         attribute=info.name,
         name=info.encode_name,
         kind=kind,
+        names=_names(hint),
         message=message,
         repeated=repeated,
         default=default,
     )
 
 
+def _names(hint: Any) -> tuple[str, ...]:
+    _, *names = getattr(hint, "__metadata__", ("",))
+    return tuple(names[0]) if names else ()
+
+
 def _kind(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hasattr(hint, "__metadata__"):
+        return hint.__metadata__[0], None, False
     if origin is types.UnionType or origin is typing.Union:
         return _kind(next(a for a in arguments if a is not type(None)))
     if origin is tuple:
         kind, message, _ = _kind(arguments[0])
         return kind, message, True
-    if hasattr(hint, "__metadata__"):
-        return hint.__metadata__[0], None, False
     if origin is dict:
         return ("map" if arguments[1] is str else "document"), None, False
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
@@ -128,6 +142,8 @@ def _read(field: Field, value: Any, path: str) -> Any:
 def _read_one(field: Field, value: Any, path: str) -> Any:
     if field.message:
         return read_message(field.message, value if value is not None else {}, path)
+    if field.names and value not in field.names:
+        raise _unknown_name(field, value, path)
     return _READERS[field.kind](value, path)
 
 
@@ -173,6 +189,16 @@ def _read_int(kind: str) -> Callable[[Any, str], int]:
     return read
 
 
+def _read_double(value: Any, path: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong_type(path, "a number", value)
+    return float(value)
+
+
+def _read_value(value: Any, path: str) -> Any:  # noqa: ARG001 - as every reader
+    return value
+
+
 def _read_map(value: Any, path: str) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise _wrong_type(path, "a mapping of strings", value)
@@ -192,7 +218,9 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "bool": _read_bool,
     "int32": _read_int("int32"),
     "int64": _read_int("int64"),
+    "double": _read_double,
     "map": _read_map,
+    "value": _read_value,
     "document": _read_document,
 }
 
@@ -200,6 +228,14 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
 def _wrong_type(path: str, expected: str, value: Any, hint: str = "") -> ConfigError:
     found = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
     return ConfigError(f"{path or 'The document'}: expected {expected}, found {found}.", hint=hint)
+
+
+def _unknown_name(field: Field, value: Any, path: str) -> ConfigError:
+    import difflib
+
+    near = difflib.get_close_matches(str(value).upper().replace("-", "_"), field.names, n=1)
+    hint = f"Did you mean {near[0]}?" if near else ""
+    return _wrong_type(path, f"one of {', '.join(field.names)}", value, hint)
 
 
 def _unknown_field(cls: type, name: str, path: str, known: Mapping[str, Field]) -> ConfigError:

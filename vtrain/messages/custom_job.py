@@ -7,21 +7,16 @@ not known passes, as the service may know more than we do.
 The annotations are evaluated at every start, so they are not left as text (no `annotations` import).
 """
 
-from typing import Annotated, Any
-
-import msgspec
-
-Int64 = Annotated[int, "int64"]
-"""A 64-bit integer: a string in JSON (`"replicaCount": "1"`), as proto3 JSON has it."""
-
-Duration = Annotated[str, "duration"]
-"""A span of time in seconds with the suffix `s`: `"3600s"`, `"3.5s"`."""
-
-EnumName = Annotated[str, "enum"]
-
-
-class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A frozen message of the API; a field with its default value is absent from JSON."""
+from vtrain.messages.base import (
+    Duration,
+    EncryptionSpec,
+    EnumName,
+    GcsDestination,
+    Int64,
+    Message,
+    Resource,
+    Status,
+)
 
 
 class ReservationAffinity(Message, frozen=True):
@@ -102,10 +97,6 @@ class Scheduling(Message, frozen=True):
     max_wait_duration: Duration = ""
 
 
-class GcsDestination(Message, frozen=True):
-    output_uri_prefix: str = ""
-
-
 class DnsPeeringConfig(Message, frozen=True):
     domain: str = ""
     target_project: str = ""
@@ -115,10 +106,6 @@ class DnsPeeringConfig(Message, frozen=True):
 class PscInterfaceConfig(Message, frozen=True):
     network_attachment: str = ""
     dns_peering_configs: tuple[DnsPeeringConfig, ...] = ()
-
-
-class EncryptionSpec(Message, frozen=True):
-    kms_key_name: str = ""
 
 
 class CustomJobSpec(Message, frozen=True):
@@ -139,15 +126,7 @@ class CustomJobSpec(Message, frozen=True):
     models: tuple[str, ...] = ()
 
 
-class Status(Message, frozen=True):
-    """`google.rpc.Status`: why a job ended badly. `details` are `google.rpc` messages with `@type`."""
-
-    code: int = 0
-    message: str = ""
-    details: tuple[dict[str, Any], ...] = ()
-
-
-class CustomJob(Message, frozen=True):
+class CustomJob(Resource, frozen=True):
     """A job. The fields from `state` to `satisfies_pzi`, and `name`, are written by the engine alone."""
 
     name: str = ""

@@ -9,6 +9,9 @@ import msgspec
 from vtrain.errors import ConfigError
 
 CUSTOM_JOBS = "customJobs"
+HYPERPARAMETER_TUNING_JOBS = "hyperparameterTuningJobs"
+TRAINING_PIPELINES = "trainingPipelines"
+PERSISTENT_RESOURCES = "persistentResources"
 LOCAL_PROJECT = "local"
 LOCAL_PROJECT_NUMBER = "100000000001"
 """What `CLOUD_ML_PROJECT_ID` says here: on Vertex it is the project's number, never its id."""

@@ -6,8 +6,9 @@ import re
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
+from vtrain.messages.base import Message
 from vtrain.messages.codec import Field, fields, read_message
-from vtrain.messages.custom_job import OUTPUT_FIELDS, CustomJob, Message
+from vtrain.messages.custom_job import OUTPUT_FIELDS, CustomJob
 
 _STEP = re.compile(r"([A-Za-z_][\w-]*)((?:\[\d+\])*)")
 _MAX_INDEX = 99

@@ -15,7 +15,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Loader(_Base):  # type: ignore[misc]
     """YAML 1.2's core scalars, so that `n`, `yes`, `012` and `1:30` stay the text that they look like."""
 
-    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own class attribute
+    yaml_implicit_resolvers: dict[str, Any] = {}
 
 
 _SCALARS = (

@@ -13,7 +13,8 @@ from vtrain.engine.instants import timestamp
 from vtrain.engine.replica import Surroundings, module_argv, replica_environment, replica_ids
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, UnavailableError
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob, Status
+from vtrain.messages.base import Status
+from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, DEFAULT_REGION, LOCAL_PROJECT, ResourceName
 from vtrain.testing.script import Script, read_script

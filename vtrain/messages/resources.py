@@ -1,0 +1,28 @@
+"""The collections of the API, and the message of each."""
+
+from vtrain.messages.base import Resource
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.names import (
+    CUSTOM_JOBS,
+    HYPERPARAMETER_TUNING_JOBS,
+    PERSISTENT_RESOURCES,
+    TRAINING_PIPELINES,
+)
+from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.training_pipeline import TrainingPipeline
+
+Job = CustomJob | HyperparameterTuningJob | TrainingPipeline
+"""What runs and ends: the same verbs for each, told apart by the collection in the name."""
+
+RESOURCES: dict[str, type[Resource]] = {
+    CUSTOM_JOBS: CustomJob,
+    HYPERPARAMETER_TUNING_JOBS: HyperparameterTuningJob,
+    TRAINING_PIPELINES: TrainingPipeline,
+    PERSISTENT_RESOURCES: PersistentResource,
+}
+
+
+def collection_of(resource: Resource) -> str:
+    """The collection that a resource belongs to."""
+    return next(name for name, cls in RESOURCES.items() if isinstance(resource, cls))
