@@ -51,31 +51,37 @@ def test_home(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
 
 
 def test_the_project_is_found_as_gcloud_finds_it(gcloud: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_project("") == Choice(value="from-gcloud", origin="gcloud's configuration")
+    assert find_project(None) == Choice(value="from-gcloud", origin="gcloud's configuration")
     (gcloud / "active_config").write_text("work\n")
-    assert find_project("") is None
+    assert find_project(None) is None
     (gcloud / "configurations" / "config_work").write_text(
         "[core]\nproject = at-work\n[ai]\nregion = me-west1\n"
     )
-    assert find_project("") == Choice(value="at-work", origin="gcloud's configuration")
-    monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "default")
-    assert find_project("") == Choice(value="from-gcloud", origin="gcloud's configuration")
+    assert find_project(None) == Choice(value="at-work", origin="gcloud's configuration")
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "from-env")
-    assert find_project("") == Choice(value="from-env", origin="CLOUDSDK_CORE_PROJECT")
+    assert find_project(None) == Choice(value="from-env", origin="CLOUDSDK_CORE_PROJECT")
     assert find_project("from-flag") == Choice(value="from-flag", origin="--project")
 
 
 def test_without_gcloud_there_is_no_project() -> None:
-    assert find_project("") is None
+    assert find_project(None) is None
 
 
-@pytest.mark.parametrize("project", ["123456", "Demo", "a!b", "-demo", "demo-"])
+@pytest.mark.parametrize("project", ["", "123456", "Demo", "a!b", "-demo", "demo-", " demo ", "x:"])
 def test_what_is_not_a_project_id_is_refused(project: str) -> None:
     with pytest.raises(ConfigError, match="is not a project id"):
         find_project(project)
 
 
-@pytest.mark.parametrize("project", ["demo-1", "example.com:proj", "local"])
+def test_an_empty_project_is_refused_where_one_is_given(
+    gcloud: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "")
+    with pytest.raises(ConfigError, match=r"'' \(from CLOUDSDK_CORE_PROJECT\) is not a project id"):
+        find_project(None)
+
+
+@pytest.mark.parametrize("project", ["demo-1", "1demo", "d", "example.com:proj", "a-b.c.com:1", "local"])
 def test_project_ids(project: str) -> None:
     assert find_project(project) == Choice(value=project, origin="--project")
 
@@ -122,7 +128,9 @@ def test_region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "europe-west4")
     assert find_region("", local=True) == ("europe-west4", "")
     assert find_region("me-west1", local=False) == ("me-west1", "")
-    assert find_region("projects/other/locations/us-east1", local=False) == ("us-east1", "other")
+    full = "projects/other/locations/us-east1"
+    assert find_region(full, local=False) == ("us-east1", "other")
+    assert find_region(f"https://aiplatform.googleapis.com/v1/{full}", local=False) == ("us-east1", "other")
 
 
 def test_region_from_gclouds_configuration(gcloud: Path) -> None:
@@ -150,3 +158,14 @@ def test_a_broken_pyproject_is_named(project_folder: Path) -> None:
     (project_folder / "pyproject.toml").write_text("[tool.vtrain]\nbackend = \n")
     with pytest.raises(ConfigError, match=r"pyproject\.toml"):
         backend()
+
+
+@pytest.mark.parametrize("text", ["gs://", "gs:///", "file://"])
+def test_a_staging_uri_without_a_bucket_is_refused_by_its_flag(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"^--staging-bucket: "):
+        find_staging_bucket(text)
+    monkeypatch.setenv("VTRAIN_STAGING_BUCKET", text)
+    with pytest.raises(ConfigError, match=r"^VTRAIN_STAGING_BUCKET: "):
+        find_staging_bucket("")

@@ -11,6 +11,10 @@
     ├── ImageError              1    an image cannot be had: pulled, built or pushed
     ├── PackagingError          1    the trainer cannot be packaged
     ├── StorageError            1    home, bucket or disk refused
+    ├── CredentialsError        1    no credentials, or none that still count
+    ├── ServiceError            1    the service refused what was asked of it
+    │   ├── ServiceAwayError    1    … the service does not answer
+    │   └── ServiceBusyError    1    … it is asked too often, or a quota is used up
     ├── OutputError             1    stdout or stderr cannot be written
     │   └── ClosedPipeError   141    … because its reader went away
     ├── JobFailedError         10    the job ran and failed
@@ -84,6 +88,22 @@ class PackagingError(VtrainError):
 
 class StorageError(VtrainError):
     """A folder, bucket or disk refused to read or write."""
+
+
+class CredentialsError(VtrainError):
+    """There are no credentials for a service, or they do not count any more."""
+
+
+class ServiceError(VtrainError):
+    """The service refused what was asked of it."""
+
+
+class ServiceAwayError(ServiceError):
+    """The service does not answer, or cannot at present; it may in a moment."""
+
+
+class ServiceBusyError(ServiceError):
+    """The service is asked too often, or a quota is used up."""
 
 
 class OutputError(VtrainError):

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from vtrain.errors import ConfigError, StorageError
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name
+from vtrain.properties import Choice as Choice
+from vtrain.properties import given_property, property_value
 
 TRAINING_REGIONS = (
     "africa-south1",
@@ -58,14 +58,8 @@ TRAINING_REGIONS = (
 """Regions that offer training (gcloud 528's list and asia-south2 of the service's documentation)."""
 
 LOCAL_BACKENDS = ("local", "process", "docker")
-_PROJECT_ID = re.compile(r"(?:[a-z0-9.-]+:)?[a-z][a-z0-9-]{2,61}[a-z0-9]")
-
-
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """A value and where it comes from, for the line that says so."""
-
-    value: str
-    origin: str
+_PROJECT_ID = re.compile(r"(?![0-9]+$)(?:[a-z0-9.-]*[a-z0-9]:)?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_FULL_REGION = re.compile(r"(?:https?://[^/]+/v1(?:beta1)?/)?projects/([^/]+)/locations/([^/]+)")
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -112,13 +106,12 @@ def choose_backend(*, flag: str, name: str, project: Choice | None, local_only: 
     return Choice(value="local", origin="no project is set")
 
 
-def find_project(flag: str) -> Choice | None:
-    """The project as gcloud finds it: flag, environment, the active configuration. Checked as gcloud does."""
-    chosen = (
-        (Choice(value=flag, origin="--project") if flag else None)
-        or _from_environment("CLOUDSDK_CORE_PROJECT")
-        or _from_gcloud("core", "project")
-    )
+def find_project(flag: str | None) -> Choice | None:
+    """The project as gcloud finds it: flag, environment, the active configuration; None where none is given.
+
+    Raises ConfigError for what is not a project's id: its number, its name, nothing at all.
+    """
+    chosen = Choice(value=flag, origin="--project") if flag is not None else given_property("core", "project")
     if chosen and chosen.value != LOCAL_PROJECT and not _PROJECT_ID.fullmatch(chosen.value):
         raise ConfigError(
             f"{chosen.value!r} (from {chosen.origin}) is not a project id.",
@@ -132,9 +125,9 @@ def find_region(flag: str, *, local: bool) -> tuple[str, str]:
 
     Raises ConfigError for a region that does not offer training.
     """
-    configured = _from_environment("CLOUDSDK_AI_REGION") or (None if local else _from_gcloud("ai", "region"))
+    configured = _from_environment("CLOUDSDK_AI_REGION") if local else property_value("ai", "region")
     text = flag or (configured.value if configured else DEFAULT_REGION if local else "")
-    match = re.fullmatch(r"projects/([^/]+)/locations/([^/]+)", text)
+    match = _FULL_REGION.fullmatch(text)
     project, region = match.groups() if match else ("", text)
     if not region:
         raise ConfigError("No region is set.", hint="Give --region=REGION, or set CLOUDSDK_AI_REGION.")
@@ -143,11 +136,25 @@ def find_region(flag: str, *, local: bool) -> tuple[str, str]:
     return region, project
 
 
+def project_in_region(flag: str) -> Choice | None:
+    """The project of a region that is given as `projects/P/locations/R`; it counts more than any other."""
+    match = _FULL_REGION.fullmatch(flag)
+    return Choice(value=match[1], origin="--region") if match else None
+
+
 def find_staging_bucket(flag: str) -> str:
-    """The staging bucket as a URI, or empty: `--staging-bucket`, `VTRAIN_STAGING_BUCKET`, pyproject.toml."""
+    """The staging bucket as a URI, or empty: `--staging-bucket`, `VTRAIN_STAGING_BUCKET`, pyproject.toml.
+
+    Raises ConfigError, naming which, for a URI without a bucket.
+    """
     configured = _from_environment("VTRAIN_STAGING_BUCKET") or _from_pyproject("staging-bucket")
-    text = flag or (configured.value if configured else "")
-    return f"gs://{text}" if text and "://" not in text else text
+    chosen = Choice(value=flag, origin="--staging-bucket") if flag else configured
+    if chosen is None:
+        return ""
+    scheme, _, rest = chosen.value.rpartition("://")
+    if not rest.strip("/"):
+        raise ConfigError(f"{chosen.origin}: {chosen.value!r} names no bucket.", hint="Write gs://BUCKET.")
+    return chosen.value if scheme else f"gs://{chosen.value}"
 
 
 def _nearest(region: str) -> str:
@@ -184,23 +191,3 @@ def _tool_table(file: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: {error}.") from error
     return table
-
-
-def _from_gcloud(section: str, key: str) -> Choice | None:
-    folder = Path(os.environ.get("CLOUDSDK_CONFIG") or (user_home() or Path("/")) / ".config" / "gcloud")
-    active = (
-        os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or _read_word(folder / "active_config") or "default"
-    )
-    file = folder / "configurations" / f"config_{active}"
-    if not file.is_file():
-        return None
-    import configparser
-
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
-    value = parser.get(section, key, fallback="")
-    return Choice(value=value, origin="gcloud's configuration") if value else None
-
-
-def _read_word(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else ""

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vtrain.errors import ConfigError
+from vtrain.properties import (
+    Choice,
+    endpoint_override,
+    gcloud_folder,
+    given_property,
+    property_flag,
+    property_value,
+    use_configuration,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_configuration_chosen() -> Iterator[None]:
+    yield
+    use_configuration("")
+
+
+@pytest.fixture
+def folder(own_home: Path) -> Path:
+    """gcloud's folder, with the configurations `default` and `work`."""
+    folder = own_home / "gcloud"
+    (folder / "configurations").mkdir(parents=True)
+    configure(folder, "default", "[core]\nproject = at-home\naccount = me%40@example.com\n")
+    configure(folder, "work", "[core]\nproject = at-work\n\n[auth]\ndisable_credentials = True\n")
+    return folder
+
+
+def configure(folder: Path, name: str, text: str) -> None:
+    (folder / "configurations" / f"config_{name}").write_text(text)
+
+
+def project() -> str:
+    found = property_value("core", "project")
+    return found.value if found else ""
+
+
+def test_the_variable_beats_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert property_value("core", "project") == Choice(value="at-home", origin="gcloud's configuration")
+    assert property_value("core", "account") == Choice(
+        value="me%40@example.com", origin="gcloud's configuration"
+    )
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "here")
+    assert property_value("core", "project") == Choice(value="here", origin="CLOUDSDK_CORE_PROJECT")
+
+
+def test_an_empty_variable_hides_the_configuration(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "")
+    assert property_value("core", "project") is None
+    assert given_property("core", "project") == Choice(value="", origin="CLOUDSDK_CORE_PROJECT")
+
+
+def test_which_configuration_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "active_config").write_text("work")
+    assert project() == "at-work"
+    monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "default")
+    assert project() == "at-home"
+    use_configuration("work")
+    assert project() == "at-work"
+    use_configuration("")
+    assert project() == "at-home"
+    monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "NONE")
+    assert project() == ""
+
+
+def test_a_configuration_that_was_named_has_to_be_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match=r"'nope' \(from --configuration\)"):
+        use_configuration("nope")
+    (folder / "active_config").write_text("gone")
+    assert project() == ""
+    monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "nope")
+    with pytest.raises(ConfigError, match=r"'nope' \(from CLOUDSDK_ACTIVE_CONFIG_NAME\)") as caught:
+        project()
+    assert caught.value.hint == "$ gcloud config configurations list"
+
+
+def test_a_configuration_that_changes_is_read_again(folder: Path) -> None:
+    assert project() == "at-home"
+    configure(folder, "default", "[core]\nproject = moved-house\n")
+    assert project() == "moved-house"
+
+
+def test_a_broken_configuration_is_named(folder: Path) -> None:
+    configure(folder, "default", "project = x\n")
+    with pytest.raises(ConfigError, match="config_default: File contains no section headers"):
+        project()
+
+
+def test_without_gcloud_nothing_is_set(own_home: Path) -> None:
+    assert project() == ""
+    assert not property_flag("auth", "disable_credentials")
+
+
+@pytest.mark.parametrize("word", ["true", "True", "1", "on", "yes", "y"])
+def test_on(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", word)
+    assert property_flag("auth", "disable_credentials")
+
+
+@pytest.mark.parametrize("word", ["false", "0", "OFF", "no", "n", "None", ""])
+def test_off(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", word)
+    assert not property_flag("auth", "disable_credentials")
+
+
+def test_neither_on_nor_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "maybe")
+    with pytest.raises(ConfigError, match=r"'maybe' \(from CLOUDSDK_AUTH_DISABLE_CREDENTIALS\)"):
+        property_flag("auth", "disable_credentials")
+
+
+def test_endpoints(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert endpoint_override("logging") == ""
+    configure(folder, "default", "[api_endpoint_overrides]\nlogging = http://127.0.0.1:1\n")
+    assert endpoint_override("logging") == "http://127.0.0.1:1/"
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", "https://localhost/x//")
+    assert endpoint_override("logging") == "https://localhost/x/"
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", "localhost:1")
+    with pytest.raises(ConfigError, match="is not the address of a service"):
+        endpoint_override("logging")
+
+
+def test_the_folder(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gcloud_folder() == own_home / "gcloud"
+    monkeypatch.delenv("CLOUDSDK_CONFIG")
+    assert gcloud_folder() == own_home / ".config" / "gcloud"
