@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from vtrain import follow as module
-from vtrain.backends import Page, Plan, Query
-from vtrain.errors import ContactLostError, NotFoundError, StorageError, WaitTimeoutError
+from vtrain.backends import LOCAL_PACE, Pace, Page, Plan, Query
+from vtrain.errors import (
+    ContactLostError,
+    CredentialsError,
+    NotFoundError,
+    ServiceAwayError,
+    ServiceError,
+    StorageError,
+    VtrainError,
+    WaitTimeoutError,
+)
 from vtrain.follow import Follow, follow
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -83,6 +93,9 @@ class Notes:
 
     def cannot_ask(self, error: StorageError) -> None:
         self.troubles.append(error.message)
+
+    def cannot_read(self, trouble: str) -> None:
+        self.troubles.append(trouble)
 
     def heard_nothing(self, job: CustomJob, elapsed: float) -> None:
         self.silences += 1
@@ -161,6 +174,16 @@ def test_contact_is_lost_after_a_minute_of_refusals(clock: Callable[[], float]) 
     assert 60 <= clock() - started < 70
 
 
+@pytest.mark.parametrize("refusal", [CredentialsError("The token has run out."), ServiceError("No.")])
+def test_a_refusal_in_between_does_not_tell_how_the_job_ends(
+    clock: Callable[[], float], refusal: VtrainError
+) -> None:
+    with pytest.raises(ContactLostError, match=refusal.message):
+        followed(ScriptedBackend([states.RUNNING, refusal, states.SUCCEEDED]))
+    with pytest.raises(type(refusal), match=refusal.message):
+        followed(ScriptedBackend([refusal]))
+
+
 def test_a_quiet_job_is_mentioned_every_half_minute(clock: Callable[[], float]) -> None:
     started = clock()
     backend = ScriptedBackend([states.RUNNING])
@@ -169,4 +192,74 @@ def test_a_quiet_job_is_mentioned_every_half_minute(clock: Callable[[], float]) 
         follow(Follow(backend=backend, name=NAME, timeout=100.0), notes)
     assert notes.silences == 3
     assert clock() - started == pytest.approx(100, abs=1)
-    assert backend.asked > 100 / module.SLOWEST_POLL * 0.9
+    assert backend.asked > 100 / LOCAL_PACE.slowest * 0.9
+
+
+class RemoteBackend(ScriptedBackend):
+    """One whose log trickles in: a list of pages, the last one for ever."""
+
+    pace = Pace(fastest=2.0, slowest=15.0, patience=300.0)
+
+    def __init__(self, script: Sequence[Answer], pages: Sequence[LogPage]) -> None:
+        super().__init__(script)
+        self.pages = list(pages)
+        self.times: list[float] = []
+
+    def logs(self, query: LogQuery) -> LogPage:
+        self.times.append(module.time.monotonic())
+        return self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
+
+
+def page(*lines: str, **fields: Any) -> LogPage:
+    entries = tuple(entry(number, line) for number, line in enumerate(lines))
+    return LogPage(**({"entries": entries, "cursor": "c", "more": False} | fields))
+
+
+def pauses(backend: RemoteBackend) -> list[float]:
+    return [after - before for before, after in itertools.pairwise(backend.times)]
+
+
+def test_the_backend_says_how_often_it_is_asked(clock: Callable[[], float]) -> None:
+    backend = RemoteBackend([states.RUNNING] * 10 + [states.SUCCEEDED], [page()] * 8 + [page("a"), page()])
+    followed(backend)
+    assert pauses(backend) == [2, 3, 4.5, 6.75, 10.125, 15, 15, 15, 2, 3]
+
+
+def test_no_pause_is_longer_than_the_user_wants(clock: Callable[[], float]) -> None:
+    backend = RemoteBackend([states.RUNNING] * 10 + [states.SUCCEEDED], [page()])
+    followed(backend, slowest_poll=1.0)
+    assert pauses(backend) == [1.0] * 10
+
+
+def test_a_page_that_has_more_is_followed_at_once(clock: Callable[[], float]) -> None:
+    backend = RemoteBackend([states.SUCCEEDED], [page("a", more=True), page("b"), page()])
+    assert followed(backend)[1].lines == ["a", "b"]
+    assert pauses(backend) == [0, 2]
+
+
+def test_an_empty_page_is_the_last_only_when_the_log_is_settled(clock: Callable[[], float]) -> None:
+    backend = RemoteBackend([states.FAILED], [page(settled=False), page("a"), page(settled=False), page()])
+    assert followed(backend, timeout=1.0)[1].lines == ["a"]
+    assert pauses(backend) == [2, 2, 2]
+
+
+def test_trouble_with_the_log_is_told_once_and_is_not_the_jobs(clock: Callable[[], float]) -> None:
+    trouble = page(trouble="no log", settled=False)
+    backend = RemoteBackend([states.RUNNING] * 3 + [states.SUCCEEDED], [trouble] * 5 + [page()])
+    job, notes = followed(backend)
+    assert job.state == states.SUCCEEDED
+    assert notes.troubles == ["no log"]
+
+
+def test_a_timeout_is_not_slept_over(clock: Callable[[], float]) -> None:
+    started = clock()
+    with pytest.raises(WaitTimeoutError):
+        followed(RemoteBackend([states.RUNNING], [page()]), timeout=3.0)
+    assert clock() - started == 3
+
+
+def test_a_service_that_is_away_is_waited_for_as_long_as_the_backend_says(clock: Callable[[], float]) -> None:
+    started = clock()
+    with pytest.raises(ContactLostError):
+        followed(RemoteBackend([states.RUNNING, ServiceAwayError("no answer")], [page()]))
+    assert 300 <= clock() - started < 310

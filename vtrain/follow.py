@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from vtrain.backends import JobBackend
-from vtrain.errors import ContactLostError, StorageError, WaitTimeoutError
-from vtrain.messages.custom_job import CustomJob
+from vtrain.backends import LOCAL_PACE, JobBackend, Pace
+from vtrain.errors import (
+    ContactLostError,
+    CredentialsError,
+    ServiceAwayError,
+    ServiceBusyError,
+    ServiceError,
+    StorageError,
+    VtrainError,
+    WaitTimeoutError,
+)
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.states import has_ended
 
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
 T = TypeVar("T")
 
-FASTEST_POLL = 0.015
-SLOWEST_POLL = 0.15
+PASSING = (StorageError, ServiceAwayError, ServiceBusyError)
+"""Answers after which the same question is asked again."""
+LASTING = (ServiceError, CredentialsError)
+"""Answers that do not change by asking: a role was taken away, a token has run out."""
 SILENCE = 30.0
 """Seconds without a line after which a watcher is told that the job still lives."""
-CONTACT_PATIENCE = 60.0
-"""Seconds of failed questions after which contact counts as lost."""
+_GROWTH = 1.5
+_NO_LOG = LogPage(entries=(), cursor="")
 
 
 class Watcher(Protocol):
@@ -30,72 +44,106 @@ class Watcher(Protocol):
     def saw_page(self, page: LogPage) -> None:
         """New log entries, in order."""
 
-    def saw_job(self, job: CustomJob, elapsed: float) -> None:
+    def saw_job(self, job: Job, elapsed: float) -> None:
         """The job as it stands; called at every question."""
 
-    def cannot_ask(self, error: StorageError) -> None:
+    def cannot_ask(self, error: VtrainError) -> None:
         """The question was refused for now, and is asked again; told once per trouble."""
 
-    def heard_nothing(self, job: CustomJob, elapsed: float) -> None:
+    def cannot_read(self, trouble: str) -> None:
+        """The log cannot be read at present, or no more; the same trouble is told once."""
+
+    def heard_nothing(self, job: Job, elapsed: float) -> None:
         """No line for another `SILENCE` seconds."""
 
 
 class Follow(msgspec.Struct, frozen=True, kw_only=True):
-    """What to wait for: the end of a job, with its log or without, for at most `timeout` seconds."""
+    """What to wait for: the end of a job, with its log or without, for at most `timeout` seconds.
+
+    The backend says how often to ask; with `slowest_poll`, no pause is longer than that.
+    """
 
     backend: JobBackend
     name: str
     query: LogQuery | None = None
     timeout: float | None = None
-    slowest_poll: float = SLOWEST_POLL
+    slowest_poll: float | None = None
 
 
-def follow(order: Follow, watcher: Watcher) -> CustomJob:
+def follow(order: Follow, watcher: Watcher) -> Job:
     """The ended job, after every line of its log was shown.
 
-    The state is asked before the log is read, so the page that comes back empty after an end is the last.
-    Raises WaitTimeoutError, NotFoundError, and ContactLostError when the backend stays silent.
+    The state is asked before the log is read, so a page that comes back empty after an end may be the last.
+    Raises WaitTimeoutError, NotFoundError, and ContactLostError when the backend stays silent, or refuses
+    after it has answered once.
     """
+    pace = _pace(order)
     started = last_line = time.monotonic()
-    cursor, pause = (order.query.cursor if order.query else ""), FASTEST_POLL
+    page, pause = LogPage(entries=(), cursor=order.query.cursor if order.query else ""), pace.fastest
+    told: set[str] = set()
+    job: Job | None = None
     while True:
-        job = _ask(lambda: order.backend.get(order.name), order.name, watcher)
-        page = _read(order, cursor, watcher)
+        try:
+            job = _ask(lambda: order.backend.get(order.name), order.name, pace, watcher)
+            watcher.saw_job(job, time.monotonic() - started)
+            page = _read(order, page.cursor, pace, watcher)
+        except LASTING as error:
+            if job is None:
+                raise
+            raise _lost(order.name, error) from error
         now = time.monotonic()
-        watcher.saw_job(job, now - started)
-        if page and page.entries:
-            cursor, pause, last_line = page.cursor, FASTEST_POLL, now
+        if page.trouble and page.trouble not in told:
+            told.add(page.trouble)
+            watcher.cannot_read(page.trouble)
+        if page.entries:
+            pause, last_line = pace.fastest, now
             watcher.saw_page(page)
-            continue
-        cursor = page.cursor if page else cursor
+            if page.more:
+                continue
         if has_ended(job.state):
-            return job
-        if order.timeout is not None and now - started >= order.timeout:
+            if not page.entries and page.settled:
+                return job
+            time.sleep(pace.fastest)
+            continue
+        time_left = math.inf if order.timeout is None else order.timeout - (now - started)
+        if time_left <= 0:
             raise WaitTimeoutError(f"{order.name} has not ended after {order.timeout:g} s; it goes on.")
         if now - last_line >= SILENCE:
             watcher.heard_nothing(job, now - started)
             last_line = now
-        time.sleep(pause)
-        pause = min(pause * 1.5, order.slowest_poll)
+        time.sleep(min(pause, time_left))
+        pause = min(pause * _GROWTH, pace.slowest)
 
 
-def _read(order: Follow, cursor: str, watcher: Watcher) -> LogPage | None:
+def _pace(order: Follow) -> Pace:
+    pace: Pace = getattr(order.backend, "pace", LOCAL_PACE)
+    if order.slowest_poll is None:
+        return pace
+    fastest, slowest = min(pace.fastest, order.slowest_poll), min(pace.slowest, order.slowest_poll)
+    return msgspec.structs.replace(pace, fastest=fastest, slowest=slowest)
+
+
+def _read(order: Follow, cursor: str, pace: Pace, watcher: Watcher) -> LogPage:
     if order.query is None:
-        return None
+        return _NO_LOG
     query = msgspec.structs.replace(order.query, cursor=cursor)
-    return _ask(lambda: order.backend.logs(query), order.name, watcher)
+    return _ask(lambda: order.backend.logs(query), order.name, pace, watcher)
 
 
-def _ask(question: Callable[[], T], name: str, watcher: Watcher) -> T:
+def _ask(question: Callable[[], T], name: str, pace: Pace, watcher: Watcher) -> T:
     """Ask, and ask again while the answer is that storage or network refuse for the moment."""
-    deadline, told = time.monotonic() + CONTACT_PATIENCE, False
+    deadline, told = time.monotonic() + pace.patience, False
     while True:
         try:
             return question()
-        except StorageError as error:
+        except PASSING as error:
             if not told:
                 watcher.cannot_ask(error)
             told = True
             if time.monotonic() > deadline:
-                raise ContactLostError(f"Contact to {name} is lost: {error.message}") from error
+                raise _lost(name, error) from error
             time.sleep(1.0)
+
+
+def _lost(name: str, error: VtrainError) -> ContactLostError:
+    return ContactLostError(f"Contact to {name} is lost: {error.message}", hint=error.hint)

@@ -14,10 +14,10 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One or more whole lines that a replica wrote to one stream in one go.
 
     `payload` keeps the bytes as they came, without the last newline; lines inside are separated by
-    newlines. `time` is in nanoseconds since the epoch. `insert_id` is unique in the job and names the
-    place in the log. `partial` means that the last line goes on in the next entry of the same task and
-    stream. A line that is a JSON object is an entry of its own, with `json_payload`, `severity` and
-    message lifted out of it.
+    newlines. `time` is in nanoseconds since the epoch, and `timestamp` the same as a service wrote it (empty
+    where none did). `insert_id` is unique in the job and names the place in the log. `partial` means that
+    the last line goes on in the next entry of the same task and stream. A line that is a JSON object is an
+    entry of its own, with `json_payload`, `severity` and message lifted out of it.
     """
 
     time: int
@@ -30,6 +30,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = "stdout"
     json_payload: dict[str, Any] | None = None
     partial: bool = False
+    timestamp: str = ""
 
     @property
     def message(self) -> str:
@@ -57,7 +58,15 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What there was: entries in order of time, in order of writing per replica, and where to go on."""
+    """What there was: entries in order of time, in order of writing per replica, and where to go on.
+
+    After a page with entries the next one may be there at once (`more`), or only later. An empty page of a
+    job that has ended is the last one, unless entries may still be on their way (not `settled`). `trouble`
+    says in a sentence why the log cannot be read; it is no reason to give up the job.
+    """
 
     entries: tuple[LogEntry, ...]
     cursor: str
+    more: bool = True
+    settled: bool = True
+    trouble: str = ""

@@ -58,7 +58,7 @@ class LineFormatter:
 
 def local_time(nanoseconds: int) -> str:
     """`2026-11-21 09:30:00 +0100`: the local time, as gcloud's stream-logs writes it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(nanoseconds / 1e9))
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(nanoseconds // 1_000_000_000))
 
 
 def utc_time(nanoseconds: int) -> str:
@@ -79,7 +79,7 @@ def valid_utf8(payload: bytes) -> bytes:
 def records(entry: LogEntry, *, multiline: bool = False) -> list[dict[str, Any]]:
     """The entry as documents for `--format`, one a line."""
     common: dict[str, Any] = {
-        "timestamp": utc_time(entry.time),
+        "timestamp": entry.timestamp or utc_time(entry.time),
         "severity": entry.severity,
         "task_name": entry.task_name,
     }

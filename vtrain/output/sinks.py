@@ -7,9 +7,14 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from vtrain.messages.log import LogEntry
 from vtrain.output.console import Console
+from vtrain.output.format import Format
 from vtrain.output.log_lines import LineFormatter, Style, records
+from vtrain.output.printers import render
+from vtrain.output.projection import parse_format
 
 
 class LogSink(Protocol):
@@ -32,7 +37,7 @@ class TextSink:
         self.formatter = LineFormatter(multiline=multiline, style=_colours() if terminal else None)
 
     def show(self, entries: Sequence[LogEntry]) -> None:
-        if entries:
+        if entries and (self.stderr or self.console.user_output):
             self.console.write(b"".join(map(self.formatter.format, entries)), stderr=self.stderr)
 
     def close(self) -> None:
@@ -47,36 +52,50 @@ def _colours() -> Style:
     return colour_prefix
 
 
+_COLUMNS = 'value(severity,timestamp.date("%Y-%m-%d %H:%M:%S %z",tz=LOCAL),task_name,message)'
+"""The columns of the log without `--format`: one that names them has their transforms and labels."""
+
+
 class RecordSink:
-    """Each line as a document in `--format` on stdout, at once (JSON as an array)."""
+    """Each line as a document in `--format` on stdout, at once (JSON as an array); a table at the end."""
 
     def __init__(self, console: Console, *, multiline: bool = False) -> None:
         self.console = console
         self.multiline = multiline
-        self.streams_json = console.format is not None and console.format.name == "json"
+        self.format = parse_format(f"{_COLUMNS} {console.format_text or 'json'}")
         self.started = False
+        self.waiting: list[Any] = []
 
     def show(self, entries: Sequence[LogEntry]) -> None:
         documents = [record for entry in entries for record in records(entry, multiline=self.multiline)]
-        if not self.streams_json:
-            self.console.results(documents, "json")
-            return
-        for document in documents:
-            self._write_json(document)
+        if self.format.name == "table":
+            self.waiting += documents
+        elif self.format.name == "json":
+            for document in self.console.flattened(documents):
+                self._write_json(document)
+        elif documents:
+            self.console.print_list(self.console.flattened(documents), self.format)
+            self.format = _continued(self.format)
 
-    def _write_json(self, document: dict[str, Any]) -> None:
-        import json
-
+    def _write_json(self, document: Any) -> None:
         head = b",\n" if self.started else b"[\n"
         self.started = True
-        text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+        text = render(document, self.format)
         self.console.write(
             head + "\n".join("  " + line for line in text.splitlines()).encode("utf-8", "replace")
         )
 
     def close(self) -> None:
-        if self.streams_json:
+        if self.waiting:
+            self.console.print_list(self.console.flattened(self.waiting), self.format)
+        elif self.format.name == "json":
             self.console.write(b"\n]\n" if self.started else b"[]\n")
+
+
+def _continued(fmt: Format) -> Format:
+    """The format of what follows: a heading or a title stands only at the beginning."""
+    attributes = {name: value for name, value in fmt.attributes.items() if name not in ("heading", "title")}
+    return msgspec.structs.replace(fmt, attributes=attributes | {"no-heading": ""})
 
 
 class PassThroughSink:

@@ -1,0 +1,110 @@
+"""How far a log was read: the cursor of Cloud Logging's entries.
+
+A look is one question and its pages. Entries become visible later than their timestamps say, and not in
+order. So every look begins a while before the newest entry that was seen, and leaves out what was seen.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+import msgspec
+
+from vtrain.messages.log import LogEntry
+
+FIRST = 3600 * 1_000_000_000
+"""Where the first look begins, in nanoseconds since the epoch: gcloud asks so."""
+REMEMBERED = 500
+"""How many entries are known again, so that a look that finds nothing new is one page."""
+LOOKS_AT_END = 2
+"""How many looks in a row have to find nothing after a job's end."""
+
+
+class Place(msgspec.Struct, array_like=True):
+    """How far reading has come.
+
+    `newest` is the latest time seen, `seen` what is known again from about then, in order, and `forgotten`
+    the time from which on that is complete; all in nanoseconds. `filter` and `page_token` belong to the look
+    under way, which began at `lower` and, `bounded`, leaves out what is young. `quiet` counts looks after the
+    end that found nothing. In seconds: `ended`, when the job ended (0: it has not), `answered`, when Cloud
+    Logging last answered or the end was seen, and `resume`, before when it is not asked.
+    """
+
+    newest: int = 0
+    forgotten: int = 0
+    seen: list[tuple[int, str]] = []
+    lower: int = 0
+    filter: str = ""
+    bounded: bool = False
+    page_token: str = ""
+    looks: int = 0
+    news: bool = False
+    quiet: int = 0
+    answered: float = 0.0
+    resume: float = 0.0
+    failures: int = 0
+    ended: float = 0.0
+    closed: bool = False
+
+    def begin_look(self, filter_text: str, lower: int, *, bounded: bool) -> None:
+        """A new look: its filter, the time from which on it asks, and whether it leaves out what is young."""
+        self.filter, self.lower, self.bounded, self.news = filter_text, lower, bounded, False
+
+    def begin_at(self, since: int, overlap: int) -> int:
+        """Where the next look begins, not before `since`."""
+        if not self.newest:
+            return since or FIRST
+        return max(self.newest - overlap, self.forgotten, since)
+
+    def take(self, entries: Sequence[LogEntry], overlap: int) -> tuple[LogEntry, ...]:
+        """Those of a page that are new, in order; they are known from now on."""
+        known = set(self.seen)
+        fresh = []
+        for entry in sorted(entries, key=_key):
+            if _key(entry) not in known and entry.time >= self.lower:
+                known.add(_key(entry))
+                fresh.append(entry)
+        self.newest = max([self.newest, *(entry.time for entry in fresh)])
+        self._remember(sorted(known), overlap)
+        self.news = self.news or bool(fresh)
+        return tuple(fresh)
+
+    def end_page(self, next_page_token: str) -> None:
+        """A page was read; without a token it was the last of its look."""
+        self.page_token = next_page_token
+        if not next_page_token:
+            everything = self.ended and not self.bounded
+            self.quiet = self.quiet + 1 if everything and not self.news else 0
+            self.end_look()
+
+    def end_look(self) -> None:
+        """Nothing more is asked with this filter."""
+        self.looks += 1
+        self.filter = self.page_token = ""
+
+    def _remember(self, known: list[tuple[int, str]], overlap: int) -> None:
+        kept = [key for key in known if key[0] >= self.newest - overlap]
+        if len(kept) > REMEMBERED:
+            self.forgotten = max(self.forgotten, kept[-REMEMBERED - 1][0] + 1)
+            kept = kept[-REMEMBERED:]
+        self.seen = kept
+
+    @property
+    def settled(self) -> bool:
+        """Whether the whole log of an ended job was read, or nothing more can be."""
+        return self.closed or self.quiet >= LOOKS_AT_END
+
+    def encode(self) -> str:
+        """The place as a cursor."""
+        return base64.b64encode(msgspec.msgpack.encode(self)).decode()
+
+
+def read_place(cursor: str) -> Place:
+    """The place of a cursor; the beginning for an empty one."""
+    return msgspec.msgpack.decode(base64.b64decode(cursor), type=Place) if cursor else Place()
+
+
+def _key(entry: LogEntry) -> tuple[int, str]:
+    """What an entry is known by. Without an id of the service, its text has to do."""
+    return entry.time, entry.insert_id or f"{entry.task_name} {entry.message}"

@@ -1,0 +1,201 @@
+"""The log of a job, from Cloud Logging (`entries.list`). What goes wrong here never decides about the job."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vtrain.backends import ServiceAccess
+from vtrain.backends.vertex.filters import quoted
+from vtrain.backends.vertex.log_entries import TRIAL_LABEL, Answer, instant, nanoseconds, read_entry
+from vtrain.backends.vertex.log_place import Place, read_place
+from vtrain.backends.vertex.retries import seconds_asked
+from vtrain.messages.log import LogEntry, LogPage, LogQuery
+from vtrain.messages.names import parse_name
+from vtrain.messages.resources import Job
+from vtrain.messages.states import has_ended
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.properties import endpoint_override
+
+if TYPE_CHECKING:
+    from requests import Response
+
+SERVICE = "https://logging.googleapis.com/"
+PAGE_SIZE = 1000
+"""The most that a page may hold."""
+CALL_SECONDS = (10.0, 60.0)
+"""For a connection, and for an answer."""
+_NANO = 1_000_000_000
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds.
+
+    Entries younger than `hold_back` are left for the next look, so that they come in order; so too for that
+    long after a job's end. A look begins `overlap` before the newest entry, for those that are late. After a
+    failure the service is left alone for `first_retry`, each further time twice as long, up to
+    `longest_retry`; for `quota_retry` after the read quota (60 a minute and project) was used up. After a
+    job's end, the log is given up when the service has not answered for `end_patience`.
+    """
+
+    hold_back: float = 5.0
+    overlap: float = 60.0
+    first_retry: float = 2.0
+    longest_retry: float = 30.0
+    quota_retry: float = 20.0
+    end_patience: float = 90.0
+
+
+TIMING = Timing()
+
+
+class CloudLog:
+    """The logs of a project's jobs."""
+
+    def __init__(self, access: ServiceAccess, project: str) -> None:
+        """`project` is the one that gcloud is set to; empty without one."""
+        self._access = access
+        self._project = project
+        self._timing = TIMING
+        self._session: Any = None
+
+    def read(self, query: LogQuery, job: Job) -> LogPage:
+        """One question, and what it brought; `job` as it was seen last, before this question.
+
+        Raises CredentialsError. Trouble with Cloud Logging is told in the page, and asked again later.
+        """
+        place = read_place(query.cursor)
+        if has_ended(job.state) and not place.ended:
+            place.answered = time.time()
+            place.ended = min(nanoseconds(job.end_time) / _NANO or place.answered, place.answered)
+        if place.closed or time.time() < place.resume:
+            return self._nothing(place)
+        if not place.filter:
+            self._begin_look(place, query, job)
+        answer, trouble = self._ask(place, query.name)
+        if answer is None:
+            return self._nothing(place, trouble)
+        place.answered, place.resume, place.failures = time.time(), 0.0, 0
+        found = [read_entry(entry) for entry in answer.entries or ()]
+        entries = place.take(found, round(self._timing.overlap * _NANO))
+        place.end_page(answer.next_page_token or "")
+        return _page(place, entries)
+
+    def _begin_look(self, place: Place, query: LogQuery, job: Job) -> None:
+        lower = place.begin_at(query.since, round(self._timing.overlap * _NANO))
+        clauses = [
+            'resource.type="ml_job"',
+            f"resource.labels.job_id={quoted(_log_id(query.name, job))}",
+            *([f"resource.labels.task_name={quoted(query.task_name)}"] if query.task_name else []),
+            *([f'labels."{TRIAL_LABEL}"={quoted(query.trial_id)}'] if query.trial_id else []),
+            f'timestamp>="{instant(lower)}"',
+        ]
+        before = time.time() - self._timing.hold_back
+        bounded = place.looks == 0 or not 0 < place.ended < before
+        if bounded:
+            clauses.append(f'timestamp<"{instant(round(before * _NANO))}"')
+        place.begin_look(" AND ".join(clauses), lower, bounded=bounded)
+
+    def _ask(self, place: Place, name: str) -> tuple[Answer | None, str]:
+        """The answer; or None, and what is wrong."""
+        import requests
+        from google.auth.exceptions import GoogleAuthError
+
+        body = {
+            "resourceNames": [f"projects/{self._project_at(place, name)}"],
+            "filter": place.filter,
+            "orderBy": "timestamp asc",
+            "pageSize": PAGE_SIZE,
+            **({"pageToken": place.page_token} if place.page_token else {}),
+        }
+        try:
+            response = self._post(body)
+            if response.ok:
+                return msgspec.json.decode(response.content, type=Answer), ""
+        except (requests.RequestException, GoogleAuthError):  # credentials that fail: the job says it too
+            return None, self._fail(place, "Cloud Logging does not answer")
+        except (msgspec.DecodeError, RecursionError):
+            return None, self._fail(place, "Cloud Logging answers with something else than a log")
+        return None, self._refused(place, response, name)
+
+    def _post(self, body: dict[str, Any]) -> Response:
+        if self._session is None:
+            from vtrain.backends.vertex.sessions import make_session
+
+            self._session = make_session(self._access)
+        url = (endpoint_override("logging") or SERVICE) + "v2/entries:list"
+        response: Response = self._session.post(url, params={"alt": "json"}, json=body, timeout=CALL_SECONDS)
+        return response
+
+    def _project_at(self, place: Place, name: str) -> str:
+        """Whose log is asked: first of the project that gcloud is set to, then of the job's own.
+
+        The service names jobs by their project's number, which is no other project.
+        """
+        full = parse_name(name)
+        own = full.project if full else ""
+        if not self._project or (place.looks > 0 and not own.isdecimal()):
+            return own
+        return self._project
+
+    def _refused(self, place: Place, response: Response, name: str) -> str:
+        """What an answer without entries means: come again later, begin the look anew, or give up."""
+        code = response.status_code
+        if code == 429:
+            place.resume = time.time() + max(self._timing.quota_retry, seconds_asked(response))
+            return "The read quota of Cloud Logging is used up; the log goes on in a moment."
+        if code == 408 or code >= 500:
+            return self._fail(place, f"Cloud Logging cannot answer (HTTP {code})")
+        project, page_token = self._project_at(place, name), place.page_token
+        place.end_page("")
+        if page_token or self._project_at(place, name) != project:
+            return ""  # the look begins anew: its token is too old, or that project is not the job's
+        place.closed = True
+        if code == 403:
+            return (
+                f"The log is not shown: the role roles/logging.viewer is missing in project {project}. "
+                "The job is followed nevertheless."
+            )
+        return f"The log is not shown, Cloud Logging refuses: {_words(response)}"
+
+    def _fail(self, place: Place, trouble: str) -> str:
+        """Leave the service alone for a while."""
+        pause = min(self._timing.first_retry * 2**place.failures, self._timing.longest_retry)
+        place.failures += 1
+        place.resume = time.time() + pause
+        return f"{trouble}; the log goes on when it does."
+
+    def _nothing(self, place: Place, trouble: str = "") -> LogPage:
+        """No entries for now; and none any more where the service stays silent after the job's end."""
+        silent = place.ended and time.time() - place.answered > self._timing.end_patience
+        if silent and not place.settled:
+            place.closed = True
+            trouble = "Cloud Logging stays silent: the last lines of the log may be missing."
+        return _page(place, (), trouble)
+
+
+def _page(place: Place, entries: tuple[LogEntry, ...], trouble: str = "") -> LogPage:
+    return LogPage(
+        entries=entries,
+        cursor=place.encode(),
+        more=bool(place.page_token),
+        settled=place.settled,
+        trouble=trouble,
+    )
+
+
+def _log_id(name: str, job: Job) -> str:
+    """The id that a job's entries carry; those of a training pipeline carry that of the job it made."""
+    if isinstance(job, TrainingPipeline) and isinstance(job.training_task_metadata, dict):
+        name = job.training_task_metadata.get("backingCustomJob") or name
+    return name.rpartition("/")[2]
+
+
+def _words(response: Response) -> str:
+    """What the service says, else its status."""
+    try:
+        return str(response.json()["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {response.status_code}"
