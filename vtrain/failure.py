@@ -203,7 +203,8 @@ _HINTS = (
     ),
     (
         r"[Rr]ead-only file system",
-        "It is mounted read-only: write below AIP_MODEL_DIR, or mount it without `readonly`.",
+        "It is mounted read-only: write below AIP_MODEL_DIR, which --base-output-dir sets, "
+        "or mount it without `readonly`.",
     ),
     (
         r"No space left on device",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -10,7 +10,9 @@ from vtrain.errors import JobCancelledError, JobFailedError, LocalRunError, Vtra
 from vtrain.failure import hint as hint_for
 from vtrain.failure import meaning
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _EXPLAINED = ("OUT_OF_MEMORY", "START_FAILED", "REPLICA_INTERRUPTED")
@@ -40,9 +42,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return meaning(self.exit_code) if self.exit_code is not None else ""
 
 
-def failure_of(job: CustomJob) -> Failure | None:
+def failure_of(job: Job) -> Failure | None:
     """The failure in a job's `error`, or None for a job without one."""
-    if job.error is None or job.state != states.FAILED:
+    if job.error is None or states.job_state(job.state) != states.FAILED:
         return None
     detail = _detail(job, ERROR_INFO)
     info: dict[str, str] = detail.get("metadata", {})
@@ -61,21 +63,22 @@ def failure_of(job: CustomJob) -> Failure | None:
     )
 
 
-def _detail(job: CustomJob, kind: str) -> dict[str, Any]:
+def _detail(job: Job, kind: str) -> dict[str, Any]:
     details = job.error.details if job.error else ()
     return next((detail for detail in details if detail.get("@type") == kind), {})
 
 
-def raise_verdict(job: CustomJob) -> None:
+def raise_verdict(job: Job) -> None:
     """Return for a job that succeeded, else raise what carries the exit code; the card says why."""
-    if job.state in (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED):
+    state = states.job_state(job.state)
+    if state in (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED):
         return
-    if job.state == states.FAILED:
+    if state == states.FAILED:
         raise JobFailedError("")
     raise JobCancelledError(f"{job.name} ended as {states.short(job.state)}.", hint=_why(job))
 
 
-def raise_local_verdict(job: CustomJob) -> None:
+def raise_local_verdict(job: Job) -> None:
     """The same for `local-run`: it ends with the exit code of the replica that failed first."""
     failure = failure_of(job)
     if failure is not None and failure.exit_code is not None:
@@ -91,5 +94,5 @@ def _trainer_exit(code: int) -> VtrainError:
     return error
 
 
-def _why(job: CustomJob) -> str:
+def _why(job: Job) -> str:
     return job.error.message if job.error and job.error.message != "CANCELED" else ""

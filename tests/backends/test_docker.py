@@ -290,7 +290,7 @@ def test_programs_that_cannot_be_started(
 
 def test_no_image_and_no_engine(docker_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = open_backend("docker", docker_settings(docker_home))
-    with pytest.raises(ConfigError, match="needs an image"):
+    with pytest.raises(ConfigError, match="imageUri: is required"):
         backend.plan(job_of(pool("")))
     monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent/docker.sock")
     with pytest.raises(EngineError, match=r"unix:///nonexistent/docker\.sock"):

@@ -204,7 +204,7 @@ def test_only_what_is_listed_is_inherited(monkeypatch: pytest.MonkeyPatch) -> No
 def test_containers_are_refused_and_fields_are_named(process_backend: LocalBackend, home: Path) -> None:
     image = WorkerPoolSpec(container_spec=ContainerSpec(image_uri="europe-docker.pkg.dev/p/r/i"))
     with pytest.raises(UnavailableError, match="run by Docker"):
-        process_backend.plan(CustomJob(job_spec=CustomJobSpec(worker_pool_specs=(image,))))
+        process_backend.plan(CustomJob(display_name="a", job_spec=CustomJobSpec(worker_pool_specs=(image,))))
     job = scripted(Script(), network="projects/1/global/networks/n", enable_web_access=True)
     pool = msgspec.structs.replace(
         job.job_spec.worker_pool_specs[0],

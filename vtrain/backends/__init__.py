@@ -5,19 +5,24 @@ A backend never waits. Waiting, following, formatting and exit codes are written
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
 from vtrain.engine.container_options import ContainerOptions
 from vtrain.errors import ConfigError, UnavailableError
-from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from vtrain.messages.operation import Operation
+    from vtrain.messages.persistent_resource import PersistentResource
+    from vtrain.messages.resources import Job
 
 PROTOCOL_VERSION = 1
 ENTRY_POINTS = "vtrain.backends"
@@ -37,55 +42,107 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `job` is what would be sent. `replicas` is what would be started (empty where a service does that).
     `notices` are sentences for people: fields that this backend does not reproduce, what is missing.
     `steps` tell what has to be made first, and what is there already. `source_folder` is where the
-    trainer's code lies on the machine of the user, so that a failure can be shown in it.
+    trainer's code lies on the machine of the user, so that a failure can be shown in it. `unknown_fields`
+    is a document of fields that the API is not known to have, sent along as they are.
     """
 
-    job: CustomJob
+    job: Job
     backend: str
     replicas: tuple[Replica, ...] = ()
     notices: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     source_folder: str = ""
+    unknown_fields: dict[str, Any] = {}
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs to list. An empty `location` or `filter` selects all; `page_token` goes on after a page."""
+    """Which resources to list: those that have all of `labels`. `page_token` goes on after a page."""
 
     collection: str = "customJobs"
     project: str = "local"
     location: str = ""
     page_size: int = 100
     page_token: str = ""
+    labels: dict[str, str] = {}
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs, newest first, and the token of the next page (empty: this was the last)."""
 
-    jobs: tuple[CustomJob, ...]
+    jobs: tuple[Job, ...]
     next_page_token: str = ""
 
 
+class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Persistent resources, and the token of the next page (empty: this was the last)."""
+
+    resources: tuple[PersistentResource, ...]
+    next_page_token: str = ""
+
+
+class ServiceAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How a service is spoken to, and as whom. Empty values leave it to gcloud's properties.
+
+    `api_version` is `v1`, or `v1beta1` for gcloud's beta and alpha commands. `billing_project` is the project
+    whose quota is used. With `log_http` requests and answers are shown on stderr.
+    """
+
+    api_version: str = "v1"
+    account: str = ""
+    access_token_file: str = ""
+    impersonate_service_account: str = ""
+    billing_project: str = ""
+    trace_token: str = ""
+    log_http: bool = False
+
+
+Tell = Callable[[str], None]
+
+
+def _unheard(_text: str) -> None:
+    """Nobody listens."""
+
+
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backend is told when it is opened."""
+    """What a backend is told when it is opened. It may `tell` what it is doing while a command waits."""
 
     home: Path
     project: str
     region: str
     container: ContainerOptions = ContainerOptions()
+    access: ServiceAccess = ServiceAccess()
+    tell: Tell = _unheard
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How a watcher asks: seconds between two questions, and for how long in spite of failed ones.
+
+    The pause is the shortest after news, and grows to the longest while there are none.
+    """
+
+    fastest: float
+    slowest: float
+    patience: float = 60.0
+
+
+LOCAL_PACE = Pace(fastest=0.015, slowest=0.15)
 
 
 class JobBackend(Protocol):
-    """Runs jobs. Every verb raises NotFoundError for a name that it does not know."""
+    """Runs jobs. Every verb raises NotFoundError for a name that it does not know.
+
+    Optional beside the verbs: `pace`, a Pace (without it: `LOCAL_PACE`), and `kill`, a cancel with force.
+    """
 
     protocol_version: int
 
-    def plan(self, job: CustomJob) -> Plan:
-        """Exactly what submit would do; touches nothing."""
+    def plan(self, job: Job) -> Plan:
+        """Exactly what submit would do; touches nothing. Raises ConfigError for what would be refused."""
 
-    def submit(self, plan: Plan) -> CustomJob:
+    def submit(self, plan: Plan) -> Job:
         """Start the job and return once it cannot be lost: named, PENDING."""
 
-    def get(self, name: str) -> CustomJob:
+    def get(self, name: str) -> Job:
         """The job as it stands now; an ended job stays ended."""
 
     def list(self, query: Query) -> Page:
@@ -101,37 +158,61 @@ class JobBackend(Protocol):
         """Remove every trace of an ended job. Raises ConflictError while it runs."""
 
 
-_BUILT_IN = {
+@runtime_checkable
+class ServiceBackend(Protocol):
+    """Speaks to a service, in somebody's name."""
+
+    def sign_in(self) -> None:
+        """Find out as whom, before anything that takes long. Raises CredentialsError where it is nobody."""
+
+
+@runtime_checkable
+class ResourceBackend(Protocol):
+    """Keeps persistent resources. What takes long is answered with an Operation, at once."""
+
+    def create_resource(
+        self, resource_id: str, resource: PersistentResource, unknown_fields: dict[str, Any]
+    ) -> Operation:
+        """Make a resource of that id."""
+
+    def get_resource(self, name: str) -> PersistentResource:
+        """The resource as it stands now."""
+
+    def list_resources(self, query: Query) -> ResourcePage:
+        """Resources of a project and location."""
+
+    def delete_resource(self, name: str) -> Operation:
+        """Remove a resource; the service cancels what runs on it."""
+
+    def reboot_resource(self, name: str) -> Operation:
+        """Start the machines of a resource anew."""
+
+
+BUILT_IN = {
     "local": "vtrain.backends.local:open_process",
     "process": "vtrain.backends.local:open_process",
     "docker": "vtrain.backends.local:open_docker",
+    "vertex": "vtrain.backends.vertex.backend:open_vertex",
 }
-_NOT_YET = {
-    "vertex": "the Vertex AI backend",
-}
+"""The backends that come with vtrain, and the functions that open them."""
 
 
 def check_available(name: str) -> None:
-    """Raise UnavailableError for a backend that this version does not have, ConfigError for no backend."""
-    if name not in (*_BUILT_IN, *_NOT_YET) and not _plugins(name):
-        known = ", ".join([*_BUILT_IN, *_NOT_YET])
-        raise ConfigError(f"There is no backend called {name!r}.", hint=f"The built-in ones are {known}.")
-    if name in _NOT_YET:
-        raise UnavailableError(
-            f"This version of vtrain does not have {_NOT_YET[name]} yet.",
-            hint="To run on this machine instead, add --backend=process.",
-        )
+    """Raise ConfigError for a name that neither vtrain nor a plug-in knows."""
+    if name not in BUILT_IN and not _plugins(name):
+        hint = did_you_mean(name, BUILT_IN, otherwise=f"The built-in ones are {', '.join(BUILT_IN)}.")
+        raise ConfigError(f"There is no backend called {name!r}.", hint=hint)
 
 
 def open_backend(name: str, settings: BackendSettings) -> JobBackend:
     """The backend of that name, ready for use.
 
-    Raises UnavailableError for one that this version does not have, ConfigError for a name that
-    neither vtrain nor a plug-in knows.
+    Raises UnavailableError for one whose packages are not installed, ConfigError for a name that neither
+    vtrain nor a plug-in knows.
     """
     check_available(name)
-    if name in _BUILT_IN:
-        module, _, function = _BUILT_IN[name].partition(":")
+    if name in BUILT_IN:
+        module, _, function = BUILT_IN[name].partition(":")
         backend: JobBackend = getattr(import_module(module), function)(settings)
         return backend
     return _open_plugin(name, settings)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query
+from vtrain.backends.local_plan import custom_job
 from vtrain.engine.folder import JobFolder, JobOrder, hold_lock, spawn_holding
 from vtrain.engine.instants import timestamp
 from vtrain.engine.store import DATABASE, Record, Store, not_found, storage_errors
@@ -27,6 +28,7 @@ from vtrain.messages.names import CUSTOM_JOBS, ResourceName, parse_name
 
 if TYPE_CHECKING:
     from vtrain.backends.local_plan import Way
+    from vtrain.messages.resources import Job
 
 _WAYS = {
     "process": "vtrain.backends.process_plan:ProcessWay",
@@ -70,9 +72,17 @@ class LocalBackend:
         way: Way = getattr(import_module(module), name)(self._settings)
         return way
 
-    def plan(self, job: CustomJob) -> Plan:
-        """Exactly what submit would do. Raises UnavailableError for a job that cannot run this way."""
-        return self._way.plan(job)
+    def plan(self, job: Job) -> Plan:
+        """Exactly what submit would do.
+
+        Raises ConfigError for a job that breaks a rule of the API, UnavailableError for one that cannot run
+        this way.
+        """
+        from vtrain.messages.rules import check_job
+
+        own = custom_job(job)
+        check_job(own, executor_required=False)
+        return self._way.plan(own)
 
     def submit(self, plan: Plan) -> CustomJob:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more."""
@@ -82,7 +92,7 @@ class LocalBackend:
             collection=CUSTOM_JOBS,
             id=_new_id(),
         )
-        job = _pending(plan.job, str(name))
+        job = _pending(custom_job(plan.job), str(name))
         store = self._open_store()
         folder = self._folder(job.name)
         with storage_errors(self._home), _removed_on_error(folder.path):
@@ -107,7 +117,11 @@ class LocalBackend:
             raise ConfigError(f"{query.page_token!r} is not a page token.")
         prefix = f"projects/{query.project}/locations/" + (f"{query.location}/" if query.location else "")
         records, token = self._open_store().page(
-            query.collection, prefix, size=max(query.page_size, 1), token=query.page_token
+            query.collection,
+            prefix,
+            size=max(query.page_size, 1),
+            token=query.page_token,
+            labels=query.labels,
         )
         for record in records:
             self._adopt(record)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from vtrain.backends import Plan
 from vtrain.engine.folder import JobOrder
+from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 PLANNED_JOB_ID = "0" * 19
@@ -24,6 +28,16 @@ class Way(Protocol):
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with what only this way of running needs."""
+
+
+def custom_job(job: Job) -> CustomJob:
+    """The job, if it is one that runs here. Raises UnavailableError for any other kind."""
+    if not isinstance(job, CustomJob):
+        raise UnavailableError(
+            f"A {type(job).__name__} runs on Vertex AI, and not on this machine yet.",
+            hint="Add --backend=vertex --project=PROJECT_ID.",
+        )
+    return job
 
 
 def completed(job: CustomJob) -> CustomJob:

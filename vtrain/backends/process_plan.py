@@ -119,9 +119,8 @@ def _environment_notes(pool: WorkerPoolSpec, home: Path) -> tuple[tuple[str, ...
 
 def output_folder(spec: CustomJobSpec, home: Path) -> str:
     """The base output directory as a local path; empty without one."""
-    base = spec.base_output_directory
-    if base is None or not base.output_uri_prefix:
+    if not spec.output_uri:
         return ""
     from vtrain.staging import LocalBuckets
 
-    return str(LocalBuckets(home).local_path(base.output_uri_prefix)).rstrip("/")
+    return str(LocalBuckets(home).local_path(spec.output_uri)).rstrip("/")

@@ -19,6 +19,7 @@ from vtrain.errors import ConflictError, NotFoundError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
 from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.messages.resources import Job
 from vtrain.testing.script import Script, script_job
 
 PATIENCE_SECONDS = 30.0
@@ -238,7 +239,7 @@ class BackendContract:
 
     # what the tests above are written with
 
-    def start(self, backend: JobBackend, *scripts: Script) -> CustomJob:
+    def start(self, backend: JobBackend, *scripts: Script) -> Job:
         """Submit a job of these scripts."""
         return backend.submit(backend.plan(self.make_job(*scripts)))
 
@@ -253,7 +254,7 @@ class BackendContract:
         backend.get(name)
         return backend
 
-    def wait(self, backend: JobBackend, name: str) -> CustomJob:
+    def wait(self, backend: JobBackend, name: str) -> Job:
         """The job, once it has ended."""
         self.wait_for(lambda: states.has_ended(backend.get(name).state))
         return backend.get(name)
@@ -281,7 +282,7 @@ class BackendContract:
         """The primary's lines."""
         return text_lines(self.entries(backend, name, limit=limit))
 
-    def expect_cancelled(self, job: CustomJob) -> None:
+    def expect_cancelled(self, job: Job) -> None:
         """Ended by request, in the API's words."""
         assert job.state == states.CANCELLED
         assert job.error is not None

@@ -17,6 +17,8 @@ from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, DEFAULT_REGION, LOCAL_PROJECT, ResourceName
+from vtrain.messages.resources import Job
+from vtrain.messages.rules import check_job
 from vtrain.testing.script import Script, read_script
 
 _INFO = "type.googleapis.com/google.rpc.ErrorInfo"
@@ -52,8 +54,11 @@ class MemoryBackend:
         self._submitted = 0
         self._clock = 1_000_000_000_000_000_000
 
-    def plan(self, job: CustomJob) -> Plan:
-        """Exactly what submit would do. Raises UnavailableError for containers: there are none in memory."""
+    def plan(self, job: Job) -> Plan:
+        """Exactly what submit would do. Raises UnavailableError for what is no Python package job."""
+        if not isinstance(job, CustomJob):
+            raise UnavailableError("The backend in memory runs custom jobs only.")
+        check_job(job, executor_required=False)
         spec = job.job_spec
         if any(pool.container_spec is not None for pool in spec.worker_pool_specs):
             raise UnavailableError("The backend in memory runs no containers.")
@@ -77,6 +82,7 @@ class MemoryBackend:
             id=str(10**18 + self._submitted),
         )
         now = timestamp()
+        assert isinstance(plan.job, CustomJob)
         job = msgspec.structs.replace(
             plan.job, name=str(name), state=states.PENDING, create_time=now, update_time=now
         )
@@ -97,7 +103,12 @@ class MemoryBackend:
         if query.page_token and not query.page_token.isdecimal():
             raise ConfigError(f"{query.page_token!r} is not a page token.")
         prefix = f"projects/{query.project}/locations/{query.location or ''}"
-        jobs = [run.job for run in reversed(self._runs.values()) if run.job.name.startswith(prefix)]
+        wanted = query.labels.items()
+        jobs = [
+            run.job
+            for run in reversed(self._runs.values())
+            if run.job.name.startswith(prefix) and wanted <= run.job.labels.items()
+        ]
         start = int(query.page_token or 0)
         stop = start + max(query.page_size, 1)
         return Page(jobs=tuple(jobs[start:stop]), next_page_token=str(stop) if stop < len(jobs) else "")

@@ -20,22 +20,20 @@ reach them, as vtrain's home is the caller's own."""
 
 def output_uri(spec: CustomJobSpec) -> str:
     """The base output directory as replicas are told it, without a trailing slash: `gs://…`, or a path."""
-    base = spec.base_output_directory
-    if base is None or not base.output_uri_prefix:
+    if not spec.output_uri:
         return ""
-    scheme, rest = split_uri(base.output_uri_prefix)
-    return (rest if scheme == "file" else base.output_uri_prefix).rstrip("/")
+    scheme, rest = split_uri(spec.output_uri)
+    return (rest if scheme == "file" else spec.output_uri).rstrip("/")
 
 
 def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]:
     """The mounts of all local buckets, and of the job's output. Makes the folders of the output."""
     buckets = LocalBuckets(home)
     mounts = []
-    base = spec.base_output_directory
-    if base is not None and base.output_uri_prefix:
-        scheme, rest = split_uri(base.output_uri_prefix)
+    if spec.output_uri:
+        scheme, rest = split_uri(spec.output_uri)
         for name in OUTPUT_FOLDERS.values():
-            folder = buckets.local_path(join_uri(base.output_uri_prefix, name))
+            folder = buckets.local_path(join_uri(spec.output_uri, name))
             folder.mkdir(parents=True, exist_ok=True)
             if scheme == "gs":
                 _open_to_all(folder, buckets.folder)
@@ -50,10 +48,10 @@ def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]
 
 def written_folders(spec: CustomJobSpec, home: Path) -> tuple[Path, ...]:
     """The folders of this machine below which the job may have written."""
-    buckets, base = LocalBuckets(home), spec.base_output_directory
+    buckets = LocalBuckets(home)
     folders = [buckets.folder]
-    if base is not None and base.output_uri_prefix.startswith("file:"):
-        folders.append(buckets.local_path(base.output_uri_prefix))
+    if spec.output_uri.startswith("file:"):
+        folders.append(buckets.local_path(spec.output_uri))
     return tuple(folder for folder in folders if folder.is_dir())
 
 

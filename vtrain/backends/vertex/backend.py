@@ -1,0 +1,201 @@
+"""The backend `vertex`: jobs and persistent resources on Vertex AI."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, ResourcePage
+from vtrain.backends.vertex.filters import quoted
+from vtrain.backends.vertex.rules import check_sendable, notices_about
+from vtrain.errors import ConfigError, ServiceError, UnavailableError
+from vtrain.messages.base import Resource
+from vtrain.messages.codec import canonical_document, from_document, to_document
+from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
+from vtrain.messages.operation import Operation
+from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.resources import RESOURCES, Job, collection_of
+
+if TYPE_CHECKING:
+    from vtrain.backends.vertex.log_reader import CloudLog
+    from vtrain.backends.vertex.service import Service
+
+R = TypeVar("R", bound=Resource)
+Documents = list[dict[str, Any]]
+_ENDS_A_PATH = set("?#%")
+"""What no resource's name holds; not every version of the library would encode it."""
+
+
+def open_vertex(settings: BackendSettings) -> VertexBackend:
+    """The backend, for `open_backend`. Raises UnavailableError where the extra is not installed."""
+    if not _is_installed("google.cloud.aiplatform_v1"):
+        raise UnavailableError(
+            "The backend vertex needs Google's client library, which is not installed.",
+            hint="Install it with: pip install 'vtrain[vertex]'. To run on this machine: --backend=local.",
+        )
+    return VertexBackend(settings)
+
+
+class VertexBackend:
+    """Sends jobs to Vertex AI. A name in full decides project and region; an id lies in the settings'."""
+
+    protocol_version = PROTOCOL_VERSION
+    pace = Pace(fastest=2.0, slowest=15.0, patience=300.0)
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
+        self._just_seen: dict[str, Job] = {}
+
+    @cached_property
+    def _service(self) -> Service:
+        from vtrain.backends.vertex.service import Service
+
+        return Service(self._settings.access, self._settings.tell)
+
+    @cached_property
+    def _log(self) -> CloudLog:
+        from vtrain.backends.vertex.log_reader import CloudLog
+
+        return CloudLog(self._settings.access, self._settings.project)
+
+    def sign_in(self) -> None:
+        """Get a token. Raises CredentialsError where there are no credentials, or none that still count."""
+        self._service.sign_in(self._settings.region)
+
+    def plan(self, job: Job) -> Plan:
+        """Exactly what submit would send. Raises ConfigError for pools that the service cannot mean."""
+        check_sendable(job)
+        return Plan(job=job, backend="vertex", notices=notices_about(job))
+
+    def submit(self, plan: Plan) -> Job:
+        """Send the job, once; it is there when this returns."""
+        document = laid_over(to_document(plan.job), plan.unknown_fields)
+        answer = self._service.create(self._within(collection_of(plan.job)), document)
+        return _read(type(plan.job), answer)
+
+    def get(self, name: str) -> Job:
+        """The job as the service has it now."""
+        full = _full(name)
+        job = _read_job(full.collection, self._service.get(full))
+        self._just_seen[name] = job
+        return job
+
+    def list(self, query: Query) -> Page:
+        """A page of jobs, in the order of the service: newest first."""
+        documents, token = self._list(query)
+        jobs = tuple(_read_job(query.collection, document) for document in documents)
+        return Page(jobs=jobs, next_page_token=token)
+
+    def logs(self, query: LogQuery) -> LogPage:
+        """What Cloud Logging has of the job's log now, from the cursor on."""
+        job = self._just_seen.pop(query.name, None) or self.get(query.name)
+        return self._log.read(query, job)
+
+    def cancel(self, name: str) -> None:
+        """Ask the job to end."""
+        self._service.cancel(_full(name))
+
+    def delete(self, name: str) -> None:
+        """Delete an ended job, and wait until it is gone."""
+        full = _full(name)
+        self._service.wait(self._service.delete(full), full.location)
+
+    def create_resource(
+        self, resource_id: str, resource: PersistentResource, unknown_fields: dict[str, Any]
+    ) -> Operation:
+        """Begin to make a persistent resource of that id."""
+        document = laid_over(to_document(resource), unknown_fields)
+        name = msgspec.structs.replace(self._within(PERSISTENT_RESOURCES), id=resource_id)
+        return _read_operation(self._service.create_named(name, document))
+
+    def get_resource(self, name: str) -> PersistentResource:
+        """The resource as the service has it now."""
+        return _read(PersistentResource, self._service.get(_full(name)))
+
+    def list_resources(self, query: Query) -> ResourcePage:
+        """A page of persistent resources."""
+        documents, token = self._list(msgspec.structs.replace(query, collection=PERSISTENT_RESOURCES))
+        resources = tuple(_read(PersistentResource, document) for document in documents)
+        return ResourcePage(resources=resources, next_page_token=token)
+
+    def delete_resource(self, name: str) -> Operation:
+        """Begin to delete the resource. An answer that is no operation says, too, that it was taken."""
+        return _read(Operation, self._service.delete(_full(name)))
+
+    def reboot_resource(self, name: str) -> Operation:
+        """Begin to reboot the machines of the resource."""
+        return _read_operation(self._service.reboot(_full(name)))
+
+    def _list(self, query: Query) -> tuple[Documents, str]:
+        from vtrain.backends.vertex.service import read_list
+
+        location = query.location or self._settings.region
+        within = ResourceName(project=query.project, location=location, collection=query.collection, id="")
+        labels = " AND ".join(f"labels.{key}={quoted(value)}" for key, value in query.labels.items())
+        page = self._service.list_page(
+            within, page_size=query.page_size, page_token=query.page_token, filter_text=labels
+        )
+        return read_list(page, query.collection), str(page.get("nextPageToken", ""))
+
+    def _within(self, collection: str) -> ResourceName:
+        settings = self._settings
+        return ResourceName(project=settings.project, location=settings.region, collection=collection, id="")
+
+
+def laid_over(document: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The document with the fields of `more` added, at every depth; lists are matched by position."""
+    merged = dict(document)
+    for key, value in more.items():
+        merged[key] = _merged(merged.get(key), value)
+    return merged
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return laid_over(below, above)
+    if isinstance(below, list) and isinstance(above, list):
+        longest = max(len(below), len(above))
+        padded = [*below, *[None] * (longest - len(below))], [*above, *[None] * (longest - len(above))]
+        return [_merged(*pair) for pair in zip(*padded, strict=True)]
+    return below if above is None else above
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _full(name: str) -> ResourceName:
+    full = parse_name(name)
+    if full is None or full.collection not in RESOURCES or _ENDS_A_PATH & set(name):
+        raise ConfigError(f"{name!r} is not the full name of a resource of Vertex AI.")
+    return full
+
+
+def _read_job(collection: str, document: Any) -> Job:
+    return cast(Job, _read(RESOURCES[collection], document))
+
+
+def _read_operation(document: dict[str, Any]) -> Operation:
+    """The operation in an answer. Raises ServiceError for another answer, which leaves open what happened."""
+    operation = _read(Operation, document)
+    if "/operations/" not in operation.name and not operation.done:
+        raise ServiceError(
+            f"The service answered with {operation.name!r}, which is no operation.",
+            hint="Look what there is: vtrain persistent-resources list",
+        )
+    return operation
+
+
+def _read(cls: type[R], document: Any) -> R:
+    """The message in an answer, which it keeps. Raises ServiceError for an answer that is none."""
+    try:
+        return msgspec.structs.replace(from_document(cls, document), answer=canonical_document(cls, document))
+    except msgspec.ValidationError as error:
+        raise ServiceError(f"The service answered with what is no {cls.__name__}: {error}.") from error
