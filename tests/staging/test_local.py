@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from vtrain.errors import ConfigError, StorageError
-from vtrain.staging import LocalBuckets, Staged, file_uri, join_uri, split_uri, stage_all
+from vtrain.staging import LocalBuckets, Staged, file_uri, join_uri, split_uri
 
 
 @pytest.fixture
@@ -60,14 +60,14 @@ def test_a_failed_write_leaves_nothing(
 
     monkeypatch.setattr("shutil.copyfile", full)
     with pytest.raises(StorageError, match="No space left on device"):
-        stage_all(LocalBuckets(tmp_path / "home"), {package: URI})
+        LocalBuckets(tmp_path / "home").stage_all({package: URI}, print)
     assert [file for file in (tmp_path / "home").rglob("*") if file.is_file()] == []
 
 
 def test_a_bucket_that_cannot_be_made_is_named(tmp_path: Path, package: Path) -> None:
     (tmp_path / "home").touch()
     with pytest.raises(StorageError, match=r"Cannot stage .*home"):
-        stage_all(LocalBuckets(tmp_path / "home"), {package: URI})
+        LocalBuckets(tmp_path / "home").stage_all({package: URI}, print)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""Buckets of Cloud Storage: what is asked of them before a job is sent, and how packages get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vtrain.errors import ConfigError, StorageError
+from vtrain.staging.buckets import Show, Staged
+from vtrain.staging.client import Settings, open_client, open_session, storage_credentials
+from vtrain.staging.locations import holds
+from vtrain.staging.refusals import refused
+from vtrain.staging.simple_upload import SimpleUploader
+from vtrain.staging.transfer import Sender, Upload
+from vtrain.staging.uris import split_object, split_uri
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+    from google.cloud.storage import Bucket, Client
+
+CREATE = "storage.objects.create"
+
+
+class CloudBuckets:
+    """`gs://…` of Cloud Storage, for jobs of one region (empty: wherever).
+
+    `credentials` is called when Google is spoken to for the first time, and not where `STORAGE_EMULATOR_HOST`
+    names an emulator.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        region: str,
+        credentials: Callable[[], Credentials],
+        settings: Settings | None = None,
+    ) -> None:
+        self.project = project
+        self.region = region
+        self.credentials = credentials
+        self.settings = settings or Settings()
+
+    def accept(self, uri: str) -> None:
+        """Raise ConfigError for a URI of this machine, which Vertex AI cannot read."""
+        if split_uri(uri)[0] != "gs":
+            raise ConfigError(f"Vertex AI cannot read {uri}.", hint="Give --staging-bucket=gs://NAME.")
+
+    def examine(self, staging_uri: str, output_uri: str = "") -> None:
+        """Raise StorageError unless both buckets are there, and the first is writable and in the region."""
+        staging = split_object(staging_uri)[0]
+        output = split_object(output_uri)[0] if output_uri else staging
+        with closing(self._open()) as client:
+            self._check_location(self._find(client, staging), staging)
+            self._check_writable(client, staging)
+            if output != staging:
+                self._find(client, output)
+
+    def stage_all(self, uris: Mapping[Path, str], show: Show) -> tuple[Staged, ...]:
+        """Upload what is not there, several files at a time. Raises StorageError, naming what refused."""
+        with closing(self._open()) as client, closing(open_session(self._credentials)) as session:
+            simple = SimpleUploader(session, client.api_endpoint, self.settings)
+            sender = Sender(client, simple, self.settings, show, self._mend)
+            return sender.send_all([Upload(file=file, uri=uri) for file, uri in uris.items()])
+
+    @cached_property
+    def _credentials(self) -> Credentials:
+        return storage_credentials(self.credentials)
+
+    def _open(self) -> Client:
+        return open_client(self.project, self._credentials)
+
+    def _find(self, client: Client, name: str) -> Bucket | None:
+        """The bucket's description; None where it is there, but not for these eyes."""
+        from google.api_core.exceptions import Forbidden
+
+        settings = self.settings
+        try:
+            with refused(f"gs://{name}", self._mend(name), passing=Forbidden):
+                return client.get_bucket(name, timeout=settings.timeout, retry=settings.retry())
+        except Forbidden:
+            return None
+
+    def _check_location(self, bucket: Bucket | None, name: str) -> None:
+        if bucket is None or not self.region or holds(bucket, self.region):
+            return
+        raise StorageError(
+            f"The bucket gs://{name} lies in {bucket.location.lower()}, and the job runs in {self.region}.",
+            hint=f"$ {self._create('OTHER_NAME')}",
+        )
+
+    def _check_writable(self, client: Client, name: str) -> None:
+        settings = self.settings
+        with refused(f"gs://{name}", self._mend(name)):
+            granted = client.bucket(name).test_iam_permissions(
+                [CREATE], timeout=settings.timeout, retry=settings.retry()
+            )
+        if CREATE not in granted:
+            raise StorageError(
+                f"The bucket gs://{name} takes no objects from you: {CREATE} is missing.",
+                hint=f"$ {self._grant(name)}",
+            )
+
+    def _mend(self, name: str) -> dict[int, str]:
+        """The command that mends what a status of the service tells."""
+        return {403: self._grant(name), 404: self._create(name)}
+
+    def _create(self, name: str) -> str:
+        location = f" --location={self.region}" if self.region else ""
+        return f"gcloud storage buckets create gs://{name}{location} --project={self.project}"
+
+    def _grant(self, name: str) -> str:
+        return (
+            f"gcloud storage buckets add-iam-policy-binding gs://{name} "
+            "--member=user:EMAIL --role=roles/storage.objectUser"
+        )

@@ -1,0 +1,63 @@
+"""Buckets of this machine: `file://`, and `gs://` kept in a folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from vtrain.errors import ConfigError, StorageError
+from vtrain.staging.buckets import Show, Staged
+from vtrain.staging.uris import split_uri
+
+
+class LocalBuckets:
+    """`file:///…`, and `gs://NAME/…` under the home's `buckets/NAME`."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / "buckets"
+
+    def local_path(self, uri: str) -> Path:
+        """The file or folder that a URI means on this machine. Raises ConfigError for any other scheme."""
+        scheme, rest = split_uri(uri)
+        if scheme == "file":
+            return Path(rest)
+        bucket, _, name = rest.partition("/")
+        path = (self.folder / bucket / name).resolve()
+        if not path.is_relative_to((self.folder / bucket).resolve()):
+            raise ConfigError(f"{uri} leads out of its bucket.")
+        return path
+
+    def accept(self, uri: str) -> None:
+        """Raise ConfigError for a URI that means no path of this machine."""
+        self.local_path(uri)
+
+    def examine(self, staging_uri: str, output_uri: str = "") -> None:
+        """Folders are made when they are written to: there is nothing to ask for."""
+
+    def stage_all(self, uris: Mapping[Path, str], show: Show) -> tuple[Staged, ...]:  # noqa: ARG002 - a disk is quick
+        """Copy each file to its URI, unless it is there; raises StorageError where the disk refuses."""
+        try:
+            return tuple(self.stage(file, uri) for file, uri in uris.items())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"Cannot stage {error.filename2 or error.filename}: {reason}.") from error
+
+    def stage(self, file: Path, uri: str) -> Staged:
+        """Put a file at a URI that is made of its content; nothing is written when it is there."""
+        target = self.local_path(uri)
+        if target.exists() and target.stat().st_size == file.stat().st_size:
+            return Staged(uri=uri, written=False)
+        _write_atomically(file, target)
+        return Staged(uri=uri, written=True)
+
+
+def _write_atomically(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(source, partial)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
