@@ -1,0 +1,89 @@
+"""`vtrain emulator storage` as a script uses it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from storage_service import Http
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("google_crc32c")
+
+COMMAND = (sys.executable, "-m", "vtrain", "emulator", "storage")
+
+
+@contextmanager
+def started(*words: str) -> Iterator[subprocess.Popen[str]]:
+    """A service that has ended afterwards."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*COMMAND, *words], text=True, **streams) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_it_says_where_it_answers_and_ends_when_told(number: int, code: int, vtrain_home: Path) -> None:
+    with started() as process:
+        assert process.stdout is not None
+        name, _, url = process.stdout.readline().strip().partition("=")
+        assert name == "STORAGE_EMULATOR_HOST"
+        http = Http(url)
+        assert http("POST", "/storage/v1/b", {"name": "made"}).status == 200
+        assert (vtrain_home / "buckets" / "made").is_dir()
+        process.send_signal(number)  # the connection is still open
+        assert process.wait(timeout=20) == code
+        http.connection.close()
+    assert not list((vtrain_home / "storage" / "uploads").iterdir())
+
+
+def test_the_port_may_be_chosen_and_the_format_too() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with started(f"--port={port}", "--format=json") as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(4)]
+    assert json.loads("".join(lines))["url"] == f"http://127.0.0.1:{port}"
+
+
+def test_a_port_that_is_taken_is_named(vtrain: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = vtrain("emulator", "storage", f"--port={port}")
+    assert ended.code == 1
+    assert f"127.0.0.1:{port}" in ended.err and "--port" in ended.err
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", "1.5", ""])
+def test_a_port_is_a_number(vtrain: Any, port: str) -> None:
+    ended = vtrain("emulator", "storage", f"--port={port}")
+    assert ended.code == 2
+    assert "--port" in ended.err
+
+
+def test_an_address_that_others_reach_is_warned_of(vtrain: Any) -> None:
+    ended = vtrain("emulator", "storage", "--host=192.0.2.1")  # no machine has this one
+    assert ended.code == 1
+    assert "WARNING" in ended.err and "192.0.2.1" in ended.err
+
+
+def test_without_the_extra_it_says_how_to_install_it() -> None:
+    program = (
+        "import sys; sys.modules['uvicorn'] = None; from vtrain.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "emulator", "storage"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert "vtrain[emulator]" in ended.stderr

@@ -1,0 +1,424 @@
+"""Requests that no client library makes, or only in bad weather."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from storage_service import Http, StorageEndpoint, storage_service
+
+UNIT = 256 * 1024
+ODD_NAMES = (
+    "a//b",
+    "folder/",
+    "/absolute",
+    "..",
+    "../escape",
+    "x/../../../escape",
+    "./here",
+    "x/./y",
+    "x" * 300,
+    "ü" * 200 + "/" + "y" * 400,
+    "per%2Fcent",
+    "per%cent",
+    "space and + plus?#&=",
+    "日本語/ключ",
+    "back\\slash",
+    "nul\0byte",
+    "tab\tname",
+    "c/o/compose",
+    ".hidden",
+    "~",
+)
+
+
+@pytest.fixture
+def place(http: Any, request: pytest.FixtureRequest) -> str:
+    """The path of a new bucket."""
+    name = "b" + str(abs(hash(request.node.name)))
+    assert http("POST", "/storage/v1/b?project=demo", {"name": name}).status == 200
+    return f"b/{name}"
+
+
+def put(http: Any, place: str, name: str, content: bytes = b"content", **query: str) -> Any:
+    asked = "".join(f"&{key}={quote(value, safe='')}" for key, value in query.items())
+    path = f"/upload/storage/v1/{place}/o?uploadType=media&name={quote(name, safe='')}{asked}"
+    return http("POST", path, content, content_type="text/plain")
+
+
+def object_path(place: str, name: str) -> str:
+    return f"/storage/v1/{place}/o/{quote(name, safe='')}"
+
+
+def everything(home: Path) -> set[Path]:
+    return {path.relative_to(home) for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ODD_NAMES, ids=ascii)
+def test_any_name_is_kept_and_leads_nowhere_else(
+    endpoint: StorageEndpoint, http: Any, place: str, name: str
+) -> None:
+    around = everything(endpoint.home.parent)
+    reply = put(http, place, name)
+    if name == "..":
+        assert reply.status == 400
+        return
+    assert reply.document["name"] == name
+    assert http("GET", object_path(place, name) + "?alt=media").body == b"content"
+    listed = http("GET", f"/storage/v1/{place}/o").document["items"]
+    assert [found["name"] for found in listed] == [name]
+    made = everything(endpoint.home.parent) - around
+    inside = (Path("home/buckets") / place[2:], Path("home/storage"))
+    assert made and all(any(path.is_relative_to(folder) for folder in inside) for path in made)
+    assert http("DELETE", object_path(place, name)).status == 204
+    assert http("GET", object_path(place, name)).status == 404
+    assert http("DELETE", f"/storage/v1/{place}").status == 204
+
+
+@pytest.mark.parametrize("names", [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a/b", "a")])
+def test_a_name_may_begin_with_another(http: Any, place: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        assert put(http, place, name, name.encode()).status == 200
+    for name in names:
+        assert http("GET", object_path(place, name) + "?alt=media").body == name.encode()
+    listed = http("GET", f"/storage/v1/{place}/o").document["items"]
+    assert [found["name"] for found in listed] == sorted(names)
+    for name in names:
+        assert http("DELETE", object_path(place, name)).status == 204
+    assert "items" not in http("GET", f"/storage/v1/{place}/o").document
+
+
+def test_a_file_of_a_job_takes_the_place_of_an_object_aside(
+    endpoint: StorageEndpoint, http: Any, place: str
+) -> None:
+    put(http, place, "a", b"file")
+    put(http, place, "a/b", b"aside")
+    http("DELETE", object_path(place, "a"))
+    folder = endpoint.buckets / place[2:] / "a"
+    folder.mkdir()
+    (folder / "b").write_text("of a job")
+    assert http("GET", object_path(place, "a/b") + "?alt=media").body == b"of a job"
+    assert http("DELETE", object_path(place, "a/b")).status == 204
+    assert http("GET", object_path(place, "a/b")).status == 404
+
+
+def test_links_are_no_objects_and_lead_nowhere(
+    endpoint: StorageEndpoint, http: Any, place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    folder = endpoint.buckets / place[2:]
+    (folder / "file").symlink_to(tmp_path / "secret")
+    (folder / "folder").symlink_to(tmp_path)
+    (folder / "loop").symlink_to(folder)
+    for name in ("file", "folder/secret", "loop/file"):
+        assert http("GET", object_path(place, name) + "?alt=media").status == 404
+    assert "items" not in http("GET", f"/storage/v1/{place}/o").document
+    assert put(http, place, "file", b"new").status == 200
+    assert put(http, place, "folder/secret", b"new").status == 200
+    assert (tmp_path / "secret").read_text() == "secret"
+    assert http("GET", object_path(place, "folder/secret") + "?alt=media").body == b"new"
+
+
+def test_names_that_no_object_has_are_refused(http: Any, place: str) -> None:
+    for name in ("", ".", "..", "new\nline", "x" * 1025):
+        assert put(http, place, name).status == 400
+    for name in ("ab", "UPPER", "a/b", "../up", "-dash", ""):
+        assert http("POST", "/storage/v1/b", {"name": name}).status == 400
+    assert http("GET", "/storage/v1/b/..%2F..").status == 404
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "part"),
+    [
+        ("bytes=0-3", 206, slice(0, 4)),
+        ("bytes=4-", 206, slice(4, None)),
+        ("bytes=-3", 206, slice(-3, None)),
+        ("bytes=8-99", 206, slice(8, None)),
+        ("bytes=-99", 206, slice(None)),
+        ("bytes=10-", 416, None),
+        ("bytes=0-1,4-5", 200, slice(None)),
+        ("lines=1-2", 200, slice(None)),
+    ],
+)
+def test_ranges(http: Any, place: str, asked: str, status: int, part: slice | None) -> None:
+    content = b"0123456789"
+    put(http, place, "digits", content)
+    reply = http("GET", f"/download{object_path(place, 'digits')}?alt=media", range=asked)
+    assert reply.status == status
+    if part is None:
+        assert reply.document["error"]["errors"][0]["reason"] == "requestedRangeNotSatisfiable"
+        return
+    assert reply.body == content[part]
+    assert reply.headers["x-goog-hash"] == "crc32c=KAwGng==,md5=eB5eJF1ptWaXm4bijSPyxw=="
+    if status == 206:
+        start, stop, _ = part.indices(10)
+        assert reply.headers["content-range"] == f"bytes {start}-{stop - 1}/10"
+
+
+def start(http: Any, place: str, name: str = "upload", **query: str) -> str:
+    """Begin a resumable upload; the path to send its content to."""
+    asked = "".join(f"&{key}={value}" for key, value in query.items())
+    reply = http("POST", f"/upload/storage/v1/{place}/o?uploadType=resumable{asked}", {"name": name})
+    assert reply.status == 200
+    location = urlsplit(reply.headers["location"])
+    return f"{location.path}?{location.query}"
+
+
+def test_a_resumable_upload_goes_on_where_it_broke_off(http: Any, place: str) -> None:
+    content = bytes(range(256)) * 4096
+    where = start(http, place)
+    total = len(content)
+    asked = http("PUT", where, b"", content_range=f"bytes */{total}")
+    assert (asked.status, asked.headers.get("range")) == (308, None)
+    first = http("PUT", where, content[:UNIT], content_range=f"bytes 0-{UNIT - 1}/{total}")
+    assert (first.status, first.headers["range"]) == (308, f"bytes=0-{UNIT - 1}")
+    assert http("PUT", where, b"", content_range="bytes */*").headers["range"] == f"bytes=0-{UNIT - 1}"
+    assert http("GET", object_path(place, "upload")).status == 404
+    again = content[UNIT - 100 :]  # an answer was lost, and some is sent again
+    last = http("PUT", where, again, content_range=f"bytes {UNIT - 100}-{total - 1}/{total}")
+    assert (last.status, last.document["size"]) == (200, str(total))
+    assert http("GET", object_path(place, "upload") + "?alt=media").body == content
+    repeated = http("PUT", where, b"", content_range=f"bytes */{total}")
+    assert repeated.document["generation"] == last.document["generation"]
+
+
+def test_what_arrived_before_a_connection_broke_is_kept(
+    endpoint: StorageEndpoint, http: Any, place: str
+) -> None:
+    where, total = start(http, place), 4 * UNIT
+    parts = urlsplit(endpoint.url)
+    with socket.create_connection((parts.hostname, parts.port)) as broken:
+        head = f"PUT {where} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Length: {total}\r\n"
+        head += f"Content-Range: bytes 0-{total - 1}/{total}\r\n\r\n"
+        broken.sendall(head.encode() + b"x" * UNIT)
+    asked = http("PUT", where, b"", content_range=f"bytes */{total}")
+    assert asked.status == 308
+    held = int(asked.headers.get("range", "bytes=0--1").removeprefix("bytes=0-")) + 1
+    rest = b"x" * (total - held)
+    done = http("PUT", where, rest, content_range=f"bytes {held}-{total - 1}/{total}")
+    assert done.document["size"] == str(total)
+
+
+def test_bad_chunks_are_refused(http: Any, place: str) -> None:
+    where = start(http, place)
+    for content, span in (
+        (b"x" * 100, "bytes 0-99/1000"),
+        (b"x" * 100, "bytes 0-99/*"),
+        (b"x" * UNIT, f"bytes {UNIT}-{2 * UNIT - 1}/{2 * UNIT}"),
+        (b"x", "octets 0-0/1"),
+        (b"x", "bytes 0-x/1"),
+    ):
+        assert http("PUT", where, content, content_range=span).status == 400
+    assert http("PUT", where, b"all of it").document["size"] == "9"
+
+
+def test_a_cancelled_upload_is_gone(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+    where = start(http, place)
+    http("PUT", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*")
+    assert http("DELETE", where).status == 499
+    assert http("PUT", where, b"", content_range="bytes */*").status == 404
+    assert http("GET", object_path(place, "upload")).status == 404
+
+
+def test_the_condition_of_an_upload_counts_at_its_end(http: Any, place: str) -> None:
+    where = start(http, place, ifGenerationMatch="0")
+    put(http, place, "upload", b"somebody was faster")
+    late = http("PUT", where, b"late")
+    assert (late.status, late.document["error"]["errors"][0]["reason"]) == (412, "conditionNotMet")
+    assert http("GET", object_path(place, "upload") + "?alt=media").body == b"somebody was faster"
+
+
+@pytest.mark.parametrize("newline", [b"\r\n", b"\n"], ids=["crlf", "lf"])
+@pytest.mark.parametrize("content", [b"", b"x", b"\r\n--bo\r\n", b"ends\r", b"\n" * 9, bytes(3 << 20)])
+def test_multipart_bodies_of_any_line_ending(http: Any, place: str, newline: bytes, content: bytes) -> None:
+    body = newline.join(
+        [
+            b"--bound'ary",
+            b"Content-Type: application/json",
+            b"",
+            b'{"name": "both", "metadata": {"k": "v"}}',
+            b"--bound'ary",
+            b"Content-Type: text/x-own",
+            b"Content-Transfer-Encoding: binary",
+            b"",
+            content,
+            b"--bound'ary--",
+            b"",
+        ]
+    )
+    path = f"/upload/storage/v1/{place}/o?uploadType=multipart"
+    found = http("POST", path, body, content_type='multipart/related; boundary="bound\'ary"')
+    assert (found.status, found.document["contentType"]) == (200, "text/x-own")
+    assert found.document["metadata"] == {"k": "v"}
+    assert http("GET", object_path(place, "both") + "?alt=media").body == content
+    broken = http(
+        "POST", path, body.removesuffix(b"--bound'ary--" + newline), content_type="multipart/related"
+    )
+    assert broken.status == 400
+
+
+def test_checksums_in_headers_count(http: Any, place: str) -> None:
+    path = f"/upload/storage/v1/{place}/o?uploadType=media&name=sum"
+    assert http("POST", path, b"x", content_md5="AAAAAAAAAAAAAAAAAAAAAA==").status == 400
+    assert http("POST", path, b"x", x_goog_hash="crc32c=AAAAAA==").status == 400
+    good = {"x_goog_hash": "crc32c=KAwGng==,md5=eB5eJF1ptWaXm4bijSPyxw=="}
+    assert http("POST", path, b"0123456789", **good).status == 200
+
+
+def test_a_refusal_is_read_by_a_client_that_is_still_sending(http: Any) -> None:
+    path = "/upload/storage/v1/b/no-such-bucket/o?uploadType=media&name=x"
+    reply = http("POST", path, bytes(20 << 20))
+    assert reply.status == 404
+    assert http("GET", "/storage/v1/b").status == 200
+
+
+def test_nonsense_is_refused_in_the_words_of_the_api(http: Any, place: str) -> None:
+    uploads = f"/upload/storage/v1/{place}/o"
+    for method, path, body, status in (
+        ("POST", "/storage/v1/b", b"{", 400),
+        ("POST", "/storage/v1/b", b"[]", 400),
+        ("POST", "/storage/v1/b", b"{}", 400),
+        ("POST", f"{uploads}?uploadType=magic&name=x", b"", 400),
+        ("POST", f"{uploads}?uploadType=media", b"", 400),
+        ("POST", f"{uploads}?uploadType=multipart&name=x", b"no multipart", 400),
+        ("POST", f"{uploads}?uploadType=media&name=x&ifGenerationMatch=one", b"", 400),
+        ("PUT", f"{uploads}?upload_id=unknown", b"", 404),
+        ("GET", f"/storage/v1/{place}/o?pageToken=%FF", None, 400),
+        ("GET", f"/storage/v1/{place}/o?maxResults=few", None, 400),
+        ("GET", f"/storage/v1/{place}/o?matchGlob=%5Bz-a%5D", None, 400),
+        ("POST", object_path(place, "x") + "/compose", b"{}", 400),
+        ("POST", "/batch/storage/v1", b"", 400),
+        ("GET", "/storage/v2/anything", None, 404),
+    ):
+        reply = http(method, path, body)
+        assert reply.status == status, (path, reply.body)
+        assert reply.document["error"]["code"] == status
+        assert reply.document["error"]["errors"][0]["domain"] == "global"
+
+
+def test_a_service_that_ends_leaves_no_unfinished_upload(tmp_path: Path) -> None:
+    with storage_service(tmp_path) as running:
+        http = Http(running.url)
+        http("POST", "/storage/v1/b", {"name": "bucket"})
+        where = start(http, "b/bucket")
+        http("PUT", where, b"x" * UNIT, content_range=f"bytes 0-{UNIT - 1}/*")
+        assert everything(tmp_path / "storage" / "uploads")
+        http.connection.close()
+    assert not everything(tmp_path / "storage" / "uploads")
+
+
+def test_a_service_that_ends_does_not_wait_for_an_upload_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("vtrain.emulator.storage.server.SHUTDOWN_SECONDS", 0.1)
+    with storage_service(tmp_path) as running:
+        http = Http(running.url)
+        http("POST", "/storage/v1/b", {"name": "bucket"})
+        connection = http.connection
+        connection.putrequest("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=a")
+        connection.putheader("Content-Length", "10")
+        connection.endheaders(b"half")
+        other = Http(running.url)
+        while not everything(tmp_path / "storage" / "uploads"):
+            other("GET", "/storage/v1/b/bucket/o")
+        other.connection.close()
+    assert connection.getresponse().status == 503
+    connection.close()
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_two_services_of_one_home_keep_each_others_conditions(
+    endpoint: StorageEndpoint, http: Any, place: str
+) -> None:
+    """The second runs in a process of its own."""
+    program = (
+        "import sys; from pathlib import Path; from vtrain.emulator.storage.server import serve\n"
+        "serve(Path(sys.argv[1]), '127.0.0.1', 0, lambda url: print(url, flush=True))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(endpoint.home)], stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        urls = [endpoint.url, other.stdout.readline().strip()]
+        try:
+            won: list[int] = []
+            threads = [
+                threading.Thread(target=lambda url=url: won.append(_put_once(url, place))) for url in urls * 8
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            other.terminate()
+    assert sorted(won) == [200] + [412] * 15
+
+
+def _put_once(url: str, place: str) -> int:
+    http = Http(url)
+    try:
+        return int(put(http, place, "once", b"x" * 10_000, ifGenerationMatch="0").status)
+    finally:
+        http.connection.close()
+
+
+def test_a_composition_may_remove_its_parts(http: Any, place: str) -> None:
+    for name in ("1", "2"):
+        put(http, place, name, name.encode())
+    parts = {"sourceObjects": [{"name": "1"}, {"name": "2"}], "deleteSourceObjects": True}
+    assert http("POST", object_path(place, "1") + "/compose", parts).document["size"] == "2"
+    assert http("GET", object_path(place, "1") + "?alt=media").body == b"12"
+    assert http("GET", object_path(place, "2")).status == 404
+
+
+def test_a_disk_that_refuses_is_an_error_of_the_service(
+    endpoint: StorageEndpoint, http: Any, place: str, tmp_path: Path
+) -> None:
+    uploads = endpoint.home / "storage" / "uploads"
+    uploads.rename(tmp_path / "kept")
+    uploads.write_text("a file where a folder has to be")
+    try:
+        reply = put(http, place, "x")
+    finally:
+        uploads.unlink()
+        (tmp_path / "kept").rename(uploads)
+    assert reply.status == 500
+    assert reply.document["error"]["errors"][0]["reason"] == "backendError"
+    assert put(http, place, "x").status == 200
+
+
+def test_readers_of_an_object_that_is_overwritten_get_one_whole_version(
+    endpoint: StorageEndpoint, http: Any, place: str
+) -> None:
+    versions = {bytes([letter]) * (1 << 20) for letter in b"abc"}
+    put(http, place, "busy", min(versions))
+    writing = threading.Event()
+
+    def write() -> None:
+        other = Http(endpoint.url)
+        for _ in range(10):
+            for version in versions:
+                put(other, place, "busy", version)
+        other.connection.close()
+        writing.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not writing.is_set():
+        reply = http("GET", object_path(place, "busy") + "?alt=media")
+        assert reply.status == 200 and reply.body in versions
+        found = http("GET", object_path(place, "busy")).document
+        assert "md5Hash" in found and found["contentType"] == "text/plain"
+    thread.join()
+
+
+def test_a_head_request_tells_size_and_checksum(http: Any, place: str) -> None:
+    put(http, place, "x", b"0123456789")
+    reply = http("HEAD", f"/download{object_path(place, 'x')}")
+    assert (reply.status, reply.body, reply.headers["content-length"]) == (200, b"", "10")

@@ -1,0 +1,49 @@
+"""`vtrain emulator storage`: Cloud Storage on this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from vtrain.commands.session import open_console
+from vtrain.errors import UnavailableError, UsageError
+from vtrain.flags.options import CommonFlags, EmulatorFlags
+from vtrain.output.console import Console
+from vtrain.settings import home_folder
+
+LARGEST_PORT = 65535
+_MODULES = frozenset({"starlette", "uvicorn", "google_crc32c"})
+
+
+def storage(where: EmulatorFlags, common: CommonFlags) -> None:
+    """Serve until a signal comes. Raises UnavailableError where the extra is not installed."""
+    console = open_console(common)
+    port = _port(where.port)
+    try:
+        from vtrain.emulator.storage.server import serve
+    except ModuleNotFoundError as error:
+        if error.name not in _MODULES:
+            raise
+        raise UnavailableError(
+            f"The emulator needs {error.name}, which is not installed.",
+            hint="Install it: pip install 'vtrain[emulator]'",
+        ) from error
+    if not _is_loopback(where.host):
+        console.warn(f"Whoever reaches {where.host} may read and write every bucket of {home_folder()}.")
+    serve(home_folder(), where.host, port, lambda url: _announce(console, url))
+
+
+def _announce(console: Console, url: str) -> None:
+    console.result({"environment": f"STORAGE_EMULATOR_HOST={url}", "url": url}, "value(environment)")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > LARGEST_PORT:
+        raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
+    return int(text)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

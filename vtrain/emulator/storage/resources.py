@@ -1,0 +1,106 @@
+"""Buckets and objects as the API writes them."""
+
+from __future__ import annotations
+
+import base64
+from datetime import datetime, timezone
+from typing import Any
+from urllib.parse import quote
+
+from vtrain.emulator.storage.catalog import BucketRecord
+from vtrain.emulator.storage.objects import StoredObject
+from vtrain.staging.locations import DUAL_REGIONS
+
+
+def bucket_document(name: str, record: BucketRecord, base: str) -> dict[str, Any]:
+    """A bucket; `base` is the service's address."""
+    location = record.fields["location"]
+    return {
+        "kind": "storage#bucket",
+        "id": name,
+        "selfLink": f"{base}/storage/v1/b/{name}",
+        "name": name,
+        "projectNumber": "0",
+        "storageClass": "STANDARD",
+        "locationType": _location_type(location),
+        "metageneration": str(record.metageneration),
+        "etag": _etag(record.metageneration),
+        "timeCreated": _time(record.created),
+        "updated": _time(record.updated),
+        **record.fields,
+    }
+
+
+def _location_type(location: str) -> str:
+    if location.lower() in DUAL_REGIONS:
+        return "dual-region"
+    return "region" if "-" in location else "multi-region"
+
+
+def object_document(found: StoredObject, base: str) -> dict[str, Any]:
+    """An object; `base` is the service's address."""
+    record = found.record
+    path = f"storage/v1/b/{found.bucket}/o/{quote(found.name, safe='')}"
+    document: dict[str, Any] = {
+        "kind": "storage#object",
+        "id": f"{found.bucket}/{found.name}/{record.generation}",
+        "selfLink": f"{base}/{path}",
+        "mediaLink": f"{base}/download/{path}?generation={record.generation}&alt=media",
+        "name": found.name,
+        "bucket": found.bucket,
+        "generation": str(record.generation),
+        "metageneration": str(record.metageneration),
+        "storageClass": "STANDARD",
+        "size": str(record.size),
+        "crc32c": record.crc32c,
+        "etag": etag(found),
+        "timeCreated": _time(record.created),
+        "updated": _time(record.updated),
+        "timeStorageClassUpdated": _time(record.created),
+        "timeFinalized": _time(record.created),
+    }
+    if record.md5:
+        document["md5Hash"] = record.md5
+    if record.components:
+        document["componentCount"] = record.components
+    return document | record.fields
+
+
+def object_headers(found: StoredObject) -> dict[str, str]:
+    """What is said of an object above its content."""
+    record, fields = found.record, found.record.fields
+    md5 = f",md5={record.md5}" if record.md5 else ""
+    described = {
+        "content-type": fields.get("contentType", "application/octet-stream"),
+        "content-encoding": fields.get("contentEncoding"),
+        "content-disposition": fields.get("contentDisposition"),
+        "content-language": fields.get("contentLanguage"),
+        "cache-control": fields.get("cacheControl"),
+    }
+    return {name: quote(str(value), safe=_HEADER_SAFE) for name, value in described.items() if value} | {
+        "etag": etag(found),
+        "x-goog-hash": f"crc32c={record.crc32c}{md5}",
+        "x-goog-generation": str(record.generation),
+        "x-goog-metageneration": str(record.metageneration),
+        "x-goog-storage-class": str(fields.get("storageClass", "STANDARD")),
+        "x-goog-stored-content-length": str(record.size),
+        "x-goog-stored-content-encoding": str(fields.get("contentEncoding", "identity")),
+    }
+
+
+_HEADER_SAFE = "".join(map(chr, range(32, 127)))
+"""What a header can hold; of a value that a client chose, the rest is percent-encoded."""
+
+
+def etag(found: StoredObject) -> str:
+    """A text that changes whenever the object or its metadata does."""
+    return _etag(found.record.generation, found.record.metageneration)
+
+
+def _etag(*numbers: int) -> str:
+    return base64.b64encode("/".join(map(str, numbers)).encode()).decode()
+
+
+def _time(nanoseconds: int) -> str:
+    moment = datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"

@@ -1,0 +1,164 @@
+"""Uploads: simple, multipart and resumable. Content goes to the disk as it comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from vtrain.emulator.storage.call import Call, answer, read_json
+from vtrain.emulator.storage.multipart import MultipartBody
+from vtrain.emulator.storage.refusals import Refusal, invalid
+from vtrain.emulator.storage.resources import object_document
+from vtrain.emulator.storage.service import StorageService
+from vtrain.emulator.storage.sessions import ContentRange, Session
+
+WRITTEN_AT_ONCE = 1 << 20
+"""Bytes that are gathered before a thread writes them."""
+CHUNK_UNIT = 256 * 1024
+"""What a chunk of a resumable upload is a multiple of, the last one excepted."""
+_RESUME_INCOMPLETE = 308
+_CANCELLED = 499
+
+
+async def insert_object(service: StorageService, request: Request, call: Call) -> Response:
+    """`POST …/o`: content, content with metadata, or the start of a resumable upload."""
+    kind = call.query.get("uploadType", "")
+    if kind == "resumable":
+        return await _start(service, request, call)
+    if kind == "multipart":
+        return await _insert_multipart(service, request, call)
+    if kind == "media":
+        return await _insert_media(service, request, call)
+    raise invalid(f"uploadType: {kind!r} is not media, multipart or resumable.")
+
+
+async def _insert_media(service: StorageService, request: Request, call: Call) -> Response:
+    fields = {
+        "contentType": call.headers.get("content-type", "application/octet-stream"),
+        "contentEncoding": call.query.get("contentEncoding"),
+        **_checksums(call),
+    }
+    with service.objects.open_partial(call.bucket) as partial:
+        await _receive(request.stream(), partial.write)
+        put = service.objects.put
+        found = await run_in_threadpool(put, call.bucket, _name(call, {}), partial, fields, call.conditions)
+    return answer(object_document(found, call.base))
+
+
+async def _insert_multipart(service: StorageService, request: Request, call: Call) -> Response:
+    body = MultipartBody()
+    with service.objects.open_partial(call.bucket) as partial:
+        await _receive(request.stream(), lambda data: partial.write(body.feed(data)))
+        body.close()
+        content_type = body.content_type or "application/octet-stream"
+        fields = {"contentType": content_type, **body.document, **_checksums(call)}
+        name = _name(call, body.document)
+        put = service.objects.put
+        found = await run_in_threadpool(put, call.bucket, name, partial, fields, call.conditions)
+    return answer(object_document(found, call.base))
+
+
+async def _start(service: StorageService, request: Request, call: Call) -> Response:
+    document = read_json(await request.body())
+    content_type = call.headers.get("x-upload-content-type", "application/octet-stream")
+    fields = {"contentType": content_type, **document, **_checksums(call)}
+    name = _name(call, document)
+    start = service.sessions.start
+    upload_id = await run_in_threadpool(start, call.bucket, name, fields, call.conditions)
+    location = f"{call.base}{request.url.path}?uploadType=resumable&upload_id={upload_id}"
+    return Response(headers={"location": location, "x-guploader-uploadid": upload_id})
+
+
+async def continue_upload(service: StorageService, request: Request, call: Call) -> Response:
+    """`PUT` to a resumable upload: a chunk, all of it, or the question how much has arrived."""
+    session = service.sessions.get(call.query.get("upload_id", ""))
+    async with session.lock:
+        if session.finished is None:
+            header = call.headers.get("content-range")
+            await _add(session, request, ContentRange(header) if header else None, _checksums(call))
+        if session.finished is not None:
+            return answer(object_document(session.finished, call.base))
+        held = {"range": f"bytes=0-{session.received - 1}"} if session.received else {}
+        return Response(status_code=_RESUME_INCOMPLETE, headers=held)
+
+
+async def _add(
+    session: Session, request: Request, span: ContentRange | None, checksums: dict[str, str]
+) -> None:
+    """Take a chunk; without a range it is the whole. Makes the object when all has arrived."""
+    if span is None or span.start is not None:
+        position = span.start if span and span.start is not None else 0
+        _check_chunk(session, span, position)
+        await _receive(request.stream(), _Appender(session, position))
+    if span is None or session.received == span.total:
+        await run_in_threadpool(session.finish, checksums)
+
+
+def _check_chunk(session: Session, span: ContentRange | None, position: int) -> None:
+    if position > session.received:
+        raise invalid(f"The chunk begins at {position}, and {session.received} bytes have arrived.")
+    if span is None:
+        return
+    is_last = span.total is not None and position + span.length >= span.total
+    if not is_last and span.length % CHUNK_UNIT:
+        raise invalid(f"A chunk of {span.length} bytes that is not the last is no multiple of {CHUNK_UNIT}.")
+
+
+class _Appender:
+    """Writes the bytes of one chunk to an upload."""
+
+    def __init__(self, session: Session, position: int) -> None:
+        self._session = session
+        self._position = position
+
+    def __call__(self, data: bytes) -> None:
+        self._session.write(self._position, data)
+        self._position += len(data)
+
+
+async def cancel_upload(service: StorageService, _request: Request, call: Call) -> Response:
+    """`DELETE` of a resumable upload."""
+    service.sessions.cancel(call.query.get("upload_id", ""))
+    return Response(status_code=_CANCELLED)
+
+
+async def _receive(stream: AsyncIterator[bytes], write: Callable[[bytes], None]) -> None:
+    """Hand a body over in large pieces; what came before a connection broke off, too."""
+    pieces: list[bytes] = []
+    gathered = 0
+    try:
+        async for piece in stream:
+            pieces.append(piece)
+            gathered += len(piece)
+            if gathered >= WRITTEN_AT_ONCE:
+                full, pieces, gathered = pieces, [], 0
+                await run_in_threadpool(_write_all, write, full)
+    finally:
+        await run_in_threadpool(_write_all, write, pieces)
+
+
+def _write_all(write: Callable[[bytes], None], pieces: Iterable[bytes]) -> None:
+    """Write one after the other: to join them first would copy every byte once more."""
+    for piece in pieces:
+        write(piece)
+
+
+def _name(call: Call, document: dict[str, Any]) -> str:
+    """The object's name, which the query may say, or the document. Raises Refusal."""
+    name = call.query.get("name") or document.get("name")
+    if not isinstance(name, str) or not name:
+        raise Refusal(400, "required", "The object has no name.")
+    return name
+
+
+def _checksums(call: Call) -> dict[str, str]:
+    """The checksums that a client sends in headers, as the fields of an object."""
+    found = dict(re.findall(r"\b(crc32c|md5)=([^,\s]+)", call.headers.get("x-goog-hash", "")))
+    if "md5" in found or "content-md5" in call.headers:
+        found["md5Hash"] = found.pop("md5", "") or call.headers["content-md5"]
+    return found
