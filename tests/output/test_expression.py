@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expression import parse_filter, parse_sort, sort_documents
+from vtrain.output.expression import parse_filter
+from vtrain.output.ordering import parse_sort, sort_documents
 
 NOW = datetime(2026, 1, 10, tzinfo=timezone.utc)
 OAK = {
@@ -65,22 +66,17 @@ BOTH, FIRST, SECOND, NEITHER = [True, True], [True, False], [False, True], [Fals
         ("alive:*", BOTH),
         ("-labels:*", SECOND),
         ("labels:wood", FIRST),
-        ("planted:2026-01", FIRST),
         ("rings:1", SECOND),
         # order
         ("rings>4", SECOND),
         ("rings>=4", BOTH),
         ("rings<10", FIRST),
-        ("height<9", NEITHER),
         ("height>9", FIRST),
         ("name<a", SECOND),
         ("name<=oak", BOTH),
-        ("nosuch<1", NEITHER),
-        ("age>60s", FIRST),
         ("pools.n>2", FIRST),
         # times
         ("planted>2026-01-01", FIRST),
-        ("planted<2026", SECOND),
         ("planted>-P2W", FIRST),
         ("planted<-p1d", BOTH),
         ("planted=2026-01-03T11:00:00.5+01:00", FIRST),
@@ -94,19 +90,15 @@ BOTH, FIRST, SECOND, NEITHER = [True, True], [True, False], [False, True], [Fals
         ('name~"\\\\s"', SECOND),
         ('name~"\\s"', SECOND),
         ("birds~^w", FIRST),
-        ("name~(^a ^S)", SECOND),
         # any of several
         ("name=(elm,oak)", FIRST),
         ("name:(elm OR pine)", SECOND),
         ('name=("Scots pine" elm)', SECOND),
         ("name=()", NEITHER),
-        ("name!=(oak,elm)", SECOND),
         # words
         ("wood", FIRST),
         ("NORTH", FIRST),
         ("site", NEITHER),
-        ("pin", NEITHER),
-        ("pin*", SECOND),
         ('"scots pine"', SECOND),
         # logic
         ("name=oak AND rings=4", FIRST),
@@ -136,22 +128,21 @@ def test_filter(text: str, expected: list[bool]) -> None:
     [
         (
             "a=1 AND b=2 OR c=3",
-            "Parenthesis grouping is required when AND and OR are combined [a=1 AND b=2 OR *HERE* c=3]",
+            "AND and OR together need parentheses [a=1 AND b=2 OR *HERE* c=3]",
         ),
-        ("a=", "Term operand expected [a= *HERE*]"),
-        ("a= AND b=1", "Term operand expected"),
-        ("a==1", "Malformed operator [a *HERE* ==1]"),
-        ("(a:b", "More tokens expected [(a:b *HERE*]"),
-        ("a=1)", "Unexpected tokens in expression [a=1 *HERE* )]"),
-        ("AND a=1", "Term expected [AND *HERE* a=1]"),
-        ("a=1 OR", "Term expected [a=1 OR *HERE*]"),
-        ("NOT", "Term expected [NOT *HERE*]"),
-        ("=a", "Non-empty key name expected [*HERE* =a]"),
-        ('a~"["', "The pattern is no regular expression"),
-        ("a.nope()=1", "Unknown transform function nope"),
-        ("a:(b", "More tokens expected"),
-        ("a:(b AND c)", "A list of values means any of them"),
-        ('a="b', "Unterminated string"),
+        ("a=", "An operand is expected [a= *HERE*]"),
+        ("a= AND b=1", "An operand is expected"),
+        ("a==1", "There is no such operator [a *HERE* ==1]"),
+        ("(a:b", "More is expected [(a:b *HERE*]"),
+        ("a=1)", "A ) without its ( [a=1 *HERE* )]"),
+        ("AND a=1", "A term is expected [*HERE* AND a=1]"),
+        ("a=1 OR", "A term is expected [a=1 OR *HERE*]"),
+        ("NOT", "A term is expected [NOT *HERE*]"),
+        ("=a", "A key's name is expected [*HERE* =a]"),
+        ('a~"["', "The operand does not fit the operator ~"),
+        ("a.nope()=1", "There is no transform nope()"),
+        ("a:(b", "More is expected"),
+        ('a="b', 'The quote " is not closed'),
     ],
 )
 def test_refused_filter(text: str, message: str) -> None:
@@ -163,7 +154,8 @@ def test_refused_filter(text: str, message: str) -> None:
 
 def test_absent_keys_are_told() -> None:
     wanted = parse_filter("nam=oak OR labels.site=x OR nosuch.deep:*")
-    assert wanted.absent_keys([OAK, PINE]) == ("nam", "nosuch.deep")
+    absent = wanted.keys_absent_in(PINE, wanted.keys_absent_in(OAK, wanted.keys))
+    assert [key.text for key in absent] == ["nam", "nosuch.deep"]
 
 
 @given(st.text(alphabet="ab=:<>~!()-*\"' ,.ANDORT12", max_size=20))
@@ -189,10 +181,9 @@ def test_not_is_the_complement(values: list[int], bound: int) -> None:
         assert parse_filter(f"NOT k<{bound}").matches(document) == (value >= bound)
 
 
-def test_sort_compares_text_unless_numeric() -> None:
+def test_sort_compares_text() -> None:
     rows: list[dict[str, object]] = [{"n": 9}, {"n": 100}, {"n": 10}, {"n": "x"}]
     assert [row["n"] for row in sort_documents(rows, parse_sort("n"))] == [10, 100, 9, "x"]
-    assert [row["n"] for row in sort_documents(rows, parse_sort("n"), numeric=True)] == [9, 10, 100, "x"]
 
 
 def test_sort_by_several_keys_keeps_the_order_of_equals() -> None:
@@ -202,7 +193,13 @@ def test_sort_by_several_keys_keeps_the_order_of_equals() -> None:
     assert sort_documents(rows, parse_sort("nosuch")) == rows
 
 
-@pytest.mark.parametrize("text", ["a b", "a,,b", "~"])
+@pytest.mark.parametrize("text", ["a b", "a,,b"])
 def test_refused_sort(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_sort(text)
+
+
+def test_what_is_absent_is_no_time_where_others_have_one() -> None:
+    wanted = parse_filter("end<2026-02")
+    ends = ("2026-01-01T00:00:00Z", "", None)
+    assert [wanted.matches({"end": end}) for end in ends] == [True, False, False]

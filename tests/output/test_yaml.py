@@ -8,6 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vtrain.output.text_transforms import float_
 from vtrain.output.yaml import dump_yaml
 
 
@@ -92,7 +93,13 @@ TRICKY = st.sampled_from(
     ]
 )
 TEXT = st.one_of(TRICKY, st.text(), st.text(alphabet=" \n\t:#-?'\"ab|>", max_size=12))
-SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXT)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False).filter(lambda number: float(float_(number)) == number),
+    TEXT,
+)
 DOCUMENTS = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
@@ -178,7 +185,7 @@ def test_shape() -> None:
     assert dump_yaml(document) == (
         "a: |-\n  first\n  second\n"
         "b:\n- a:\n  - x\n  - k: null\n  z: 1\n- - 1\n  - - true\n- []\n- {}\n"
-        "c:\n  blank: |+\n    a\n\n  float: 1.0e+16\n  text: |\n    kept\n"
+        "c:\n  blank: |+\n    a\n\n  float: 1e+16\n  text: |\n    kept\n"
     )
 
 
@@ -189,3 +196,26 @@ def test_control_characters_are_escaped() -> None:
 def test_non_finite_numbers() -> None:
     assert dump_yaml([math.inf, -math.inf]) == "- .inf\n- -.inf\n"
     assert math.isnan(yaml.load(dump_yaml(math.nan), CoreLoader))
+
+
+LONG = "The replica workerpool0-0 exited with a non-zero status of 1. To find out more about why, see the log"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (LONG, LONG.replace(" more", "\n    more")),
+        (f"{LONG}: x", "'" + LONG.replace(" out", "\n    out") + ": x'"),
+        (f"it's: {LONG}", "\"it's: " + LONG.replace(" find", "\\\n    \\ find") + '"'),
+        (f"{'x' * 90}  y z", f"{'x' * 90}  y\n    z"),
+        ("x" * 200, "x" * 200),
+    ],
+)
+def test_long_lines_are_folded_as_gcloud_folds_them(text: str, shown: str) -> None:
+    assert dump_yaml({"error": {"message": text}}) == f"error:\n  message: {shown}\n"
+    assert yaml.load(dump_yaml([text, [text]]), CoreLoader) == [text, [text]]
+
+
+@given(st.text(alphabet="ab  .'\"\\:#\t\x07é", min_size=70, max_size=300))
+def test_folded_text_comes_back(text: str) -> None:
+    assert yaml.load(dump_yaml({"a": [text, {"b": text}]}), CoreLoader) == {"a": [text, {"b": text}]}

@@ -1,34 +1,112 @@
-"""`--filter` and `--sort-by` of the list commands; imported when one of them is given."""
+"""What list commands show: flattened, filtered, sorted, limited, in pages, as URIs. In this order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
+from vtrain.errors import VtrainError
+from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import ListFlags
 from vtrain.output.console import Console
-from vtrain.output.expression import parse_filter, parse_sort, sort_documents
+from vtrain.output.projection import parse_format
 
-Documents = Iterable[dict[str, Any]]
+Documents = Iterable[Any]
+UriOf = Callable[[dict[str, Any]], str]
+
+
+def show_list(
+    console: Console, listing: ListFlags, documents: Documents, *, default: str, uri_of: UriOf
+) -> None:
+    """Print the documents that the flags choose, in `--format` or in `default`.
+
+    Everything is read before the first document is asked for, and only as many are asked for as are shown.
+    If they end in an error, what came before it is shown. Raises UsageError and ConfigError for bad flags.
+    """
+    selection = Selection(console, listing, default=default, uri_of=uri_of)
+    console.print_list(selection.apply(documents), selection.format)
+    if not selection.shown and selection.failure is None and console.format is None:
+        console.status("Listed 0 items.")
+    if selection.failure is not None:
+        raise selection.failure
 
 
 class Selection:
-    """What a list command shows, and in which order. Parsed at once: a bad one asks for nothing."""
+    """The flags of a list command, read, and what became of the documents: `shown` counts them."""
 
-    def __init__(self, listing: ListFlags) -> None:
-        self.filter = parse_filter(listing.filter) if listing.filter else None
-        self.keys = parse_sort(listing.sort_by) if listing.sort_by else None
+    def __init__(self, console: Console, listing: ListFlags, *, default: str, uri_of: UriOf) -> None:
+        self.console = console
+        self.listing = listing
+        self.uri_of = uri_of
+        self.limit = count_or_unlimited(listing.limit, "--limit")
+        self.page_size = count_or_unlimited(listing.page_size, "--page-size")
+        self.text = console.format_text or ("value(.)" if listing.uri else console.default_format or default)
+        self.format = parse_format(self.text)
+        if listing.sort_by:
+            from vtrain.output.ordering import order_suffix, parse_sort
 
-    def apply(self, documents: Documents, console: Console) -> Documents:
-        """The documents that are wanted, sorted; warns of a key that none of them has."""
-        everything = list(documents)
-        chosen = everything
-        if self.filter is not None:
-            chosen = [document for document in everything if self.filter.matches(document)]
-            absent = self.filter.absent_keys(everything) if everything else ()
-            if absent:
-                console.warn(f"--filter: no resource has the key {', '.join(absent)}.")
-        if self.keys is None:
-            return chosen
-        numeric = console.format is not None and console.format.name == "table"
-        return sort_documents(chosen, self.keys, numeric=numeric)
+            self.order = parse_sort(",".join(split_list(listing.sort_by, "--sort-by")))
+            self.format = parse_format(self.text + order_suffix(self.order))
+        if listing.filter:
+            from vtrain.output.expression import parse_filter
+
+            self.filter = parse_filter(listing.filter, aliases=self.format.aliases)
+        self.shown = 0
+        self.failure: VtrainError | None = None
+
+    def apply(self, documents: Documents) -> Documents:
+        """The documents that are wanted, as they are to be printed."""
+        chosen = self.console.flattened(self._until_failure(documents))
+        if self.listing.filter:
+            chosen = self._filtered(chosen)
+        if self.listing.sort_by:
+            from vtrain.output.ordering import sort_documents
+
+            chosen = sort_documents(chosen, self.order)
+        chosen = self._paged(islice(chosen, self.limit))
+        if self.listing.uri or "uri(" in self.text:
+            return self._addressed(chosen)
+        return chosen
+
+    def _until_failure(self, documents: Documents) -> Iterator[Any]:
+        try:
+            yield from documents
+        except VtrainError as error:
+            self.failure = error
+
+    def _filtered(self, documents: Documents) -> Iterator[Any]:
+        """Those that meet the filter; warns at the end of a key that none of them has."""
+        absent, seen = self.filter.keys, False
+        for document in documents:
+            seen = True
+            absent = self.filter.keys_absent_in(document, absent)
+            if self.filter.matches(document):
+                yield document
+        if absent and seen:
+            self.console.warn(f"--filter: no resource has the key {', '.join(key.text for key in absent)}.")
+
+    def _paged(self, documents: Documents) -> Iterator[Any]:
+        """The documents, with the mark of a new page after every `page_size` of them."""
+        for document in documents:
+            if self.page_size and self.shown and self.shown % self.page_size == 0:
+                from vtrain.output.printers import PAGE
+
+                yield PAGE
+            self.shown += 1
+            yield document
+
+    def _addressed(self, documents: Documents) -> Iterator[Any]:
+        """URIs in place of the documents, or documents that know theirs."""
+        from vtrain.output.printers import PAGE
+        from vtrain.output.text_transforms import Addressed
+
+        for document in documents:
+            if document is PAGE or not isinstance(document, dict):
+                yield document
+            elif self.listing.uri:
+                yield self.uri_of(document)
+            else:
+                known = Addressed(document)
+                known.uri = self.uri_of(document)
+                yield known

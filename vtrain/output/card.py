@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vtrain.messages.custom_job import CustomJob
 from vtrain.output.console import Console
 from vtrain.verdict import Failure, failure_of
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 RULE = "─" * 72
 
 
-def show_failure(console: Console, job: CustomJob) -> None:
+def show_failure(console: Console, job: Job) -> None:
     """Draw the card of a failed job on stderr; nothing for any other job."""
     failure = failure_of(job)
     if failure is None:
@@ -74,7 +77,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _add_summary(failure: Failure, job: CustomJob) -> None:
+def _add_summary(failure: Failure, job: Job) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return

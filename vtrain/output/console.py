@@ -5,35 +5,45 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vtrain.errors import ClosedPipeError, OutputError, VtrainError
-from vtrain.output.projection import Format, parse_format, render, render_list
+from vtrain.output.format import Format
+from vtrain.output.printers import render, render_list
+from vtrain.output.projection import parse_format
 
 if TYPE_CHECKING:
+    from vtrain.output.keys import Path
     from vtrain.output.terminal import StatusLine
 
+_WORTH_WRITING = 32_768  # characters
 VERBOSITIES = ("debug", "info", "warning", "error", "critical", "none")
 
 
 class Console:
     """Writes what one command has to say.
 
-    `format_text` is the user's `--format`, parsed at once so that a bad one is refused before
-    anything happens. `user_output` false silences stdout and status words, as in gcloud.
+    `format_text` is the user's `--format` and `flatten` the keys of `--flatten`, both parsed at once so that
+    a bad one is refused before anything happens. `default_format` is the one that the user has chosen for
+    good, in place of YAML. `user_output` false silences stdout and status words, as in gcloud.
     """
 
     def __init__(
         self,
         *,
         format_text: str = "",
+        flatten: Sequence[str] = (),
+        default_format: str = "",
         verbosity: str = "warning",
         quiet: bool = False,
         user_output: bool = True,
     ) -> None:
-        self.format: Format | None = parse_format(format_text) if format_text else None
+        self.default_format = default_format
+        self.format_text = (default_format if format_text.endswith("default") else "") or format_text
+        self.format: Format | None = parse_format(self.format_text) if self.format_text else None
+        self._flatten = [_flatten_path(key) for key in flatten if key]
         self.verbosity = verbosity
         self.quiet = quiet
         self.user_output = user_output
@@ -44,23 +54,46 @@ class Console:
 
     def result(self, document: Any, default: str = "") -> None:
         """One resource on stdout in `--format`, else in `default` (empty: nothing)."""
-        chosen = self.format or (parse_format(default) if default else None)
-        if chosen is not None and self.user_output:
+        chosen = self._chosen(default)
+        if chosen is None or not self.user_output:
+            return
+        if self._flatten:
+            self.print_list(self.flattened([document]), chosen)
+        else:
             self._print([render(document, chosen)])
 
     def results(self, documents: Iterable[Any], default: str) -> None:
         """Several resources on stdout."""
-        chosen = self.format or parse_format(default)
+        self.print_list(self.flattened(documents), self._chosen(default) or parse_format("yaml"))
+
+    def print_list(self, documents: Iterable[Any], chosen: Format) -> None:
+        """Several resources on stdout, in a format that the caller has chosen."""
         if self.user_output:
             self._print(render_list(documents, chosen))
 
+    def flattened(self, documents: Iterable[Any]) -> Iterable[Any]:
+        """The documents as `--flatten` takes them apart."""
+        if not self._flatten:
+            return documents
+        from vtrain.output.tree import flatten_documents
+
+        return flatten_documents(documents, self._flatten)
+
+    def _chosen(self, default: str) -> Format | None:
+        text = (self.default_format if default == "yaml" else "") or default
+        return self.format or (parse_format(text) if text else None)
+
     def _print(self, texts: Iterable[str]) -> None:
-        """Texts that belong together, with a newline at their end."""
-        last = ""
-        for last in texts:
-            self.write(last.encode("utf-8", "replace"))
-        if last and not last.endswith("\n"):
-            self.write(b"\n")
+        """Texts that belong together, in pieces large enough to be worth a call of the system."""
+        waiting: list[str] = []
+        size = 0
+        for text in texts:
+            waiting.append(text)
+            size += len(text)
+            if size > _WORTH_WRITING:
+                self.write("".join(waiting).encode("utf-8", "replace"))
+                waiting, size = [], 0
+        self.write("".join(waiting).encode("utf-8", "replace"))
 
     def write(self, data: bytes, *, stderr: bool = False) -> None:
         """Bytes as they are, at once."""
@@ -83,6 +116,10 @@ class Console:
         """Words about what is going on; `--quiet` leaves them out."""
         if self.user_output and not self.quiet:
             self._words(text)
+
+    def ask(self, text: str) -> None:
+        """A question; the answer is typed behind it. Who asks makes sure that somebody is there."""
+        self.write(text.encode(), stderr=True)
 
     def warn(self, text: str) -> None:
         """Something that the user should know."""
@@ -140,6 +177,12 @@ class Console:
     def has_status_line(self) -> bool:
         """Whether state and time are shown already, so that no line needs to tell them."""
         return self._status is not None
+
+
+def _flatten_path(key: str) -> Path:
+    from vtrain.output.keys import parse_key
+
+    return parse_key(key, "--flatten").path
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -1,10 +1,10 @@
-"""gcloud's filter language: ``--filter``, with ``--sort-by`` beside it.
+"""gcloud's filter language: ``--filter``.
 
     filter  := [group]...                         all of them: standing side by side means AND
     group   := factor [AND factor]... | factor [OR factor]...
-    factor  := (NOT | "-") factor | "(" filter ")" | term
-    term    := key operator operand | word
-    operand := text | "(" text [("," | OR | space) text]... ")"      any of them
+    factor  := [NOT] ["-"] term | [NOT] "(" filter ")"
+    term    := key operator operand | key "." call... | word
+    operand := text | "(" text [("," | OR | space) text]... ")"      any of them, for = and :
 
 AND and OR bind alike, so mixing them needs parentheses. What each operator means is in `matching`.
 """
@@ -12,24 +12,21 @@ AND and OR bind alike, so mixing them needs parentheses. What each operator mean
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Key, Scanner, evaluate, scan_key
-from vtrain.output.ordering import SortKey, parse_sort, sort_documents
+from vtrain.output.keys import Aliases, Key, evaluate, get, scan_key
+from vtrain.output.scanner import OPERATORS, Scanner
 
-__all__ = ["Filter", "SortKey", "parse_filter", "parse_sort", "sort_documents"]
+_OPERATOR = re.compile(r"[:=!<>~][:=!<>~]?")
+_KNOWN = (":", "=", "!=", "<", "<=", ">=", ">", "~", "!~")
+_WORDS = ("AND", "NOT", "OR")
 
-_OPERATOR = re.compile(r"!=|!~|<=|>=|[=:<>~]")
-_KEYWORD = re.compile(r"(AND|OR|NOT)(?=[\s()]|$)")
-_WORD = re.compile(r"""[^\s()]+""")
-_OPERAND = re.compile(r"[^\s()]+")
-_LISTED = re.compile(r"[^\s(),]+")
-
-Predicate = Callable[[object], bool]
+Predicate = Callable[[Any], bool]
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,150 +36,150 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...]
     predicate: Predicate
 
-    def matches(self, document: object) -> bool:
+    def matches(self, document: Any) -> bool:
         """Whether the document meets the condition."""
         return self.predicate(document)
 
-    def absent_keys(self, documents: Iterable[object]) -> tuple[str, ...]:
-        """The keys that no document has: most likely misspelt, so worth a warning."""
-        absent = {".".join(key.names): key for key in self.keys}
-        for document in documents:
-            absent = {name: key for name, key in absent.items() if evaluate(key, document) is None}
-            if not absent:
-                break
-        return tuple(absent)
+    def keys_absent_in(self, document: Any, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+        """Those of `keys` that this document does not have either."""
+        return tuple(key for key in keys if get(document, key.path) is None)
 
 
-def parse_filter(text: str, *, now: datetime | None = None) -> Filter:
+def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases | None = None) -> Filter:
     """Read the value of ``--filter``; empty text lets everything through.
 
-    `now` is the instant from which durations such as ``-P2W`` count, by default the present. Raises
-    ConfigError, with the position marked, for bad syntax, a bad regular expression or an unknown transform.
+    `now` is the instant from which durations such as ``-P2W`` count, by default the present; `aliases` are
+    names that stand for keys, such as the labels of a format. Raises ConfigError, with the position marked,
+    for bad syntax, a bad regular expression or an unknown transform.
     """
-    parser = _Parser(text, now)
+    parser = _Parser(text, now, aliases or {})
     predicate = parser.filter()
-    if parser.scanner.peek():
-        raise parser.scanner.error("Unexpected tokens in expression")
+    if not parser.scanner.at_end:
+        raise parser.scanner.error("A ) without its (")
     return Filter(text=text, keys=tuple(parser.keys), predicate=predicate)
 
 
 class _Parser:
-    def __init__(self, text: str, now: datetime | None) -> None:
+    def __init__(self, text: str, now: datetime | None, aliases: Aliases) -> None:
         self.scanner = Scanner(text, kind="--filter")
         self.keys: list[Key] = []
         self.now = now
+        self.aliases = aliases
 
     def filter(self) -> Predicate:
+        """Groups up to the end or a closing parenthesis; AND and OR are checked over all of them."""
         groups: list[Predicate] = []
-        while self.scanner.peek() not in ("", ")"):
-            groups.append(self.group())
+        joined_by = ""
+        while not self.ends():
+            group, joined_by = self.group(joined_by)
+            groups.append(group)
         return _every(groups)
 
-    def group(self) -> Predicate:
+    def ends(self) -> bool:
+        self.scanner.skip_spaces()
+        return self.scanner.peek() in ("", ")")
+
+    def group(self, joined_by: str) -> tuple[Predicate, str]:
         factors = [self.factor()]
-        joined_by = ""
-        while word := self.keyword("AND", "OR"):
-            if joined_by and word != joined_by:
-                raise self.scanner.error("Parenthesis grouping is required when AND and OR are combined")
-            joined_by = word
+        own = ""
+        while word := next((word for word in ("AND", "OR") if self.scanner.keyword(word)), ""):
+            if joined_by not in ("", word):
+                raise self.scanner.error("AND and OR together need parentheses")
+            own = joined_by = word
             factors.append(self.factor())
-        return _some(factors) if joined_by == "OR" else _every(factors)
+        return _some(factors) if own == "OR" else _every(factors), joined_by
 
     def factor(self) -> Predicate:
-        if self.keyword("NOT") or self.scanner.accept("-"):
+        if self.scanner.keyword("NOT"):
             return _negate(self.factor())
-        if self.scanner.accept("("):
-            inner = self.filter()
-            self.scanner.expect(")")
-            return inner
-        if self.scanner.peek() in ("", ")") or self.keyword("AND", "OR"):
-            raise self.scanner.error("Term expected")
-        return self.term()
+        return self.factor_without_not()
 
-    def keyword(self, *wanted: str) -> str:
-        """The keyword that comes next, if it is one of `wanted`, read; '' otherwise."""
-        self.scanner.skip_spaces()
-        start = self.scanner.position
-        found = self.scanner.match(_KEYWORD)
-        if found and found[1] in wanted:
-            return found[1]
-        self.scanner.position = start
-        return ""
+    def factor_without_not(self) -> Predicate:
+        if self.ends():
+            raise self.scanner.error("A term is expected")
+        if not self.scanner.accept("("):
+            inverted = self.scanner.accept("-")
+            return _negate(self.term()) if inverted else self.term()
+        inner = self.filter()
+        if not self.scanner.demand(")"):
+            raise self.scanner.error("A ) is expected")
+        return inner
 
     def term(self) -> Predicate:
-        start = self.scanner.position
-        key = self.key()
-        self.scanner.skip_spaces()
-        operator = self.scanner.match(_OPERATOR) if key else None
-        if not key or not operator:
-            self.scanner.position = start
-            return self.word()
-        operands = self.operands(start=operator.start())
-        if key not in self.keys:
-            self.keys.append(key)
-        return self.test(key, operator[0], operands, operator.end())
-
-    def key(self) -> Key | None:
-        """The key that starts here; None for a word that cannot be one, such as ``img*``."""
-        if _OPERATOR.match(self.scanner.text, self.scanner.position):
-            raise self.scanner.error("Non-empty key name expected")
-        start = self.scanner.position
+        start, text = self.scanner.position, self.scanner.text
         try:
-            return scan_key(self.scanner)
-        except ConfigError:
-            word = _WORD.match(self.scanner.text, start)
-            if not word or "(" in self.scanner.text[word.end() : word.end() + 1] or _OPERATOR.search(word[0]):
-                raise
-            return None
+            key = scan_key(self.scanner, self.aliases)
+            problem = None
+        except ConfigError as error:
+            key, problem = Key(), error
+            self.scanner.position, self.scanner.text = start, text
+            word = self.scanner.token(OPERATORS, spaces=False)
+        else:
+            word = _plain_text(key)
+        if not key.calls and word in _WORDS:
+            raise self.scanner.error("A term is expected", start)
+        self.scanner.skip_spaces()
+        operator = self.operator()
+        if operator and problem:
+            raise problem
+        if operator:
+            return self.comparison(key, operator)
+        return self.alone(key, word, problem)
 
-    def word(self) -> Predicate:
+    def alone(self, key: Key, word: str | None, problem: ConfigError | None) -> Predicate:
+        """A term without an operator: a transform of the whole document, or a word anywhere in it."""
         from vtrain.output.matching import contains_word
 
-        if self.scanner.peek() in ("'", '"'):
-            return contains_word(self.scanner.quoted())
-        found = self.scanner.match(_WORD)
+        if key.calls and not key.path:
+            return lambda document: bool(evaluate(key, document))
+        if key.calls:
+            raise self.scanner.error("An operator is expected")
+        if problem is not None and (not word or self.scanner.peek() == "("):
+            raise problem
+        return contains_word(word or "")
+
+    def operator(self) -> str:
+        start = self.scanner.position
+        found = _OPERATOR.match(self.scanner.text, start)
         if not found:
-            raise self.scanner.error("Term expected")
-        return contains_word(found[0])
+            return ""
+        if found[0] not in _KNOWN:
+            raise self.scanner.error("There is no such operator", start)
+        self.scanner.position = found.end()
+        return found[0]
 
-    def operands(self, start: int) -> list[str]:
-        """The operand after an operator at `start`, or the several of a list in parentheses."""
-        if self.scanner.accept("("):
-            return self.listed()
-        following = self.scanner.peek()
-        if following in ("'", '"') and following:
-            return [self.scanner.quoted()]
-        if following in ("=", "~", "!", "<", ">") and self.scanner.text[self.scanner.position - 1] != " ":
-            raise self.scanner.error("Malformed operator", start)
-        found = None if self.keyword("AND", "OR") else self.scanner.match(_OPERAND)
-        if not found:
-            raise self.scanner.error("Term operand expected")
-        return [found[0]]
-
-    def listed(self) -> list[str]:
-        operands: list[str] = []
-        while not self.scanner.accept(")"):
-            if self.scanner.accept(",") or self.keyword("OR"):
-                continue
-            if self.scanner.peek() in ("'", '"'):
-                operands.append(self.scanner.quoted())
-            elif self.keyword("AND"):
-                raise self.scanner.error("A list of values means any of them: AND does not fit")
-            elif found := self.scanner.match(_LISTED):
-                operands.append(found[0])
-            else:
-                raise self.scanner.error("More tokens expected")
-        return operands
-
-    def test(self, key: Key, operator: str, operands: list[str], place: int) -> Predicate:
+    def comparison(self, key: Key, operator: str) -> Predicate:
         from vtrain.output.matching import comparison
 
+        self.scanner.skip_spaces()
+        start = self.scanner.position
+        operands = self.operands(operator)
+        if key.path and key not in self.keys:
+            self.keys.append(key)
         try:
-            tests = [comparison(operator, operand, self.now) for operand in operands]
-        except re.error as error:
-            raise self.scanner.error(f"The pattern is no regular expression: {error}", place) from error
-        meets = _every(tests) if operator.startswith("!") else _some(tests)
-        return lambda document: meets(evaluate(key, document))
+            test = comparison(operator, operands, now=self.now, reads_times=not key.calls)
+        except (re.error, ValueError) as error:
+            raise self.scanner.error(
+                f"The operand does not fit the operator {operator}: {error}", start
+            ) from error
+        return lambda document: test(evaluate(key, document))
+
+    def operands(self, operator: str) -> tuple[str, ...]:
+        """The operand, or the several of a list in parentheses."""
+        if any(self.scanner.keyword(word, read=False) for word in _WORDS):
+            raise self.scanner.error("An operand is expected, and not AND, OR or NOT")
+        if operator in (":", "=") and self.scanner.accept("("):
+            return tuple(text for text in self.scanner.arguments(" \t\n,") if text not in _WORDS)
+        operand = self.scanner.token("()")
+        if operand is None:
+            raise self.scanner.error("An operand is expected")
+        return (operand,)
+
+
+def _plain_text(key: Key) -> str:
+    """A key as the word that it would be without an operator behind it."""
+    steps = (step if isinstance(step, str) else f"[{'' if step is None else step}]" for step in key.path)
+    return ".".join(steps).replace(".[", "[") or "."
 
 
 def _every(predicates: list[Predicate]) -> Predicate:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from calendar import monthrange
+from datetime import datetime, timedelta, timezone, tzinfo
 
 _TIMESTAMP = re.compile(
     r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)"
@@ -18,29 +19,40 @@ _DURATION_UNITS = (365 * 86400, 30 * 86400, 7 * 86400, 86400, 3600, 60, 1)  # se
 _SECONDS = re.compile(r"([-+]?\d+(?:\.\d+)?)s$")
 
 
-def parse_timestamp(text: str) -> datetime | None:
-    """The instant that a whole or partial RFC 3339 timestamp names, in UTC if it says no zone.
+def parse_timestamp(text: str, zone: tzinfo | None = None) -> datetime | None:
+    """The instant that a whole or partial RFC 3339 timestamp names, with the zone that it was written in.
 
-    None if the text is no timestamp.
+    Without one it is in `zone`, by default the machine's; a month or a day that is missing is today's. None
+    if the text is no timestamp.
     """
     found = _TIMESTAMP.match(text)
     if not found:
         return None
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    year, month, day, hour, minute, second, fraction, written = found.groups()
     micros = int((fraction or "0")[:6].ljust(6, "0"))
     try:
-        date = (int(year), int(month or 1), int(day or 1))
-        clock = (int(hour or 0), int(minute or 0), int(second or 0), micros)
-        return datetime(*date, *clock, tzinfo=timezone.utc) - _offset(zone)
-    except (ValueError, OverflowError):
+        date = (int(year), *_month_and_day(int(year), month, day))
+        moment = datetime(*date, int(hour or 0), int(minute or 0), int(second or 0), micros)
+        if written or zone:
+            return moment.replace(tzinfo=_offset(written) if written else zone)
+        return moment.astimezone()
+    except (ValueError, OverflowError, OSError):
         return None
 
 
-def _offset(zone: str | None) -> timedelta:
-    if not zone or zone in "Zz":
-        return timedelta()
-    sign = -1 if zone[0] == "-" else 1
-    return sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+def _month_and_day(year: int, month: str | None, day: str | None) -> tuple[int, int]:
+    if day:
+        return int(month or 1), int(day)
+    today = datetime.now()
+    known = int(month or today.month)
+    return known, min(today.day, monthrange(year, known)[1])
+
+
+def _offset(written: str) -> tzinfo:
+    if written in "Zz":
+        return timezone.utc
+    sign = -1 if written[0] == "-" else 1
+    return timezone(sign * timedelta(hours=int(written[1:3]), minutes=int(written[-2:])))
 
 
 def parse_duration(text: str) -> float | None:
@@ -83,5 +95,5 @@ def _join_pieces(pieces: list[tuple[str, str]], parts: int) -> str:
     days = "".join(amount + name for amount, name in kept if name == "D")
     clock = "".join(amount + name for amount, name in kept if name != "D")
     if not kept:
-        return "PT0S"
+        return "P0"
     return "P" + days + ("T" + clock if clock else "")

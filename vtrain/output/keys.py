@@ -1,8 +1,8 @@
 """Keys: how a format, a filter and a sort order name a value inside a document.
 
-    key    := path ["." call]... | call ["." call]...
-    path   := "." | name ["." name | "[" [N | M:N] "]"]...
-    call   := ["*"] name "(" [argument ["," argument]...] ")"
+    key    := "." | step ["." step]... ["." call]... | call ["." call]...
+    step   := name | name "[" [N] "]"
+    call   := ["*"...] name "(" [argument ["," argument]...] ")"
 
 Names may be quoted; ``worker_pool_specs`` and ``workerPoolSpecs`` name the same field. A name applied to
 a list applies to each of its elements. Where nothing is found the value is None: an unknown key is no
@@ -12,233 +12,279 @@ error, since the documents come from a service that may omit any field.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError
+from vtrain.output.scanner import RESERVED, Scanner
 
-_NAME = re.compile(r"""[^\s.\[\]()=:<>~!,"'*]+""")
-_INDEX = re.compile(r"(-?\d*)(:?)(-?\d*)\]")
-_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAPITALS = re.compile(r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))")
 
-Step = str | int | slice
+_AFTER_DOT = ("", *RESERVED.replace(".", ""))
+"""What may follow a dot that is a key of its own."""
+
+Step = str | int | None
+"""A field's name, an element's number, or None for every element."""
+
 Path = tuple[Step, ...]
+Aliases = Mapping[str, "Key"]
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One transform in a key, such as ``basename()`` or ``date("%Y", tz=UTC)``."""
+    """One transform in a key, such as ``basename()`` or ``date("%Y", tz=UTC)``.
+
+    It is applied to the elements of a list `depth` levels down; 0 is the value itself.
+    """
 
     name: str
     arguments: tuple[str, ...] = ()
     options: dict[str, str] = msgspec.field(default_factory=dict)
-    mapped: bool = False
+    depth: int = 0
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a value is, what is done to it, and how its column is shown."""
+    """Where a value is, and what is done to it.
 
-    path: Path
+    `is_always` keeps the transforms in force where a format turns them off.
+    """
+
+    path: Path = ()
     calls: tuple[Call, ...] = ()
-    attributes: dict[str, str | bool] = msgspec.field(default_factory=dict)
+    is_always: bool = False
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The field names on the path; for a key without any, the name of its first transform."""
-        names = tuple(step for step in self.path if isinstance(step, str))
-        return names or tuple(call.name for call in self.calls[:1])
+    def text(self) -> str:
+        """The path as it is written."""
+        return path_text(self.path)
 
 
-class Scanner:
-    """A cursor over an expression; its errors mark the place where reading stopped."""
-
-    def __init__(self, text: str, *, kind: str) -> None:
-        self.text = text
-        self.kind = kind
-        self.position = 0
-
-    def error(self, problem: str, at: int | None = None) -> ConfigError:
-        """The error to raise for `problem`, found at `at` (default: here)."""
-        place = self.position if at is None else at
-        before, after = self.text[:place].rstrip(), self.text[place:].lstrip()
-        marked = " ".join(part for part in (before, "*HERE*", after) if part)
-        hint = f"Correct the {self.kind} at the place marked *HERE*."
-        return ConfigError(f"{problem} [{marked}].", hint=hint)
-
-    def skip_spaces(self) -> None:
-        while self.position < len(self.text) and self.text[self.position].isspace():
-            self.position += 1
-
-    def peek(self) -> str:
-        """The next character after any spaces, or '' at the end."""
-        self.skip_spaces()
-        return self.text[self.position : self.position + 1]
-
-    def accept(self, token: str) -> bool:
-        self.skip_spaces()
-        found = self.text.startswith(token, self.position)
-        self.position += len(token) if found else 0
-        return found
-
-    def expect(self, token: str) -> None:
-        if not self.accept(token):
-            raise self.error(f"Expected {token}" if self.peek() else "More tokens expected")
-
-    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self.text, self.position)
-        if found:
-            self.position = found.end()
-        return found
-
-    def quoted(self) -> str:
-        """The content of the quoted string that starts here; a backslash protects a quote or itself."""
-        start, quote = self.position, self.text[self.position]
-        self.position += 1
-        content: list[str] = []
-        while self.position < len(self.text):
-            char = self.text[self.position]
-            following = self.text[self.position + 1 : self.position + 2]
-            self.position += 1
-            if char == quote:
-                return "".join(content)
-            if char == "\\" and following in ("\\", '"', "'"):
-                char = following
-                self.position += 1
-            content.append(char)
-        raise self.error("Unterminated string", start)
-
-    def until(self, stops: str) -> str:
-        """A quoted string, or the characters up to the first of `stops`, without spaces around them."""
-        if self.peek() in ("'", '"'):
-            return self.quoted()
-        start = self.position
-        while self.position < len(self.text) and self.text[self.position] not in stops:
-            self.position += 1
-        return self.text[start : self.position].strip()
+def path_text(path: Path) -> str:
+    """``a.b[0].c[]`` for a path; ``.`` for none."""
+    text = "".join(
+        ("." + _quoted(step)) if isinstance(step, str) else f"[{'' if step is None else step}]"
+        for step in path
+    )
+    return text.removeprefix(".") or "."
 
 
-def scan_key(scanner: Scanner) -> Key:
-    """Read one key, without the attributes that may follow it.
+def _quoted(name: str) -> str:
+    if not re.search(r"[^-@\w]", name):
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    Raises ConfigError for bad syntax, an unknown transform or an argument that the transform does not take.
+
+def scan_key(scanner: Scanner, aliases: Aliases | None = None) -> Key:
+    """Read one key with its transforms, without the attributes that may follow it.
+
+    `aliases` are names that stand for other keys. Raises ConfigError for bad syntax, an unknown transform
+    or an argument that the transform does not take.
     """
+    path, alias = scan_path(scanner, aliases or {})
+    if scanner.peek() != "(":
+        return Key(path=path, calls=alias.calls, is_always=alias.is_always) if alias else Key(path=path)
+    calls, is_always = _scan_calls(scanner, path[-1] if path else None)
+    before = alias.calls if alias else ()
+    return Key(path=path[:-1], calls=(*before, *calls), is_always=is_always)
+
+
+def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
+    """Read the names and indices; the last one may turn out to be a transform's. Also the alias used."""
     path: list[Step] = []
-    calls: list[Call] = []
-    if scanner.accept("."):
-        return Key(path=())
-    while True:
-        _scan_step(scanner, path, calls)
-        while scanner.text.startswith("[", scanner.position) and not calls:
+    alias: Key | None = None
+    while not scanner.at_end:
+        _expand_stars(scanner)
+        start = scanner.position
+        name = scanner.token(RESERVED, spaces=False)
+        if name:
+            alias = aliases.get(name) if not path and scanner.peek() != "(" else alias
+            path.extend(alias.path if alias and not path else (name,))
+        elif scanner.peek() != "[":
+            if (
+                not path
+                and scanner.accept(".")
+                and (scanner.at_end or scanner.peek() in RESERVED.replace(".", ""))
+            ):
+                break
+            raise scanner.error("A key's name is expected", start)
+        if scanner.at_end:
+            break
+        if scanner.accept("]"):
+            raise scanner.error("A ] without its [ in a key", start)
+        while scanner.accept("["):
             path.append(_scan_index(scanner))
-        if not scanner.text.startswith(".", scanner.position):
-            return Key(path=tuple(path), calls=tuple(call for call in calls if call.name != "map"))
-        scanner.position += 1
-
-
-def _scan_step(scanner: Scanner, path: list[Step], calls: list[Call]) -> None:
-    start = scanner.position
-    star = scanner.accept("*")
-    quoted = scanner.peek() in ("'", '"')
-    name = scanner.quoted() if quoted else _scan_name(scanner)
-    if not quoted and scanner.text.startswith("(", scanner.position):
-        mapped = star or bool(calls and calls[-1].name == "map")
-        calls.append(_scan_call(scanner, name, mapped=mapped))
-    elif calls or star:
-        raise scanner.error("A transform must be followed by transforms only", start)
-    else:
-        path.append(name)
-
-
-def _scan_name(scanner: Scanner) -> str:
-    found = scanner.match(_NAME)
-    if not found:
-        raise scanner.error("Non-empty key name expected")
-    return found[0]
+        if not scanner.accept("."):
+            break
+        if scanner.at_end:
+            raise scanner.error("A key's name is expected")
+    return tuple(path), alias
 
 
 def _scan_index(scanner: Scanner) -> Step:
     start = scanner.position
-    scanner.position += 1
-    found = scanner.match(_INDEX)
-    if not found:
-        raise scanner.error("Expected an index such as [0], [1:3] or []", start)
-    first, colon, last = found.groups()
-    if first and not colon:
-        return int(first)
-    return slice(int(first) if first else None, int(last) if last else None)
+    index = scanner.token("]")
+    if not scanner.demand("]"):
+        raise scanner.error("A ] is expected")
+    if index and ":" in index:
+        raise scanner.error("Only [N] and [] are indices of a key; slice(M:N) gives a part of a list", start)
+    return int(index) if index and re.fullmatch(r"[-+]?\d+", index) else index
 
 
-def _scan_call(scanner: Scanner, name: str, *, mapped: bool) -> Call:
+def _expand_stars(scanner: Scanner) -> None:
+    """``*`` is short for ``map()``, ``**`` for ``map(2)``."""
+    start = scanner.position
+    while scanner.accept("*"):
+        continue
+    if stars := scanner.position - start:
+        scanner.text = f"{scanner.text[:start]}map({stars}).{scanner.text[scanner.position :]}"
+        scanner.position = start
+
+
+def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
+    """The transforms from the first opening parenthesis on, and whether ``always()`` is among them."""
+    calls: list[Call] = []
+    name, is_always, depth = str(first), False, 0
+    while True:
+        call = _scan_call(scanner, name, depth)
+        if name == "map":
+            depth = int(call.arguments[0]) if call.arguments else 1
+        elif name == "always":
+            is_always = True
+        else:
+            depth = 0
+            calls.append(call)
+        if not scanner.accept("."):
+            return tuple(calls), is_always
+        path, _ = scan_path(scanner, {})
+        if scanner.peek() != "(" or len(path) != 1:
+            raise scanner.error("A transform is expected: transforms can only be followed by transforms")
+        name = str(path[0])
+
+
+def _scan_call(scanner: Scanner, name: str, depth: int) -> Call:
+    from vtrain.output.transforms import option_names, problem_with
+
     scanner.position += 1
     start = scanner.position
+    names = option_names(name)
     arguments: list[str] = []
     options: dict[str, str] = {}
-    while scanner.peek() != ")":
-        word = scanner.until(",)=")
-        if scanner.accept("="):
-            options[word] = scanner.until(",)")
+    for argument in scanner.arguments():
+        option, equals, value = argument.partition("=")
+        if names and equals and option.isidentifier():
+            options[option] = value
         else:
-            arguments.append(word)
-        if not scanner.accept(",") and scanner.peek() != ")":
-            raise scanner.error("More tokens expected")
-    scanner.position += 1
-    call = Call(name=name, arguments=tuple(arguments), options=options, mapped=mapped)
-    from vtrain.output.transforms import problem_with
-
+            arguments.append(argument)
+    call = Call(name=name, arguments=tuple(arguments), options=options, depth=depth)
     if problem := problem_with(call):
         raise scanner.error(problem, start)
     return call
 
 
-def get(value: object, path: Path) -> object:
+def parse_key(text: str, kind: str = "key") -> Key:
+    """One key that is all of `text`; raises ConfigError with the place marked."""
+    scanner = Scanner(text, kind=kind)
+    key = scan_key(scanner)
+    if not scanner.at_end:
+        raise scanner.error("Nothing can follow the key here")
+    return key
+
+
+# Values
+
+
+def get(value: Any, path: Path) -> Any:
     """What `path` names inside `value`: None if nothing, a list if the path passes through a list."""
     for place, step in enumerate(path):
-        if isinstance(step, str) and isinstance(value, dict):
-            value = field(value, step)
-        elif isinstance(step, int) and isinstance(value, list):
+        rest = path[place + 1 :]
+        if isinstance(value, dict):
+            if step is None:
+                return [get(value, (name, *rest)) for name in value] if rest else value
+            value = _member(value, step, has_more=bool(rest))
+        elif isinstance(value, (list, str)):
+            if step is None:
+                return [get(item, rest) for item in value] if rest else value
+            if not isinstance(step, int):
+                return _through_list(value, step, rest)
             value = value[step] if -len(value) <= step < len(value) else None
-        elif isinstance(step, slice) and isinstance(value, list):
-            return _from_each(value[step], path[place + 1 :])
-        elif isinstance(step, str) and isinstance(value, list):
-            return _from_each(value, path[place:])
-        elif not isinstance(step, slice):
+        else:
             return None
     return value
 
 
-def _from_each(elements: list[object], path: Path) -> object:
-    if not path:
-        return elements
-    found = [value for value in (get(element, path) for element in elements) if value is not None]
-    return found or None
+def _member(value: dict[str, Any], step: Step, *, has_more: bool) -> Any:
+    found = field_name(value, step)
+    if found is not None:
+        return value[found]
+    return _metadata(value.get("items"), step, is_read=has_more)
 
 
-def field(document: dict[str, object], name: str) -> object:
-    """The field called `name`, in the spelling given or in the other one."""
-    found = document.get(name)
-    return document.get(other_spelling(name)) if found is None else found
+def _through_list(value: Any, name: str, rest: Path) -> Any:
+    """A name applied to a list: an entry of key and value pairs, else the field of each element."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], dict):
+        return None
+    if not rest and (found := _metadata(value, name, is_read=False)) is not None:
+        return found
+    entry = _entry(value, name, rest[0]) if rest else None
+    if entry is not None:
+        return get(entry, rest)
+    if name in value[0]:
+        return [get(item, (name, *rest)) for item in value]
+    return [item[name] for item in value if isinstance(item, dict) and item.get(name)] or None
+
+
+def _metadata(items: Any, name: Step, *, is_read: bool) -> Any:
+    """The value of `name` in a list of ``{"key": …, "value": …}``, read as JSON if a path goes on in it."""
+    import json
+
+    entry = _entry(items, "key", name)
+    value = None if entry is None else entry.get("value")
+    if is_read and isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _entry(items: Any, name: str, value: object) -> dict[str, Any] | None:
+    if not isinstance(items, list):
+        return None
+    return next((item for item in items if isinstance(item, dict) and item.get(name) == value), None)
+
+
+def field_name(document: Mapping[str, Any], name: Step) -> str | None:
+    """The field called `name`, in the spelling given or in another one; None if there is none."""
+    if not isinstance(name, str):
+        return None
+    if name in document:
+        return name
+    return next((other for other in other_spellings(name) if other in document), None)
 
 
 @lru_cache(maxsize=256)
-def other_spelling(name: str) -> str:
-    """camelCase for snake_case and the reverse."""
-    if "_" in name:
-        first, *rest = name.split("_")
-        return first + "".join(part[:1].upper() + part[1:] for part in rest)
-    return snake_case(name)
+def other_spellings(name: str) -> tuple[str, str]:
+    """camelCase and snake_case."""
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest), snake_case(name)
 
 
 def snake_case(name: str) -> str:
     """``createTime`` as ``create_time``."""
-    return _BREAK.sub("_", name).lower()
+    return _CAPITALS.sub(r"_\1", name).lower()
 
 
-def evaluate(key: Key, document: object) -> object:
+def evaluate(key: Key, document: object) -> Any:
     """The value of `key` in `document`, after its transforms; None if there is none."""
-    value = get(document, key.path)
-    if key.calls:
+    return transformed(key.calls, get(document, key.path))
+
+
+def transformed(calls: tuple[Call, ...], value: Any) -> Any:
+    """The value after transforms."""
+    if calls:
         from vtrain.output.transforms import apply
 
-        for call in key.calls:
-            value = apply(call, value, document)
+        for call in calls:
+            value = apply(call, value)
     return value

@@ -1,4 +1,4 @@
-"""Orders: how rows are sorted, by ``--sort-by`` and by the order inside a format."""
+"""The order of a list: ``--sort-by``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from vtrain.output.keys import Key, Scanner, evaluate, scan_key
+from vtrain.output.keys import Key, evaluate, scan_key
+from vtrain.output.scanner import Scanner
 
 Row = TypeVar("Row")
 
@@ -22,43 +23,40 @@ class SortKey(msgspec.Struct, frozen=True, kw_only=True):
 def parse_sort(text: str) -> tuple[SortKey, ...]:
     """Read the value of ``--sort-by``: keys separated by commas, ``~`` before one to reverse it.
 
-    Raises ConfigError, with the position marked, for bad syntax.
+    ``[]`` means the first element. Raises ConfigError, with the position marked, for bad syntax.
     """
-    scanner = Scanner(text, kind="--sort-by")
+    scanner = Scanner(text.replace("[]", "[0]"), kind="--sort-by")
     keys: list[SortKey] = []
-    while scanner.peek():
-        reverse = scanner.accept("~")
+    while True:
         scanner.skip_spaces()
+        if scanner.at_end:
+            return tuple(keys)
+        reverse = False
+        while scanner.accept("~"):
+            reverse = True
         keys.append(SortKey(key=scan_key(scanner), reverse=reverse))
-        if not scanner.accept(",") and scanner.peek():
-            raise scanner.error("Expected a comma between sort keys")
-    return tuple(keys)
+        scanner.skip_spaces()
+        if not scanner.at_end and not scanner.accept(","):
+            raise scanner.error("A comma is expected between sort keys")
 
 
-def sort_documents(documents: Iterable[Row], keys: Iterable[SortKey], *, numeric: bool = False) -> list[Row]:
+def sort_documents(documents: Iterable[Row], keys: Iterable[SortKey]) -> list[Row]:
     """The documents in order; those that compare equal stay as they came.
 
-    As in gcloud everything is compared as text, case-sensitive, a missing value as the text ``None``; with
-    `numeric`, as in tables, numbers come first and in numerical order.
+    As in gcloud everything is compared as text, case-sensitive, a missing value as the text ``None``.
     """
     ordered = list(documents)
-    rank = _numeric_rank if numeric else _text_rank
     for sort_key in reversed(tuple(keys)):
-        ranks = [rank(evaluate(sort_key.key, document)) for document in ordered]
-        places = sorted(range(len(ordered)), key=ranks.__getitem__, reverse=sort_key.reverse)
-        ordered = [ordered[place] for place in places]
+        ordered.sort(key=lambda document: str(evaluate(sort_key.key, document)), reverse=sort_key.reverse)
     return ordered
 
 
-def _text_rank(value: object) -> tuple[int, float, str]:
-    return (0, 0.0, str(value))
-
-
-def _numeric_rank(value: object) -> tuple[int, float, str]:
-    try:
-        number = float(value) if isinstance(value, (int, float, str)) else None
-    except ValueError:
-        number = None
-    if number is None or number != number:  # NaN has no place in an order
-        return (1, 0.0, "" if value is None else str(value))
-    return (0, number, "")
+def order_suffix(keys: tuple[SortKey, ...]) -> str:
+    """The sort keys as the end of a format, for tables, which compare numbers as numbers."""
+    parts = (
+        f"{sort_key.key.text}:sort={place}{':reverse' if sort_key.reverse else ''}"
+        for place, sort_key in enumerate(keys, start=1)
+        if not sort_key.key.calls
+    )
+    joined = ",".join(parts)
+    return f":({joined})" if joined else ""

@@ -3,44 +3,24 @@
 json                                          the whole document
 value(name.basename(), state)                 columns, a tab between
 table[box](name:label=ID, createTime:sort=1)  a table, by time
-csv(name, state):(~createTime)                the order apart from the columns
+table(name, state):(createTime:sort=1)        the order apart from the columns
+
+Formats may follow one another: the last name counts, and may use the labels of those before it as keys.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
-
-import msgspec
-
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Key, Scanner, scan_key
+from vtrain.messages.nearest import did_you_mean
+from vtrain.output.format import Format
+from vtrain.output.scanner import Scanner
 
-if TYPE_CHECKING:
-    from vtrain.output.ordering import SortKey
-
-_TREES = ("default", "flattened", "json", "text", "yaml")
-_LINES = ("csv", "get", "list", "table", "value")
-FORMATS = tuple(sorted((*_TREES, *_LINES, "disable", "none")))
 _WITH_COLUMNS = ("csv", "get", "table", "value")
-_KEY_ATTRIBUTES = ("alias", "align", "format", "label", "optional", "reverse", "sort", "width", "wrap")
-_ALIGNMENTS = ("center", "left", "right")
-_WORD = re.compile(r"[A-Za-z][\w-]*")
-
-Attributes = dict[str, str | bool]
-
-
-class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """A format as the user asked for it.
-
-    An attribute without a value is True, one that starts with ``no-`` is False under the rest of its name.
-    """
-
-    name: str
-    attributes: Attributes = msgspec.field(default_factory=dict)
-    keys: tuple[Key, ...] = ()
-    order: tuple[SortKey, ...] = ()
+_NUMBERS = ("margin", "pad", "width")
+FORMATS = (
+    "config", "csv", "default", "disable", "flattened", "get", "json", "list", "multi", "none", "table",
+    "text", "value", "yaml",
+)  # fmt: skip
 
 
 def parse_format(text: str) -> Format:
@@ -49,124 +29,33 @@ def parse_format(text: str) -> Format:
     Raises ConfigError for an unknown format, a missing projection, or, with the position marked, for bad
     syntax, an unknown transform or an unknown key attribute. Unknown format attributes are ignored.
     """
-    scanner = Scanner(text, kind="--format")
-    scanner.skip_spaces()
-    name = _scan_name(scanner)
-    attributes: Attributes = {}
-    keys: tuple[Key, ...] = ()
-    order: tuple[Key, ...] = ()
-    while scanner.peek():
-        if scanner.accept("["):
-            attributes.update(_scan_attributes(scanner))
-        elif scanner.accept("("):
-            keys = _scan_keys(scanner)
-        elif scanner.accept(":"):
-            scanner.expect("(")
-            order = _scan_keys(scanner, reversible=True)
-        else:
-            raise scanner.error("Unexpected tokens after the format")
-    if name in _WITH_COLUMNS and not keys:
+    if text in FORMATS and text not in _WITH_COLUMNS and text != "multi":
+        return Format(name=text)  # the most frequent ones are not worth a grammar
+    from vtrain.output.projection_parser import ProjectionParser
+
+    return _checked(ProjectionParser(Scanner(text, kind="--format")).parse())
+
+
+def _checked(fmt: Format) -> Format:
+    if fmt.name not in FORMATS:
+        hint = did_you_mean(fmt.name, FORMATS, otherwise=f"Use one of {', '.join(FORMATS)}.")
+        raise ConfigError(f"Unknown format [{fmt.name}].", hint=hint)
+    if fmt.name in _WITH_COLUMNS and not fmt.columns:
         raise ConfigError(
-            f"Format [{name}] requires a non-empty projection.",
-            hint=f"Name the columns: {name}(name, state).",
+            f"Format [{fmt.name}] requires a non-empty projection.",
+            hint=f"Name the columns: {fmt.name}(name, state).",
         )
-    return Format(name=name, attributes=attributes, keys=keys, order=_order(keys, order))
-
-
-def _scan_name(scanner: Scanner) -> str:
-    found = scanner.match(_WORD)
-    name = found[0] if found else ""
-    if name not in FORMATS:
-        raise ConfigError(
-            f"Unknown format [{name or scanner.text}].", hint=f"Use one of {', '.join(FORMATS)}."
-        )
-    return name
-
-
-def _scan_attributes(scanner: Scanner) -> Attributes:
-    attributes: Attributes = {}
-    while scanner.peek() != "]":
-        name = scanner.until(",]=")
-        if scanner.accept("="):
-            attributes[name] = scanner.until(",]")
-        else:
-            attributes[name.removeprefix("no-")] = not name.startswith("no-")
-        if not scanner.accept(",") and scanner.peek() != "]":
-            raise scanner.error(
-                "Expected ] after the attributes" if scanner.peek() else "More tokens expected"
+    for name in _NUMBERS:
+        if not (fmt.attributes.get(name) or "0").isdecimal():
+            raise ConfigError(
+                f"Attribute {name} of {fmt.name} must be a whole number.", hint=f"Write {name}=1."
             )
-    scanner.position += 1
-    return attributes
-
-
-def _scan_keys(scanner: Scanner, *, reversible: bool = False) -> tuple[Key, ...]:
-    keys: list[Key] = []
-    if scanner.accept(")"):
-        return ()
-    while True:
-        reverse = reversible and scanner.accept("~")
-        scanner.skip_spaces()
-        key = scan_key(scanner)
-        attributes = _scan_key_attributes(scanner) | ({"reverse": True} if reverse else {})
-        keys.append(Key(path=key.path, calls=key.calls, attributes=attributes))
-        if scanner.accept(")"):
-            return tuple(keys)
-        if not scanner.accept(","):
-            problem = "Expected ) in projection expression" if scanner.peek() else "More tokens expected"
-            raise scanner.error(problem)
-        scanner.skip_spaces()
-
-
-def _scan_key_attributes(scanner: Scanner) -> Attributes:
-    attributes: Attributes = {}
-    while scanner.accept(":"):
-        start = scanner.position
-        word = scanner.match(_WORD)
-        name = word[0].removeprefix("no-") if word else ""
-        if not word or name not in _KEY_ATTRIBUTES:
-            raise scanner.error("Unknown key attribute", start)
-        value: str | bool = scanner.until(":,)") if scanner.accept("=") else name == word[0]
-        if problem := _bad_attribute(name, value):
-            raise scanner.error(problem, start)
-        attributes[name] = value
-    return attributes
-
-
-def _bad_attribute(name: str, value: str | bool) -> str:
-    if name == "align" and value not in _ALIGNMENTS:
-        return f"align must be one of {', '.join(_ALIGNMENTS)}"
-    if name in ("sort", "width") and not str(value).isdecimal():
-        return f"{name} must be a whole number"
-    return ""
-
-
-def _order(keys: tuple[Key, ...], order: tuple[Key, ...]) -> tuple[SortKey, ...]:
-    if not order and not any("sort" in key.attributes for key in keys):
-        return ()
-    from vtrain.output.ordering import SortKey
-
-    numbered = [key for key in (*keys, *order) if "sort" in key.attributes]
-    numbered.sort(key=lambda key: int(key.attributes["sort"]))
-    rest = [key for key in order if "sort" not in key.attributes]
-    return tuple(SortKey(key=key, reverse=bool(key.attributes.get("reverse"))) for key in (*numbered, *rest))
-
-
-def render(document: object, fmt: Format) -> str:
-    """One resource as text, each line ended."""
-    from vtrain.output.printers import print_one
-
-    return print_one(document, fmt)
-
-
-def render_list(documents: Iterable[object], fmt: Format) -> Iterator[str]:
-    """A list of resources as chunks of text, each as soon as it is known.
-
-    An order or a table needs all the documents first; ``disable`` asks for none.
-    """
-    from vtrain.output.printers import print_many
-
-    if fmt.order:
-        from vtrain.output.ordering import sort_documents
-
-        documents = sort_documents(documents, fmt.order, numeric=fmt.name == "table")
-    return print_many(documents, fmt)
+    for column in fmt.columns:
+        if column.format:
+            parse_format(column.format)
+        elif fmt.name == "multi":
+            raise ConfigError(
+                f"Format [multi] needs a format for {column.key.text}.",
+                hint=f"Write {column.key.text}:format=json.",
+            )
+    return fmt

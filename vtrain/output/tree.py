@@ -1,95 +1,155 @@
-"""Trees: the part of a document that a projection keeps, in its nesting."""
+"""Trees: the part of a document that a projection keeps, in its nesting; and ``--flatten``."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from vtrain.output.keys import Key, Path, evaluate, field, other_spelling
+import msgspec
 
-_ABSENT = object()
+from vtrain.output.keys import Call, Path, Step, field_name, get, transformed
 
+EVERY = None
+"""The step to every element of a list."""
 
-def project(document: object, keys: Iterable[Key]) -> object:
-    """The document with only what `keys` name, absent values left out; None if nothing is left."""
-    kept: object = _ABSENT
-    for key in keys:
-        kept = _merge(kept, _carve(document, key.path, key, document))
-    return None if kept is _ABSENT else _prune(kept)
-
-
-def _carve(source: object, path: Path, key: Key, document: object) -> object:
-    if not path:
-        return _leaf(source, key, document)
-    step, rest = path[0], path[1:]
-    if isinstance(step, str) and isinstance(source, dict):
-        name = step if source.get(step) is not None else other_spelling(step)
-        return _nested(name, _carve(field(source, step), rest, key, document))
-    if not isinstance(source, list):
-        return _ABSENT
-    if isinstance(step, int):
-        place = step + len(source) if step < 0 else step
-        chosen, rest_of_path = range(place, place + 1), rest
-    else:
-        chosen = range(len(source))[step] if isinstance(step, slice) else range(len(source))
-        rest_of_path = rest if isinstance(step, slice) else path
-    carved: list[object] = [_ABSENT] * len(source)
-    for place in set(chosen) & set(range(len(source))):
-        carved[place] = _carve(source[place], rest_of_path, key, document)
-    return _ABSENT if all(item is _ABSENT for item in carved) else carved
+UNKNOWN, INNER, KEPT = range(3)
+"""Whether a place is kept: nothing is said of it, something below it is, all of it is."""
 
 
-def _leaf(source: object, key: Key, document: object) -> object:
-    value = source
-    if key.calls:
-        value = evaluate(Key(path=(), calls=key.calls), source if key.path else document)
-        if not key.path and value is not None:
-            return {str(key.attributes.get("label") or key.calls[0].name): value}
-    return _ABSENT if value is None else value
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A place in a document that a projection names. `is_active` tells whether its transforms are on."""
+
+    state: int = KEPT
+    calls: tuple[Call, ...] = ()
+    is_active: bool = False
+    branches: dict[Step, Node] = msgspec.field(default_factory=dict)
 
 
-def _nested(name: str, value: object) -> object:
-    return value if value is _ABSENT else {name: value}
+_ALL = Node()
 
 
-def _merge(first: object, second: object) -> object:
-    if first is _ABSENT or second is _ABSENT:
-        return second if first is _ABSENT else first
-    if isinstance(first, dict) and isinstance(second, dict):
-        names = {**first, **second}
-        return {name: _merge(first.get(name, _ABSENT), second.get(name, _ABSENT)) for name in names}
-    if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        return [_merge(one, other) for one, other in zip(first, second, strict=True)]
-    return second
+class Projector:
+    """Cuts documents down to what a tree names.
+
+    `transforms` true or false overrules what each node says of its own. Fields without a value stay with
+    `keeps_null`, and where a projection names them.
+    """
+
+    def __init__(
+        self,
+        tree: Node | None,
+        *,
+        is_whole: bool,
+        keeps_null: bool,
+        transforms: bool | None,
+        decodes: bool = False,
+    ) -> None:
+        self.tree = tree or _ALL
+        self.start = KEPT if is_whole else UNKNOWN
+        self.keeps_null = keeps_null and is_whole
+        self.keeps_named_null = not is_whole
+        self.transforms = transforms
+        self.decodes = decodes
+
+    def project(self, document: Any) -> Any:
+        """What is kept of a document; None if nothing is."""
+        return self._keep(document, self.tree, self.start)
+
+    def _keep(self, value: Any, node: Node, state: int) -> Any:
+        value = self._decoded(value)
+        if isinstance(value, (dict, list)):
+            return self._inside(value, node, state)
+        return self._leaf(value, node, state)
+
+    def _leaf(self, value: Any, node: Node, state: int) -> Any:
+        if state < KEPT:
+            return None
+        return transformed(node.calls, value) if self._is_on(node) else value
+
+    def _inside(self, value: Any, node: Node, state: int) -> Any:
+        if self._is_on(node):
+            return transformed(node.calls, value)
+        if state < KEPT and not node.branches:
+            return value  # the key "." is a column and no place in the tree
+        if isinstance(value, dict):
+            return self._fields(value, node, state) if value else value
+        return self._elements(value, node, state)
+
+    def _is_on(self, node: Node) -> bool:
+        return bool(node.calls) and (node.is_active if self.transforms is None else self.transforms)
+
+    def _fields(self, value: dict[str, Any], node: Node, state: int) -> dict[str, Any] | None:
+        kept: dict[str, Any] = {}
+        for name, item in value.items():
+            branch = node.branches.get(name)
+            here = state if branch is None else max(state, branch.state)
+            if here < (INNER if branch else KEPT):
+                continue
+            found = self._keep(item, branch or _ALL, here)
+            if found is not None or self.keeps_null or (here >= KEPT and self.keeps_named_null):
+                kept[name] = found
+        return kept or None
+
+    def _elements(self, value: list[Any], node: Node, state: int) -> list[Any] | None:
+        if not value:
+            return []
+        every = self._every(node, state)
+        chosen = {step % len(value): branch for step, branch in node.branches.items()
+                  if isinstance(step, int) and -len(value) <= step < len(value)}  # fmt: skip
+        kept: list[Any] = [None] * (len(value) if every else max(chosen, default=-1) + 1)
+        last = -1
+        for place in range(len(value)) if every else sorted(chosen):
+            branch = chosen.get(place) or every or _ALL
+            here = max(state, branch.state, every.state if every else UNKNOWN)
+            found = self._keep(value[place], branch, here) if here >= INNER else None
+            if found is not None:
+                kept[place], last = found, place
+        return None if last < 0 else kept[: last + 1] if every else kept
+
+    def _every(self, node: Node, state: int) -> Node | None:
+        """What holds for every element of a list; None if only those that are numbered count."""
+        every = node.branches.get(EVERY)
+        if every is not None and (state >= KEPT or every.state):
+            return every
+        return _ALL if state >= KEPT else None
+
+    def _decoded(self, value: Any) -> Any:
+        """The list or object that a text is the JSON of, with ``json-decode``."""
+        if not self.decodes or not isinstance(value, str) or (value[:2] != '{"' and value[:1] != "["):
+            return value
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            return value
 
 
-def _prune(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _prune(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_prune(item) for item in value if item is not _ABSENT]
-    return value
+def flatten_documents(documents: Iterable[Any], paths: Iterable[Path]) -> Iterator[Any]:
+    """Each element of the list at a path as a document of its own, the rest repeated (``--flatten``)."""
+    flat: Iterable[Any] = documents
+    for path in paths:
+        for size in (*(place for place, step in enumerate(path) if step is EVERY), len(path)):
+            if size == len(path) and path[-1:] == (EVERY,):
+                continue
+            flat = _flattened(flat, tuple(step for step in path[:size] if step is not EVERY))
+    return iter(flat)
 
 
-def flatten_documents(documents: Iterable[object], keys: Iterable[Key]) -> Iterator[object]:
-    """Each element of the list at a key as a document of its own, the rest repeated (``--flatten``)."""
-    flat = iter(documents)
-    for key in keys:
-        path = tuple(step for step in key.path if step != slice(None, None))
-        flat = _flatten(flat, path)
-    return flat
-
-
-def _flatten(documents: Iterable[object], path: Path) -> Iterator[object]:
+def _flattened(documents: Iterable[Any], path: Path) -> Iterator[Any]:
     for document in documents:
-        yield from _spread(document, path)
+        items = get(document, path)
+        if not isinstance(items, list):
+            yield items
+            continue
+        for item in items:
+            yield _replaced(document, path, item)
 
 
-def _spread(value: object, path: Path) -> Iterator[object]:
+def _replaced(document: Any, path: Path, item: Any) -> Any:
+    """The document with another value at `path`."""
     if not path:
-        yield from value if isinstance(value, list) else [value]
-    elif isinstance(value, dict) and isinstance(path[0], str) and field(value, path[0]) is not None:
-        name = path[0] if value.get(path[0]) is not None else other_spelling(path[0])
-        for part in _spread(value[name], path[1:]):
-            yield {**value, name: part}
-    else:
-        yield value
+        return item
+    changed = copy.copy(document)
+    step = (field_name(changed, path[0]) or path[0]) if isinstance(changed, dict) else path[0]
+    changed[step] = _replaced(changed[step], path[1:], item)
+    return changed

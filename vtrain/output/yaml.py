@@ -2,7 +2,7 @@
 
 Keys are sorted, lists are not indented under their key, text of several lines is a literal block, and a
 string is quoted only where YAML 1.2 would read something else: ``yes`` stays plain, ``true`` and ``10``
-become ``'true'`` and ``'10'``. Lines are never folded, so a value can be found with grep.
+become ``'true'`` and ``'10'``. Text of one long line is folded at the first space after column 80.
 
 Written by hand: a list of jobs must not pay for importing and walking through a general YAML library.
 """
@@ -12,6 +12,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from vtrain.output.text_transforms import float_
+
+_WIDTH = 80  # characters, after which a line is folded
 _LONGEST_SIMPLE_KEY = 800  # characters; YAML readers may refuse an unmarked key over 1024
 
 _PLAIN = re.compile(
@@ -30,7 +33,23 @@ _NOT_TEXT = re.compile(
     r"|[-+]?0[xobXOB][0-9a-fA-F_]+|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt\s].*)?"
 )
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0", "\x1b": "\\e"}
+_LONE_SPACE = re.compile(r"(?<=[^ ]) (?=[^ ])")
+_ESCAPES = {
+    "\\": "\\\\",
+    '"': '\\"',
+    "\0": "\\0",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    "\x1b": "\\e",
+    "\x85": "\\N",
+    "\u2028": "\\L",
+    "\u2029": "\\P",
+}
 
 
 def dump_yaml(document: object) -> str:
@@ -41,7 +60,7 @@ def dump_yaml(document: object) -> str:
     elif document and isinstance(document, list):
         _sequence(document, "", "", lines)
     else:
-        lines.append(_scalar(document, ""))
+        lines.append(_scalar(document, "", 0))
     return "\n".join(lines) + "\n"
 
 
@@ -58,7 +77,7 @@ def _mapping(mapping: dict[str, object], pad: str, first: str, lines: list[str])
             lines.append(head)
             _sequence(value, pad, pad, lines)
         else:
-            lines.append(f"{head} {_scalar(value, pad)}")
+            lines.append(f"{head} {_scalar(value, pad, len(head) + 1)}")
         start = pad
 
 
@@ -70,7 +89,7 @@ def _sequence(sequence: list[object], pad: str, first: str, lines: list[str]) ->
         elif value and isinstance(value, list):
             _sequence(value, pad + "  ", start + "- ", lines)
         else:
-            lines.append(f"{start}- {_scalar(value, pad)}")
+            lines.append(f"{start}- {_scalar(value, pad, len(start) + 2)}")
         start = pad
 
 
@@ -79,9 +98,13 @@ def _key(name: str, pad: str) -> str:
     return f"? {text}\n{pad}" if len(text) > _LONGEST_SIMPLE_KEY else text
 
 
-def _scalar(value: object, pad: str) -> str:
+def _scalar(value: object, pad: str, column: int) -> str:
+    """A value that begins at `column`; further lines of it stand two spaces deeper than `pad`."""
     if isinstance(value, str):
-        return _literal(value, pad) if _fits_literal(value) else _one_line(value)
+        if _fits_literal(value):
+            return _literal(value, pad)
+        text = _one_line(value)
+        return text if column + len(text) <= _WIDTH else _folded(value, text, column, pad + "  ")
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -92,20 +115,18 @@ def _scalar(value: object, pad: str) -> str:
 
 
 def _float(value: float) -> str:
-    text = repr(value)
-    if text.lstrip("-") in ("inf", "nan"):
-        return text.replace("inf", ".inf").replace("nan", ".nan")
-    mantissa, mark, exponent = text.partition("e")
-    return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else text
+    """As many digits as gcloud shows; ``1e+20`` is a number to every reader of YAML 1.2."""
+    text = float_(value)
+    return text.replace("inf", ".inf").replace("nan", ".nan")
 
 
 @lru_cache(maxsize=1024)
 def _one_line(text: str) -> str:
-    if not _is_printable(text):
-        return '"' + _unprintable().sub(_escape, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+    if ("'" in text and _PLAIN.fullmatch(text) is None) or not _is_printable(text):
+        return '"' + "".join(map(_escaped, text)) + '"'
     if _PLAIN.fullmatch(text) and not _reads_as_other(text):
         return text
-    return "'" + text.replace("'", "''") + "'"
+    return f"'{text}'"
 
 
 def _reads_as_other(text: str) -> bool:
@@ -122,10 +143,42 @@ def _unprintable() -> re.Pattern[str]:
     return re.compile("[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-def _escape(match: re.Match[str]) -> str:
-    char = match[0]
+def _escaped(char: str) -> str:
+    """A character between double quotes."""
+    if char not in _ESCAPES and _is_printable(char):
+        return char
     code = ord(char)
-    return _ESCAPES.get(char) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return _ESCAPES.get(char) or (f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}")
+
+
+def _folded(text: str, shown: str, column: int, pad: str) -> str:
+    """A text over several lines; `shown` is how it stands in one, from `column` on."""
+    if shown.startswith('"'):
+        return _folded_in_quotes(text, column, pad)
+    first, *words = _LONE_SPACE.split(shown)
+    folded, column = first, column + len(first)
+    for word in words:
+        gap = f"\n{pad}" if column > _WIDTH else " "
+        folded += gap + word
+        column = len(word) + (len(pad) if column > _WIDTH else column + 1)
+    return folded
+
+
+def _folded_in_quotes(text: str, column: int, pad: str) -> str:
+    """Double quotes allow a break before a space and beside an escaped character, marked with a backslash."""
+    lines, line, follows_escape = "", '"', False
+    for place, char in enumerate(text):
+        shown = _escaped(char)
+        is_escape = shown != char
+        line += shown if is_escape else ""
+        width = column + len(line) - is_escape
+        may_break = (is_escape or follows_escape or char == " ") and 0 < place < len(text) - 1
+        if may_break and width > _WIDTH:
+            lines += f"{line}\\\n{pad}"
+            line, column = "\\" if text[place + is_escape] == " " else "", len(pad)
+        line += "" if is_escape else char
+        follows_escape = is_escape
+    return f'{lines}{line}"'
 
 
 def _fits_literal(text: str) -> bool:
