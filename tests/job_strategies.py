@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
-    OUTPUT_FIELDS,
     CustomJob,
     CustomJobSpec,
     EnvVar,
@@ -87,7 +86,9 @@ def valid_jobs(draw: st.DrawFn) -> CustomJob:
     )
     job: CustomJob = draw(messages(CustomJob, labels=st.just({}), job_spec=st.just(CustomJobSpec())))
     output = {
-        field.attribute: field.default for field in fields(CustomJob).values() if field.name in OUTPUT_FIELDS
+        field.attribute: field.default
+        for field in fields(CustomJob).values()
+        if field.name in CustomJob.output_fields
     }
     return msgspec.structs.replace(
         job,

@@ -8,7 +8,7 @@ from hypothesis import given
 from job_strategies import messages
 
 from vtrain.errors import ConfigError
-from vtrain.messages.codec import from_document, read_message, to_document
+from vtrain.messages.codec import canonical_document, from_document, read_message, to_document
 from vtrain.messages.custom_job import (
     CustomJob,
     CustomJobSpec,
@@ -16,6 +16,8 @@ from vtrain.messages.custom_job import (
     Scheduling,
     WorkerPoolSpec,
 )
+from vtrain.messages.formats import check_formats
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 
 
 @given(messages(CustomJob))
@@ -65,7 +67,7 @@ def test_whole_numbers_may_be_text(document: dict[str, Any], expected: int) -> N
     assert read_message(WorkerPoolSpec, document).replica_count == expected
 
 
-@pytest.mark.parametrize("word", ["yes", "on", "true", "True", True])
+@pytest.mark.parametrize("word", ["y", "yes", "on", "On", True])
 def test_switches_know_the_words_of_yaml_1_1(word: object) -> None:
     assert read_message(Scheduling, {"restartJobOnWorkerRestart": word}).restart_job_on_worker_restart
 
@@ -83,10 +85,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         'scheduling.timeout: expected a duration in seconds such as "3600s"',
         "",
     ),
-    ({"scheduling": {"timeout": "1h"}}, "scheduling.timeout: ", ""),
-    ({"scheduling": {"strategy": "spot"}}, "scheduling.strategy: expected a name in capitals", ""),
+    ({"scheduling": {"strategy": True}}, "scheduling.strategy: expected a string", ""),
     ({"network": 5}, "network: expected a string, found 5", "quotes"),
     ({"enableWebAccess": "maybe"}, "enableWebAccess: expected true or false", ""),
+    ({"enableWebAccess": "true"}, "enableWebAccess: expected true or false", ""),
+    ({"workerPoolSpecs": [None]}, "workerPoolSpecs[0]: expected a mapping", ""),
     (
         {"workerPoolSpecs": [{"replicaCount": 1.5}]},
         "workerPoolSpecs[0].replicaCount: expected a whole number",
@@ -95,12 +98,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     (
         {"workerPoolSpecs": [{"replicaCount": True}]},
         "workerPoolSpecs[0].replicaCount: expected a whole number",
-        "",
-    ),
-    ({"workerPoolSpecs": [{"replicaCount": "9" * 19}]}, "workerPoolSpecs[0].replicaCount: ", ""),
-    (
-        {"workerPoolSpecs": [{"diskSpec": {"bootDiskSizeGb": 2**31}}]},
-        "bootDiskSizeGb: expected a 32-bit whole number",
         "",
     ),
     (
@@ -132,3 +129,53 @@ def test_a_name_like_none_is_answered_with_all_there_are() -> None:
 def test_a_field_name_that_is_not_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="no field"):
         read_message(CustomJobSpec, {5: 1})
+
+
+def test_an_enum_may_be_given_by_number() -> None:
+    spec = read_message(Scheduling, {"strategy": 4})
+    assert to_document(spec) == {"strategy": 4}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (
+            {"scheduling": {"timeout": "1h"}},
+            'scheduling.timeout: expected a duration in seconds such as "3600s"',
+        ),
+        ({"scheduling": {"strategy": "spot"}}, "scheduling.strategy: expected a name in capitals"),
+        ({"workerPoolSpecs": [{"replicaCount": 2**63}]}, "workerPoolSpecs[0].replicaCount: expected a whole"),
+        (
+            {"workerPoolSpecs": [{"diskSpec": {"bootDiskSizeGb": 2**31}}]},
+            "workerPoolSpecs[0].diskSpec.bootDiskSizeGb: expected a whole number of 32 bits",
+        ),
+    ],
+)
+def test_values_that_no_field_can_hold_are_read_and_told(document: dict[str, Any], message: str) -> None:
+    spec = read_message(CustomJobSpec, document)
+    with pytest.raises(ConfigError) as caught:
+        check_formats(spec)
+    assert message in caught.value.message
+
+
+def test_a_document_of_the_service_is_shown_as_proto3_json_has_it() -> None:
+    pool = {"replicaCount": 3, "machineSpec": {"acceleratorCount": "2"}, "containerSpec": {"args": []}}
+    document = {"labels": {}, "state": None, "jobSpec": {"workerPoolSpecs": [pool]}, "newer": [1, None, []]}
+    assert canonical_document(CustomJob, document) == {
+        "labels": {},
+        "jobSpec": {
+            "workerPoolSpecs": [
+                {"replicaCount": "3", "machineSpec": {"acceleratorCount": 2}, "containerSpec": {}}
+            ]
+        },
+        "newer": [1, None, []],
+    }
+    trial = {"parameters": [{"parameterId": "n", "value": 1}]}
+    trial["finalMeasurement"] = {"stepCount": 10, "metrics": [{"metricId": "loss", "value": 1}]}
+    shown = canonical_document(HyperparameterTuningJob, {"trials": [trial]})
+    assert json.dumps(shown["trials"][0]) == json.dumps(
+        {
+            "parameters": [{"parameterId": "n", "value": 1}],
+            "finalMeasurement": {"stepCount": "10", "metrics": [{"metricId": "loss", "value": 1.0}]},
+        }
+    )

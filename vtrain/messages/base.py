@@ -4,7 +4,7 @@ The annotations of messages are evaluated at every start, so they are not left a
 import in their modules).
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -30,10 +30,25 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 class Resource(Message, frozen=True):
     """A message that the service names and keeps.
 
-    `answer` is no field of the API: it is the document as the service wrote it, with the fields and values
-    that we do not know; None for what was made here.
+    `answer` is no field of the API: it is the document that the service wrote, with the fields and values
+    that we do not know; None for what was made here. `output_fields` are those that the service writes and a
+    request does not carry.
     """
 
+    output_fields: ClassVar[frozenset[str]] = frozenset(
+        [
+            "name",
+            "state",
+            "createTime",
+            "startTime",
+            "endTime",
+            "updateTime",
+            "error",
+            "webAccessUris",
+            "satisfiesPzs",
+            "satisfiesPzi",
+        ]
+    )
     answer: Answer = None
 
 

@@ -2,7 +2,8 @@
 
 One walk over the message's own fields serves both ways: int64 as string, int32 as number,
 durations as `"3.5s"`, enums by name. A document from the store is trusted; one from a user is
-refused with the path of the bad field and the nearest name.
+refused with the path of the bad field and the nearest name. Text that is no duration, and numbers out
+of range, pass as they do with gcloud: `formats` tells them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.errors import ConfigError
+from vtrain.messages.nearest import did_you_mean
 
 M = TypeVar("M", bound=msgspec.Struct)
 
-_DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
-_YAML_11_BOOLEANS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
-_INT_RANGES = {"int32": 2**31, "int64": 2**63}
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,18 +40,64 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool
     default: Any
 
+    @property
+    def always(self) -> bool:
+        """Whether the message is never without it."""
+        return self.message is not None and not self.repeated and self.default is not None
+
 
 def from_document(cls: type[M], document: Any) -> M:
-    """The message in a document that vtrain itself, or the service, wrote."""
-    return msgspec.convert(document, cls, strict=False)
+    """The message in a document that vtrain itself, or the service, wrote.
+
+    Raises msgspec.ValidationError for one that is something else.
+    """
+    try:
+        return msgspec.convert(document, cls, strict=False)
+    except msgspec.ValidationError:  # JSON may say null for a default
+        return msgspec.convert(_without_nulls(document), cls, strict=False)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def canonical_document(cls: type[msgspec.Struct], document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of the service, with what we know of it as proto3's JSON has it.
+
+    Nulls and empty lists are absent, int64 is text, a double has a fraction; unknown fields stay as they are.
+    """
+    known = fields(cls)
+    return {
+        name: _canonical(known[name], value) if name in known else value
+        for name, value in document.items()
+        if name not in known or not (value is None or (known[name].repeated and not value))
+    }
+
+
+def _canonical(field: Field, value: Any) -> Any:
+    if isinstance(value, list) and field.repeated:
+        return [_canonical_one(field, item) for item in value]
+    return _canonical_one(field, value)
+
+
+def _canonical_one(field: Field, value: Any) -> Any:
+    if field.message and isinstance(value, Mapping):
+        return canonical_document(field.message, value)
+    if field.kind == "int64" and isinstance(value, int):
+        return str(value)
+    if field.kind == "int32" and isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)
+    return float(value) if field.kind == "double" and isinstance(value, int) else value
 
 
 def to_document(message: msgspec.Struct) -> dict[str, Any]:
-    """The message as JSON holds it: camelCase, defaults absent, int64 as string."""
+    """The message as JSON holds it: camelCase, int64 as string; defaults are absent, unless required."""
     document: dict[str, Any] = {}
     for field in fields(type(message)).values():
         value = getattr(message, field.attribute)
-        if value != field.default:
+        if value != field.default or field.always:
             document[field.name] = _to_json(field, value)
     return document
 
@@ -64,6 +111,8 @@ def _to_json(field: Field, value: Any) -> Any:
 def _to_json_one(field: Field, value: Any) -> Any:
     if field.message:
         return to_document(value)
+    if field.kind == "enum" and value.isdecimal():
+        return int(value)
     return str(value) if field.kind == "int64" else value
 
 
@@ -141,7 +190,7 @@ def _read(field: Field, value: Any, path: str) -> Any:
 
 def _read_one(field: Field, value: Any, path: str) -> Any:
     if field.message:
-        return read_message(field.message, value if value is not None else {}, path)
+        return read_message(field.message, value, path)
     if field.names and value not in field.names:
         raise _unknown_name(field, value, path)
     return _READERS[field.kind](value, path)
@@ -154,14 +203,14 @@ def _read_string(value: Any, path: str) -> str:
 
 
 def _read_enum(value: Any, path: str) -> str:
-    text = _read_string(value, path)
-    if not re.fullmatch(r"[A-Z][A-Z0-9_]*", text):
-        raise _wrong_type(path, "a name in capitals, such as NVIDIA_TESLA_T4 or SPOT", value)
-    return text
+    """A name, or the number that stands for one."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return _read_string(value, path)
 
 
 def _read_duration(value: Any, path: str) -> str:
-    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+    if not isinstance(value, str):
         raise _wrong_type(path, 'a duration in seconds such as "3600s"', value)
     return value
 
@@ -175,22 +224,16 @@ def _read_bool(value: Any, path: str) -> bool:
     return value
 
 
-def _read_int(kind: str) -> Callable[[Any, str], int]:
-    limit = _INT_RANGES[kind]
-
-    def read(value: Any, path: str) -> int:
-        number = value
-        if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value):
-            number = int(value)
-        if isinstance(number, bool) or not isinstance(number, int) or not -limit <= number < limit:
-            raise _wrong_type(path, "a whole number" if kind == "int64" else "a 32-bit whole number", value)
-        return number
-
-    return read
+def _read_int(value: Any, path: str) -> int:
+    number = int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,30}", value) else value
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise _wrong_type(path, "a whole number", value)
+    return number
 
 
 def _read_double(value: Any, path: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    quoted = isinstance(value, str) and _NUMBER.fullmatch(value)
+    if isinstance(value, bool) or not (quoted or isinstance(value, int | float)):
         raise _wrong_type(path, "a number", value)
     return float(value)
 
@@ -216,8 +259,8 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
     "enum": _read_enum,
     "duration": _read_duration,
     "bool": _read_bool,
-    "int32": _read_int("int32"),
-    "int64": _read_int("int64"),
+    "int32": _read_int,
+    "int64": _read_int,
     "double": _read_double,
     "map": _read_map,
     "value": _read_value,
@@ -231,17 +274,12 @@ def _wrong_type(path: str, expected: str, value: Any, hint: str = "") -> ConfigE
 
 
 def _unknown_name(field: Field, value: Any, path: str) -> ConfigError:
-    import difflib
-
-    near = difflib.get_close_matches(str(value).upper().replace("-", "_"), field.names, n=1)
-    hint = f"Did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(str(value).upper().replace("-", "_"), field.names, otherwise="")
     return _wrong_type(path, f"one of {', '.join(field.names)}", value, hint)
 
 
 def _unknown_field(cls: type, name: str, path: str, known: Mapping[str, Field]) -> ConfigError:
-    import difflib
-
     camel = re.sub(r"[_-](\w)", lambda m: m.group(1).upper(), name)
-    near = [camel] if camel in known else difflib.get_close_matches(camel, known, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]}?" if near else f"It has: {', '.join(sorted(known))}."
+    given = known.keys() - getattr(cls, "output_fields", frozenset())
+    hint = did_you_mean(camel, given, otherwise=f"It has: {', '.join(sorted(given))}.", cutoff=0.5)
     return ConfigError(f"{_join(path, name)}: {cls.__name__} has no field {name!r}.", hint=hint)

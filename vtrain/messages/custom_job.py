@@ -125,6 +125,11 @@ class CustomJobSpec(Message, frozen=True):
     experiment_run: str = ""
     models: tuple[str, ...] = ()
 
+    @property
+    def output_uri(self) -> str:
+        """The base output directory; empty without one."""
+        return self.base_output_directory.output_uri_prefix if self.base_output_directory else ""
+
 
 class CustomJob(Resource, frozen=True):
     """A job. The fields from `state` to `satisfies_pzi`, and `name`, are written by the engine alone."""
@@ -143,20 +148,3 @@ class CustomJob(Resource, frozen=True):
     web_access_uris: dict[str, str] = {}
     satisfies_pzs: bool = False
     satisfies_pzi: bool = False
-
-
-OUTPUT_FIELDS = frozenset(
-    [
-        "name",
-        "state",
-        "createTime",
-        "startTime",
-        "endTime",
-        "updateTime",
-        "error",
-        "webAccessUris",
-        "satisfiesPzs",
-        "satisfiesPzi",
-    ]
-)
-"""What the service writes and a request does not carry."""

@@ -1,5 +1,7 @@
 """HyperparameterTuningJob (`google/cloud/aiplatform/v1/hyperparameter_tuning_job.proto`)."""
 
+from typing import ClassVar
+
 from vtrain.messages.base import EncryptionSpec, EnumName, Resource, Status
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.study import StudySpec, Trial
@@ -8,6 +10,7 @@ from vtrain.messages.study import StudySpec, Trial
 class HyperparameterTuningJob(Resource, frozen=True):
     """A study whose trials are custom jobs."""
 
+    output_fields: ClassVar[frozenset[str]] = Resource.output_fields | {"trials"}
     name: str = ""
     display_name: str = ""
     study_spec: StudySpec | None = None

@@ -18,7 +18,9 @@ LOCAL_PROJECT_NUMBER = "100000000001"
 DEFAULT_REGION = "us-central1"
 
 _PART = r"([^/\s\x00-\x1f\x7f]+)"
-_FULL_NAME = re.compile(f"projects/{_PART}/locations/{_PART}/{_PART}/{_PART}")
+_FULL_NAME = re.compile(
+    f"(?:https?://[^/]+/v1(?:beta1)?/)?projects/{_PART}/locations/{_PART}/{_PART}/{_PART}"
+)
 
 
 class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +36,7 @@ class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_name(text: str) -> ResourceName | None:
-    """The parts of a full resource name, or None when `text` is not one."""
+    """The parts of a full resource name, or of its URI as `--uri` prints it; None when `text` is neither."""
     match = _FULL_NAME.fullmatch(text)
     if match is None:
         return None

@@ -5,17 +5,33 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from vtrain.errors import ConfigError, UsageError
 from vtrain.messages.base import Message
 from vtrain.messages.codec import Field, fields, read_message
-from vtrain.messages.custom_job import OUTPUT_FIELDS, CustomJob
+from vtrain.messages.custom_job import CustomJob
 
 _STEP = re.compile(r"([A-Za-z_][\w-]*)((?:\[\d+\])*)")
 _MAX_INDEX = 99
 
 
-def assign(document: dict[str, Any], assignment: str) -> None:
-    """Set one field of a CustomJob document: `workerPoolSpecs[0].machineSpec.machineType=n1-standard-8`.
+class PathRoot(msgspec.Struct, frozen=True, kw_only=True):
+    """Where paths begin: at a job or, for what it does not have, at its spec.
+
+    `output_fields` are those of the job that the service alone writes.
+    """
+
+    job: type[Message]
+    spec: str
+    output_fields: frozenset[str]
+
+
+CUSTOM_JOB_PATHS = PathRoot(job=CustomJob, spec="jobSpec", output_fields=CustomJob.output_fields)
+
+
+def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JOB_PATHS) -> None:
+    """Set one field of a job's document: `workerPoolSpecs[0].machineSpec.machineType=n1-standard-8`.
 
     A path begins at the job (`displayName`, `labels.team`) or, for everything else, at its spec. The
     value is text where the field is text, and JSON or YAML flow style elsewhere. Raises UsageError when
@@ -25,12 +41,12 @@ def assign(document: dict[str, Any], assignment: str) -> None:
     if not equals or not path:
         raise UsageError(f"--set: expected PATH=VALUE, found {assignment!r}.")
     steps = _split(path)
-    if steps[0] in OUTPUT_FIELDS:
+    if steps[0] in root.output_fields:
         raise ConfigError(f"--set {path}: {steps[0]} is written by the service alone.")
-    if steps[0] not in fields(CustomJob):
-        steps = ["jobSpec", *steps]
+    if steps[0] not in fields(root.job):
+        steps = [root.spec, *steps]
     try:
-        _assign(document, CustomJob, steps, text, path)
+        _assign(document, root.job, steps, text, path)
     except ConfigError as error:
         raise ConfigError(f"--set {path}: {error.message}", hint=error.hint) from None
 

@@ -1,5 +1,7 @@
 """PersistentResource (`google/cloud/aiplatform/v1/persistent_resource.proto`)."""
 
+from typing import ClassVar
+
 from vtrain.messages.base import EncryptionSpec, EnumName, Int64, Message, Resource, Status
 from vtrain.messages.custom_job import DiskSpec, MachineSpec, PscInterfaceConfig
 
@@ -53,6 +55,7 @@ class ResourceRuntime(Message, frozen=True):
 class PersistentResource(Resource, frozen=True):
     """Machines that jobs of a project share."""
 
+    output_fields: ClassVar[frozenset[str]] = Resource.output_fields | {"resourceRuntime"}
     name: str = ""
     display_name: str = ""
     resource_pools: tuple[ResourcePool, ...] = ()

@@ -18,6 +18,7 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
+from vtrain.messages.formats import check_formats
 
 MAX_POOLS = 4
 MAX_ENV = 100
@@ -43,6 +44,7 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
             f"displayName: at most {MAX_DISPLAY_NAME} characters, found {len(job.display_name)}."
         )
     check_labels(job.labels)
+    check_formats(job.job_spec)
     pools = job.job_spec.worker_pool_specs
     if not pools:
         raise ConfigError(
@@ -50,10 +52,7 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
         )
     if len(pools) > MAX_POOLS:
         raise ConfigError(f"workerPoolSpecs: at most {MAX_POOLS} pools, found {len(pools)}.")
-    if pools[0] == WorkerPoolSpec():
-        raise ConfigError(
-            "workerPoolSpecs[0]: the first pool holds the primary replica and may not be empty."
-        )
+    check_tasks(pools)
     for index, pool in enumerate(pools):
         if pool != WorkerPoolSpec():
             _check_pool(pool, f"workerPoolSpecs[{index}]", executor_required)
@@ -73,6 +72,21 @@ def check_labels(labels: dict[str, str]) -> None:
             )
 
 
+def check_tasks(pools: tuple[WorkerPoolSpec, ...]) -> None:
+    """Raise ConfigError unless each pool has one task; any but the first may be empty instead."""
+    for index, pool in enumerate(pools):
+        path = f"workerPoolSpecs[{index}]"
+        if pool == WorkerPoolSpec():
+            if index == 0:
+                raise ConfigError(f"{path}: the first pool holds the primary replica and may not be empty.")
+        elif (pool.container_spec is None) == (pool.python_package_spec is None):
+            found = "neither containerSpec nor" if pool.task is None else "both containerSpec and"
+            raise ConfigError(
+                f"{path}: has {found} pythonPackageSpec; exactly one is needed.",
+                hint="Name an image or a Python module, or write {} for a pool that is left out.",
+            )
+
+
 def _check_primary(pools: tuple[WorkerPoolSpec, ...]) -> None:
     if pools[0].replica_count > 1 and any(pool.task for pool in pools[1:]):
         raise ConfigError(
@@ -83,19 +97,12 @@ def _check_primary(pools: tuple[WorkerPoolSpec, ...]) -> None:
 
 
 def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> None:
-    if pool.container_spec is not None and pool.python_package_spec is not None:
-        raise ConfigError(f"{path}: has both containerSpec and pythonPackageSpec; exactly one is allowed.")
     if pool.replica_count < 0:
         raise ConfigError(f"{path}.replicaCount: expected 1 or more, found {pool.replica_count}.")
     if pool.container_spec is not None:
         _check_container(pool.container_spec, f"{path}.containerSpec")
-    elif pool.python_package_spec is not None:
+    if pool.python_package_spec is not None:
         _check_python(pool.python_package_spec, f"{path}.pythonPackageSpec", executor_required)
-    else:
-        raise ConfigError(
-            f"{path}: has neither containerSpec nor pythonPackageSpec; exactly one is needed.",
-            hint="Name an image or a Python module, or write {} for a pool that is left out.",
-        )
     _check_machine(pool.machine_spec, f"{path}.machineSpec")
     _check_disk(pool.disk_spec, f"{path}.diskSpec")
 

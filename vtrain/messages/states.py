@@ -1,4 +1,4 @@
-"""The states of a job (`google/cloud/aiplatform/v1/job_state.proto`)."""
+"""The states of a job (`job_state.proto` and `pipeline_state.proto` of `google/cloud/aiplatform/v1`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ PARTIALLY_SUCCEEDED = "JOB_STATE_PARTIALLY_SUCCEEDED"
 ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED, EXPIRED, PARTIALLY_SUCCEEDED})
 
 
+def job_state(state: str) -> str:
+    """The state in the words of jobs: a training pipeline's begins with `PIPELINE_STATE_`."""
+    return state.replace("PIPELINE_STATE_", "JOB_STATE_")
+
+
 def has_ended(state: str) -> bool:
     """Whether a job in this state will never change again."""
-    return state in ENDED
+    return job_state(state) in ENDED
 
 
 def short(state: str) -> str:
     """The state as people say it: `RUNNING`."""
-    return state.removeprefix("JOB_STATE_")
+    return job_state(state).removeprefix("JOB_STATE_")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -55,13 +57,60 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 
 
+class _TextLoader(_Loader):
+    """Numbers as the text that they are written as."""
+
+
+for _tag in ("int", "float"):
+    _TextLoader.add_constructor(
+        f"tag:yaml.org,2002:{_tag}", lambda loader, node: loader.construct_scalar(node)
+    )
+
+
+class Entry(NamedTuple):
+    """One key of a mapping, its value, and the line that it stands on, counted from 1."""
+
+    line: int
+    key: str
+    value: Any
+
+
 def load_yaml(text: str, origin: str) -> Any:
     """The one document in `text`; `origin` (a file name, a flag) is what an error names.
 
     Raises ConfigError with the line for malformed YAML, a key given twice, several documents.
     """
-    try:
+    with _errors_of(origin):
         return yaml.load(text, Loader=_Loader)
+
+
+def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
+    """The entries of a mapping, or of a list of mappings, in order; numbers are text.
+
+    Raises ConfigError as `load_yaml` does, and for a document of another shape.
+    """
+    with _errors_of(origin):
+        loader: Any = _TextLoader(text)
+        root = loader.get_single_node()
+        nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
+        return tuple(entry for node in nodes for entry in _entries(loader, node, origin))
+
+
+def _entries(loader: Any, node: Any, origin: str) -> Iterator[Entry]:
+    if not isinstance(node, yaml.MappingNode):
+        place = f"{origin}:{node.start_mark.line + 1}" if node is not None else origin
+        raise ConfigError(f"{place}: expected a mapping, or a list of mappings.")
+    lines = {key.value: key.start_mark.line + 1 for key, _ in node.value if isinstance(key.value, str)}
+    first = node.start_mark.line + 1
+    for key, value in loader.construct_document(node).items():
+        yield Entry(line=lines.get(str(key), first), key=str(key), value=value)
+
+
+@contextmanager
+def _errors_of(origin: str) -> Iterator[None]:
+    """The reader's errors as ConfigErrors that name file and line."""
+    try:
+        yield
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(

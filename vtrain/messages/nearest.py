@@ -1,0 +1,30 @@
+"""What somebody probably meant who wrote a name that there is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+
+def did_you_mean(word: str, names: Iterable[str], *, otherwise: str, cutoff: float = 0.6) -> str:
+    """A hint with the nearest of the names; `otherwise` where none is near."""
+    near = nearest(word, names, cutoff=cutoff)
+    return f"Did you mean {near}?" if near else otherwise
+
+
+def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The name that looks most like the word; empty where none does (`cutoff` as in difflib).
+
+    Names that hold every part of the word come before all others: `NVIDIA_T4` is NVIDIA_TESLA_T4, though
+    NVIDIA_L4 is spelled more like it.
+    """
+    import difflib
+
+    sorted_names = sorted(names)
+    whole = [name for name in sorted_names if _parts(word) <= _parts(name)]
+    found = difflib.get_close_matches(word, whole or sorted_names, n=1, cutoff=0.0 if whole else cutoff)
+    return found[0] if found else ""
+
+
+def _parts(name: str) -> frozenset[str]:
+    return frozenset(re.split(r"[-_]", name))
