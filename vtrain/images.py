@@ -63,12 +63,29 @@ def make_image(
 
 
 def push(name: str, address: EngineAddress, tell: Tell) -> str:
-    """Push the image to the registry in its name; the digest, `sha256:…`. Raises ImageError."""
+    """Push the image to the registry in its name, unless it is there; its digest, `sha256:…`.
+
+    Raises ImageError.
+    """
     from vtrain.containers.engine import connect
-    from vtrain.containers.images import push_image
+    from vtrain.containers.registry import push_image, pushed_digest
 
     with closing(connect(address)) as engine:
+        if digest := pushed_digest(engine, name, tell=tell):
+            tell(f"Image {name}: the registry has it, nothing is pushed.")
+            return digest
         return push_image(engine, name, tell=tell)
+
+
+def check_platform(name: str, platform: str, address: EngineAddress) -> None:
+    """Raise ImageError for an image that is not made for `platform` (`os/architecture`)."""
+    facts = image_facts(address, name) or {}
+    found = f"{facts.get('Os', 'linux')}/{facts.get('Architecture', '')}"
+    if platform.split("/")[:2] != found.split("/"):
+        raise ImageError(
+            f"The image {name} is for {found}, and not for {platform}: it is not pushed.",
+            hint=f"Build it with --platform={platform}, on a base image of that platform.",
+        )
 
 
 def _is_fresh(plan: ImagePlan, found: dict[str, Any], address: EngineAddress) -> bool:

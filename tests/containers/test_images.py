@@ -14,10 +14,10 @@ from vtrain.containers.images import (
     find_image,
     fits_platform,
     list_images,
-    push_image,
     remove_image,
     split_name,
 )
+from vtrain.containers.registry import push_image
 from vtrain.errors import ImageError
 
 pytestmark = pytest.mark.docker
@@ -49,12 +49,11 @@ def foreign(built: Callable[..., str]) -> str:
 
 
 def test_an_image_tells_what_it_is(docker_engine: Engine, built: Callable[..., str], base_image: str) -> None:
-    text = f'FROM {base_image}\nUSER 1000:1000\nWORKDIR /w\nENTRYPOINT ["sh", "-c"]\nCMD ["true"]\nENV A=b\n'
+    text = f'FROM {base_image}\nUSER 1000:1000\nENTRYPOINT ["sh", "-c"]\nCMD ["true"]\nENV A=b\n'
     name = built(dockerfile=text, **{"vtrain.content": "0123"})
     image = find_image(docker_engine, name)
     assert image is not None
-    assert (image.user, image.working_dir) == ("1000:1000", "/w")
-    assert (image.entrypoint, image.command) == (("sh", "-c"), ("true",))
+    assert (image.user, image.entrypoint, image.command) == ("1000:1000", ("sh", "-c"), ("true",))
     assert "A=b" in image.env
     assert image.labels["vtrain.content"] == "0123"
     assert image.tags == (name,)

@@ -144,7 +144,7 @@ def test_requirements_are_in_the_metadata_and_pip_asks_for_them(make_tree, tmp_p
     folder = make_tree({**TREE, "requirements.txt": "scikit-learn>=1.3 ; python_version >= '3.8'\n"})
     plan = plan_sdist(source(folder, requirements=("not-there-at-all==1",)))
     sdist = build_sdist(plan, tmp_path / "packages").sdist
-    assert requires_dist(sdist) == ('scikit-learn>=1.3; python_version >= "3.8"', "not-there-at-all==1")
+    assert requires_dist(sdist) == ("scikit-learn>=1.3 ; python_version >= '3.8'", "not-there-at-all==1")
     assert metadata_name(sdist) == "trainer"
     line = [
         sys.executable,

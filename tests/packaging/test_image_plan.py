@@ -164,7 +164,7 @@ def test_options_hashes_and_constraints_of_requirements_reach_pip(make_tree) -> 
     assert contents(made)["requirements/requirements.txt"].splitlines() == [
         "--extra-index-url https://h.invalid/cpu",
         "-c constraints-1.txt",
-        'a; python_version > "3"',
+        "a ; python_version > '3'",
         "b==1 --hash=sha256:00",
     ]
     assert contents(made)["requirements/constraints-1.txt"] == "a<9\n"

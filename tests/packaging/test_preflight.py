@@ -70,6 +70,12 @@ def test_missing_extras(make_tree, given):
         plan(make_tree(TREE), **given)
 
 
+def test_an_extra_package_that_cannot_be_read_is_for_pip_to_judge(make_tree):
+    folder = make_tree({**TREE, "trainer/task.py": "import yaml\n", "a.whl": "x", "b.tar.gz": "x"})
+    (warning,) = plan(folder, extra_packages=("a.whl", "b.tar.gz")).warnings
+    assert "the import `yaml`" in warning
+
+
 def test_an_import_that_nothing_provides(make_tree):
     code = "import os\nfrom trainer import model\nimport yaml, numpy\n"
     folder = make_tree({"trainer/task.py": code, "trainer/model.py": "\nfrom sklearn.svm import SVC\n"})

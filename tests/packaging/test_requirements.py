@@ -29,7 +29,7 @@ def test_requirements_txt(make_tree):
     assert found.lines == (
         "six==1.0",
         "attrs>=20",
-        'idna; python_version > "3"',
+        "idna ; python_version>'3'",
         "kit @ git+https://example.com/kit.git@v1",
         "tool_x @ https://example.com/files/tool_x-1.2-py3-none-any.whl",
         "numpy",
@@ -38,6 +38,11 @@ def test_requirements_txt(make_tree):
         "requirements.txt:2: --hash is ignored, a package's metadata has no place for it",
         "requirements.txt:7: --index-url is ignored, a package's metadata has no place for it",
     )
+
+
+@pytest.mark.parametrize("line", ["a>1,<2", "a[z,b] >= 1", "a @ https://example.com/a.whl ; os_name=='nt'"])
+def test_a_requirement_stays_as_it_is_written(make_tree, line):
+    assert read_requirements((line,), make_tree({})).lines == (line,)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Images of an engine: looked up, pulled, pushed, listed, removed."""
+"""Images of an engine: looked up, pulled, listed, removed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    working_dir: str = ""
     size: int = 0
     tags: tuple[str, ...] = ()
 
@@ -58,7 +57,7 @@ def find_image(engine: Engine, name: str) -> Image | None:
     from docker.errors import NotFound
 
     try:
-        with _image_errors(f"look for the image {name}", name):
+        with image_errors(f"look for the image {name}", name):
             return _image(engine.client.inspect_image(name))
     except ImageError as error:
         if isinstance(error.__cause__, NotFound):
@@ -106,29 +105,6 @@ def fits_platform(image: Image, platform: str) -> bool:
     return len(wanted) < 3 or not image.variant or wanted[2] == image.variant
 
 
-def push_image(engine: Engine, name: str, *, tell: Tell) -> str:
-    """Push to the registry that the name says; the digest, `sha256:...`. Raises ImageError."""
-    from vtrain.containers.transport import post_stream
-
-    if find_image(engine, name) is None:
-        raise ImageError(f"{name} cannot be pushed: the engine does not have it.", hint="Build it first.")
-    repository, tag = split_name(name)
-    progress = LayerProgress("Pushing", name, tell)
-    digest = ""
-    with _image_errors(f"push {name}", name):
-        # An engine wants this header even where there is nothing to say in it.
-        headers = {"X-Registry-Auth": "e30=", **_login(engine, name, tell)}
-        path = "/images/{0}/push"
-        with closing(
-            post_stream(engine.client, path, repository, params={"tag": tag}, headers=headers)
-        ) as messages:
-            for message in _checked(messages, name, "pushed"):
-                progress.take(message)
-                digest = (message.get("aux") or {}).get("Digest") or digest
-    progress.end(digest)
-    return digest or _pushed_digest(engine, name, repository)
-
-
 def list_images(engine: Engine, labels: Mapping[str, str]) -> tuple[ListedImage, ...]:
     """The images that bear all these labels, newest first; an empty value stands for any."""
     wanted = [f"{name}={value}" if value else name for name, value in labels.items()]
@@ -162,7 +138,7 @@ def remove_image(engine: Engine, id_or_tag: str) -> None:
         )
     with_all_tags = id_or_tag.removeprefix("sha256:") in image.id
     for reference in (*image.tags, image.id) if with_all_tags else (id_or_tag,):
-        with _image_errors(f"remove {reference}", reference):
+        with image_errors(f"remove {reference}", reference):
             if find_image(engine, reference) is not None:
                 engine.client.remove_image(reference)
 
@@ -182,15 +158,15 @@ def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
     repository, tag = split_name(name)
     params = {"fromImage": repository, "tag": tag, **({"platform": platform} if platform else {})}
     progress = LayerProgress("Pulling", name, tell)
-    with _image_errors(f"pull {name}", name):
-        login = _login(engine, name, tell)
+    with image_errors(f"pull {name}", name):
+        login = login_header(engine, name, tell)
         with closing(post_stream(engine.client, "/images/create", params=params, headers=login)) as messages:
-            for message in _checked(messages, name, "pulled"):
+            for message in checked_messages(messages, name, "pulled"):
                 progress.take(message)
     progress.end()
 
 
-def _login(engine: Engine, name: str, tell: Tell) -> dict[str, str]:
+def login_header(engine: Engine, name: str, tell: Tell) -> dict[str, str]:
     """Credentials for the image's registry; without them where a credential helper fails."""
     from vtrain.containers.transport import DockerException, registry_login
 
@@ -201,7 +177,7 @@ def _login(engine: Engine, name: str, tell: Tell) -> dict[str, str]:
         return {}
 
 
-def _checked(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:
+def checked_messages(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:
     """The messages, up to one that says it failed."""
     for message in messages:
         if words := (message.get("errorDetail") or {}).get("message") or message.get("error"):
@@ -210,7 +186,7 @@ def _checked(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterat
 
 
 @contextmanager
-def _image_errors(doing: str, name: str) -> Iterator[None]:
+def image_errors(doing: str, name: str) -> Iterator[None]:
     """Refusals of the engine that concern the image become ImageError."""
     from docker.errors import APIError
 
@@ -248,13 +224,6 @@ def _containers_of(engine: Engine, image_id: str) -> list[str]:
     return [(entry.get("Names") or [entry["Id"][:12]])[0].lstrip("/") for entry in found]
 
 
-def _pushed_digest(engine: Engine, name: str, repository: str) -> str:
-    """The digest where the engine did not report it at the end of the push."""
-    with _image_errors(f"look for the image {name}", name):
-        digests = engine.client.inspect_image(name).get("RepoDigests") or ()
-    return next((d.partition("@")[2] for d in digests if d.startswith(f"{repository}@")), "")
-
-
 def _image(facts: dict[str, Any]) -> Image:
     config = facts.get("Config") or {}
     return Image(
@@ -267,7 +236,6 @@ def _image(facts: dict[str, Any]) -> Image:
         entrypoint=tuple(config.get("Entrypoint") or ()),
         command=tuple(config.get("Cmd") or ()),
         env=tuple(config.get("Env") or ()),
-        working_dir=config.get("WorkingDir") or "",
         size=facts.get("Size") or 0,
         tags=tuple(tag for tag in facts.get("RepoTags") or () if tag != "<none>:<none>"),
     )

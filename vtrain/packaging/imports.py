@@ -53,9 +53,9 @@ def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
     distributions: set[str] = set()
     names: set[str] = set()
     for extra in plan.extra_packages:
-        names.update(import_names(extra.path))
         # pip also installs a source archive without metadata; nothing is known of it before.
         with contextlib.suppress(PackagingError):
+            names.update(import_names(extra.path))
             distributions.add(canonical(metadata_name(extra.path)))
             distributions.update(map(distribution_name, requires_dist(extra.path) or ()))
     return frozenset(distributions), frozenset(names)

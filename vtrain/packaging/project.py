@@ -32,12 +32,13 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
 def read_project(folder: Path) -> Project | None:
     """The project in the folder; None for a bare folder.
 
-    A pyproject.toml that only configures tools (no [build-system], no [project]) makes no project.
+    A pyproject.toml that only configures tools (no [build-system], no [project]) makes no project, nor does
+    an empty setup.py, which names no package.
     """
     pyproject = _read_pyproject(folder / "pyproject.toml")
     table = pyproject.get("project")
     system = pyproject.get("build-system")
-    has_setup = (folder / "setup.py").is_file() or has_setup_cfg_metadata(folder)
+    has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
     if table is None and system is None and not has_setup:
         return None
     table = table if isinstance(table, dict) else {}
@@ -69,6 +70,12 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
         reason = str(error).splitlines()[0]
         raise PackagingError(f"setup.cfg in {folder} cannot be read: {reason}.") from None
     return parser
+
+
+def has_setup_script(folder: Path) -> bool:
+    """Whether a setup.py says anything."""
+    path = folder / "setup.py"
+    return path.is_file() and bool(path.read_bytes().strip())
 
 
 def has_setup_cfg_metadata(folder: Path) -> bool:

@@ -135,7 +135,7 @@ def _requirement(text: str, where: str) -> str:
 
     text = re.sub(r"^(-e|--editable)[= ]\s*", "", text)
     try:
-        return str(Requirement(text))
+        Requirement(text)
     except InvalidRequirement as error:
         if _URL.fullmatch(text):
             return _named_url(text, where)
@@ -146,6 +146,7 @@ def _requirement(text: str, where: str) -> str:
             ) from None
         reason = str(error).splitlines()[0]
         raise PackagingError(f"{where}: `{text}` is not a requirement: {reason}.") from None
+    return text
 
 
 def _named_url(url: str, where: str) -> str:

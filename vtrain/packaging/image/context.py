@@ -19,7 +19,7 @@ from vtrain.packaging.image.dockerfile import (
     TOOLS_FOLDER,
 )
 from vtrain.packaging.plan import SdistPlan
-from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup_cfg_metadata
+from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup_cfg_metadata, has_setup_script
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.source import TrainerSource
 
@@ -100,7 +100,7 @@ def installs_project(project: Project, folder: Path) -> bool:
     Not so for a pyproject.toml without a build system beside modules at the root: many of those only list
     dependencies, and pip refuses to install them; Python finds the modules without.
     """
-    has_setup = (folder / "setup.py").is_file() or has_setup_cfg_metadata(folder)
+    has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
     return has_setup or project.backend != DEFAULT_BACKEND or (folder / "src").is_dir()
 
 
