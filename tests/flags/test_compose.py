@@ -175,3 +175,43 @@ def test_two_local_packages_are_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="twice"):
         composed(pools=pools, source=source)
+
+
+def test_pools_of_a_file_run_one_thing_each_where_a_service_runs_them(tmp_path: Path) -> None:
+    for pool in (
+        "{}",
+        "{containerSpec: {args: [a]}}",
+        "{containerSpec: {imageUri: i}, pythonPackageSpec: {pythonModule: m}}",
+    ):
+        file = tmp_path / "job.yaml"
+        file.write_text(f"workerPoolSpecs:\n- containerSpec: {{imageUri: i}}\n- {pool}\n")
+        request = JobRequest(config=str(file))
+        with pytest.raises(ConfigError, match=r"workerPoolSpecs\[1\]: runs an image or a Python package"):
+            compose(request, executor_required=True)
+        compose(request, executor_required=False)
+
+
+def test_an_empty_config_is_a_file_that_says_nothing() -> None:
+    assert composed(config="", display_name="d") == {"displayName": "d", "jobSpec": {}}
+
+
+UNKNOWN = "network: n\nnewThing: {a: 1}\nworkerPoolSpecs:\n- {containerSpec: {imageUri: i, image_uri: j}}\n"
+
+
+def test_unknown_fields_are_kept_apart_where_they_are_allowed(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(UNKNOWN)
+    with pytest.raises(ConfigError, match="newThing: CustomJobSpec has no field"):
+        compose(JobRequest(config=str(file)), executor_required=True)
+    draft = compose(JobRequest(config=str(file), allow_unknown_fields=True), executor_required=True)
+    pools = [{"containerSpec": {"image_uri": "j"}}]
+    assert draft.unknown_fields == {"jobSpec": {"newThing": {"a": 1}, "workerPoolSpecs": pools}}
+    assert draft.document["jobSpec"]["network"] == "n"
+
+
+def test_pools_from_flags_leave_nothing_of_those_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(UNKNOWN)
+    pools = parse_pools(["machine-type=n2,container-image-uri=gcr.io/p/j"])
+    request = JobRequest(config=str(file), allow_unknown_fields=True, pools=pools)
+    assert compose(request, executor_required=True).unknown_fields == {"jobSpec": {"newThing": {"a": 1}}}

@@ -94,9 +94,8 @@ def test_prepare_names_the_image_in_the_job(tmp_path: Path, output: str, push: b
     prepared = prepare(
         made,
         PlanningBackend(),
-        Place(home=tmp_path / "home"),
+        Place.on_this_machine(tmp_path / "home"),
         strict=False,
-        executor_required=True,
         image=ImageOrder(push=push),
     )
     assert prepared.package is not None

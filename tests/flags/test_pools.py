@@ -119,3 +119,23 @@ def test_what_does_not_parse_is_exit_2(value: str, words: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_pools([value])
     assert words in caught.value.message
+
+
+def test_empty_values_are_none() -> None:
+    (pool,) = parse_pools(["machine-type=,accelerator-type=,container-image-uri="])
+    check_pools([pool], executor_required=True)
+    assert pool_document(pool, [], packaged=False) == {"machineSpec": {"machineType": ""}, "replicaCount": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        ("machine-type=n1", "container-image-uri=IMAGE"),
+        ("machine-type=n1,local-package-path=.,script=a.py", "executor-image-uri=IMAGE"),
+        ("machine-type=n1,local-package-path=.,executor-image-uri=i", "script=FILE"),
+    ],
+)
+def test_what_to_write_is_told(value: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        check_pools(parse_pools([value]), executor_required=True)
+    assert hint in refusal.value.hint

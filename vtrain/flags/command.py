@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import typing
 from collections.abc import Callable
@@ -33,11 +34,15 @@ class Invocation(msgspec.Struct):
 class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One command of a group: its name, and the function behind it as `module:function`.
 
-    The function's docstring is the command's help; its parameters are groups of flags.
+    `flags` are the groups of flags that the function's parameters are, each of a type of its own. The help is
+    `summary`, and below it `details`. None of this needs the function's module, which is imported to run it.
     """
 
     name: str
     handler: str
+    summary: str
+    flags: tuple[type[FlagGroup], ...]
+    details: str = ""
     takes_remainder: bool = False
 
     def load(self) -> Handler:
@@ -54,10 +59,27 @@ class FlagCommand(TyperCommand):
         """Refuse `--flag -x`: a value that begins with `-` is written `--flag=-x`."""
         takes_value = {opt for p in self.params for opt in p.opts if not getattr(p, "is_flag", True)}
         for word, following in pairwise([*args, "--"]):
+            if ctx.resilient_parsing:  # a shell that completes the line
+                break
             if word in takes_value and following.startswith("-") and following != "-":
                 hint = f"One that begins with '-' is written {word}=-VALUE."
                 raise UsageError(f"{word}: expected a value.", hint=hint)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _without_opposites(args, self.params))
+
+
+def _without_opposites(args: list[str], params: list[Any]) -> list[str]:
+    """The words without `--no-x` for switches that know only `--x`; of the two, the later counts."""
+    switches = {
+        opt for p in params if getattr(p, "is_flag", False) and not p.secondary_opts for opt in p.opts
+    }
+    kept: list[str] = []
+    for word in args:
+        opposite = f"--{word[5:]}" if word.startswith("--no-") else ""
+        if opposite in switches:
+            kept = [earlier for earlier in kept if earlier != opposite]
+        else:
+            kept.append(word)
+    return kept
 
 
 def build_command(info: CommandInfo, *, rich_help: bool) -> Any:
@@ -65,11 +87,18 @@ def build_command(info: CommandInfo, *, rich_help: bool) -> Any:
     app = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich" if rich_help else None
     )
-    handler = info.load()
-    app.command(info.name, cls=FlagCommand, help=inspect.cleandoc(handler.__doc__ or ""))(
-        _entry(info, handler)
-    )
-    return take_text(typer.main.get_command(app))
+    text = "\n\n".join(filter(None, (info.summary, info.details)))
+    app.command(info.name, cls=FlagCommand, help=text)(_entry(info))
+    return _with_plain_arguments(take_text(typer.main.get_command(app)))
+
+
+def _with_plain_arguments(command: Any) -> Any:
+    """The command whose help calls an argument `CUSTOM_JOB`, where Typer has `{CUSTOM_JOB}` and `<str>`."""
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.get_usage_pieces = lambda ctx, name=parameter.metavar: [name]  # noqa: ARG005
+            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
+    return command
 
 
 def take_text(command: Any) -> Any:
@@ -100,9 +129,7 @@ def _process_value(parameter: Any, process: Callable[[Any, Any], Any], ctx: Any,
     return list(value or ()) if parameter.multiple else value
 
 
-def _entry(info: CommandInfo, handler: Handler) -> Callable[..., None]:
-    groups = _groups(handler)
-
+def _entry(info: CommandInfo) -> Callable[..., None]:
     def run(ctx: typer.Context, **values: Any) -> None:
         invocation: Invocation = ctx.obj
         _take_common(invocation, values)
@@ -110,17 +137,21 @@ def _entry(info: CommandInfo, handler: Handler) -> Callable[..., None]:
             raise UsageError(
                 f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
             )
+        handler = info.load()
         arguments = {
-            name: group(**{f: values[f] for f in group.__struct_fields__}) for name, group in groups.items()
+            name: group(**{f: values[f] for f in group.__struct_fields__})
+            for name, group in flag_groups(handler).items()
         }
         remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
+        gc.freeze()  # all that is there by now stays to the end
+        gc.enable()  # and from here on a command may run for days
         try:
             handler(**arguments, **remainder)
         except KeyboardInterrupt as interrupt:  # Typer would end here without a word
             raise InterruptedByUser("Interrupted.") from interrupt
 
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
-    parameters += [parameter for group in groups.values() for parameter in _parameters(group)]
+    parameters += [parameter for group in info.flags for parameter in _parameters(group)]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
@@ -133,9 +164,16 @@ def _take_common(invocation: Invocation, values: dict[str, Any]) -> None:
             values[name] = value
 
 
-def common_callback() -> Callable[..., None]:
-    """The callback of a group: takes the common flags that stand before the command."""
+@cache
+def common_flags() -> tuple[tuple[Any, ...], Any]:
+    """The parameters of every group, made once, and its callback: it takes what stands before the command."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(_common_callback())
+    group = typer.main.get_group(app)
+    return tuple(group.params), group.callback
 
+
+def _common_callback() -> Callable[..., None]:
     def take(ctx: typer.Context, **values: Any) -> None:
         changed = {name: value for name, value in values.items() if value != _default(CommonFlags, name)}
         ctx.obj.common.update(changed)
@@ -147,7 +185,8 @@ def common_callback() -> Callable[..., None]:
     return take
 
 
-def _groups(handler: Handler) -> dict[str, type[FlagGroup]]:
+def flag_groups(handler: Handler) -> dict[str, type[FlagGroup]]:
+    """The groups of flags that a function takes, by the names of its parameters."""
     hints = typing.get_type_hints(handler)
     return {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
 

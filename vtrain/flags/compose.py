@@ -6,7 +6,6 @@ In order: the file; `--worker-pool-spec` in place of its pools; single flags in 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,26 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.pools import check_pools, pool_document, pool_list
-from vtrain.messages.codec import fields, read_message
-from vtrain.messages.custom_job import OUTPUT_FIELDS, CustomJob, CustomJobSpec
+from vtrain.flags.config_file import read_config
+from vtrain.flags.pools import check_config_pools, check_pools, pool_document, pool_list
+from vtrain.messages.base import Message
+from vtrain.messages.codec import fields, read_message, to_document
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.paths import assign
+from vtrain.messages.unknown import split_unknown
 from vtrain.packaging.source import TrainerSource
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A job as flags say it, each already parsed by gcloud's grammar. None means: not given.
 
-    `fallback_name` and `fallback_fields` (of the spec) count where neither file nor flag says anything.
+    An empty `config` is a file that says nothing. `fallback_name` and `fallback_fields` (of the spec) count
+    where neither file nor flag says anything.
     """
 
     display_name: str | None = None
     config: str | None = None
+    allow_unknown_fields: bool = False
     pools: tuple[dict[str, str], ...] = ()
     args: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
@@ -56,12 +60,14 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A job whose trainer may still have to be packaged.
 
     `command` is for containers that run it, `output_image_uri` the name that its image is given.
+    `unknown_fields` is a document of what the API is not known to have, to be sent all the same.
     """
 
     document: dict[str, Any]
     source: TrainerSource | None
     command: tuple[str, ...] = ()
     output_image_uri: str = ""
+    unknown_fields: dict[str, Any] = {}
 
     @property
     def executor_image_uri(self) -> str:
@@ -104,10 +110,13 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 def compose(request: JobRequest, *, executor_required: bool) -> Draft:
     """The draft of a job. Raises ConfigError or UsageError with the path of what is wrong."""
-    document = _read_config(request.config) if request.config else {"jobSpec": {}}
+    document, unknown = _read_config(request)
     spec: dict[str, Any] = document["jobSpec"]
     if request.pools:
         spec["workerPoolSpecs"] = _pools_from_flags(request, executor_required)
+        unknown.get("jobSpec", {}).pop("workerPoolSpecs", None)
+    elif executor_required and request.source is None:
+        check_config_pools(spec.get("workerPoolSpecs", []))
     source = _source(request)
     if source is not None:
         _make_room(spec, request.executor_image_uri)
@@ -124,43 +133,33 @@ def compose(request: JobRequest, *, executor_required: bool) -> Draft:
         source=source,
         command=request.command,
         output_image_uri=request.output_image_uri or _output_image(request),
+        unknown_fields=unknown,
     )
 
 
-def _read_config(path: str) -> dict[str, Any]:
-    """A CustomJobSpec, or a whole CustomJob as `describe` and `--dry-run` print it."""
-    from vtrain.messages.yaml_reader import load_yaml
+def _read_config(request: JobRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The job in the file, and its unknown fields where they are allowed.
 
-    origin = "standard input" if path == "-" else path
-    content = load_yaml(_read_text(path), origin)
-    if not isinstance(content, dict):
-        found = "nothing" if content is None else f"{content!r:.60}"
-        raise ConfigError(f"{origin}: expected the fields of a CustomJobSpec, found {found}.")
-    try:
-        return _normalise(content)
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error.message}", hint=error.hint) from error
+    A file holds a CustomJobSpec, or a whole CustomJob as `describe` and `--dry-run` print it.
+    """
+    if not request.config:
+        return {"jobSpec": {}}, {}
+    config = read_config(request.config, "the fields of a CustomJobSpec")
+    with config.blamed():
+        if set(config.content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
+            spec, unknown = _normalise(CustomJobSpec, config.content, request)
+            return {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
+        job = {name: value for name, value in config.content.items() if name not in CustomJob.output_fields}
+        document, unknown = _normalise(CustomJob, job, request)
+        return {"jobSpec": {}} | document, unknown
 
 
-def _normalise(content: dict[Any, Any]) -> dict[str, Any]:
+def _normalise(
+    cls: type[Message], content: dict[Any, Any], request: JobRequest
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Checked, with one form for each value, so that flags can be laid over it."""
-    from vtrain.messages.codec import to_document
-
-    whole_job = not set(content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec)))
-    if not whole_job:
-        return {"jobSpec": to_document(read_message(CustomJobSpec, content))}
-    job = {name: value for name, value in content.items() if name not in OUTPUT_FIELDS}
-    return {"jobSpec": {}} | to_document(read_message(CustomJob, job))
-
-
-def _read_text(path: str) -> str:
-    try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).expanduser().read_bytes()
-        return data.decode("utf-8")
-    except OSError as error:
-        raise ConfigError(f"--config: cannot read {path}: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"--config: {path} is not UTF-8 text.") from error
+    known, unknown = split_unknown(cls, content) if request.allow_unknown_fields else (content, {})
+    return to_document(read_message(cls, known)), unknown
 
 
 def _pools_from_flags(request: JobRequest, executor_required: bool) -> list[dict[str, Any]]:
@@ -170,7 +169,8 @@ def _pools_from_flags(request: JobRequest, executor_required: bool) -> list[dict
     if packaged:
         software = {k: v for k, v in pools[0].items() if k in ("executor-image-uri", "python-module")}
         pools = tuple(pool | software if pool else pool for pool in pools)
-    return [pool_document(pool, request.package_uris, packaged=packaged) for pool in pools]
+    uris = () if packaged else request.package_uris
+    return [pool_document(pool, uris, packaged=packaged) for pool in pools]
 
 
 def _output_image(request: JobRequest) -> str:

@@ -12,6 +12,7 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.mounts import local_path, read_mounts
 from vtrain.flags.options import ContainerFlags, GpuFlags
 from vtrain.flags.sizes import size_in_bytes
+from vtrain.messages.nearest import did_you_mean
 
 ULIMITS = frozenset(
     "core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack".split()
@@ -29,13 +30,15 @@ LEAST_CPUS = 0.01
 MOST_CPUS = 100_000
 HOST_GATEWAY = "host-gateway"
 """Docker's word for the address of this machine."""
+_ELSEWHERE = ("bake", "output_image_uri", "docker_run_options")
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
 _HOST = re.compile(r"([^\s:=]+)[:=](\S+)")
 _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
 
 
 def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ContainerOptions:
-    """What the flags ask for. An empty value is none: it comes of a variable that is not set.
+    """What the flags ask for. An empty value is refused, as it comes of a variable that is not set; but for
+    gcloud's own flags, where it counts as none.
 
     Raises UsageError where one does not parse, ConfigError where a file that is named is missing.
     """
@@ -59,22 +62,16 @@ def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> Con
 def given_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str, ...]:
     """The flags that were given although only containers heed them.
 
-    `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged.
+    `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged; nor is
+    gcloud's `--docker-run-options`, which nothing heeds.
     """
     groups = (flags, *((gpu,) if gpu is not None else ()))
     return tuple(
         f"--{name.replace('_', '-')}"
         for group in groups
         for name in group.__struct_fields__
-        if getattr(group, name) and name not in ("bake", "output_image_uri")
+        if getattr(group, name) and name not in _ELSEWHERE
     )
-
-
-def output_image(gpu: GpuFlags) -> str:
-    """`--output-image-uri`; empty where it is not given. Raises UsageError."""
-    if gpu.output_image_uri == "":
-        raise UsageError("--output-image-uri: expected the name of an image, found ''.")
-    return gpu.output_image_uri or ""
 
 
 def pull_policy(text: str | None) -> str:
@@ -165,21 +162,16 @@ def _capability(text: str) -> str:
     name = text.upper().removeprefix("CAP_")
     if name in CAPABILITIES:
         return name
-    import difflib
-
-    near = difflib.get_close_matches(name, CAPABILITIES, n=1)
-    hint = f"Did you mean {near[0]}?" if near else "capabilities(7) has them all."
+    hint = did_you_mean(name, CAPABILITIES, otherwise="capabilities(7) has them all.")
     raise UsageError(f"--cap-add: there is no capability {text!r}.", hint=hint)
 
 
 def _credentials(flags: ContainerFlags, gpu: GpuFlags | None) -> str:
     """The file that `--service-account-key-file` names, or that of `--credentials`; empty without either."""
     named = gpu.service_account_key_file if gpu is not None else None
-    if named == "":
-        raise UsageError("--service-account-key-file: expected a file, found ''.")
-    if named is not None and flags.credentials:
+    if named and flags.credentials:
         raise UsageError("--credentials and --service-account-key-file exclude each other.")
-    if named is not None:
+    if named:
         return _readable(local_path(named), "--service-account-key-file")
     if not flags.credentials:
         return ""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from vtrain.errors import UsageError
+from vtrain.messages.nearest import did_you_mean
 
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DELIMITERS = tuple(map(ord, ",;|:#~/@!"))
+"""What a list is split on instead of ',', in the order of preference."""
 
 
 def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:
@@ -26,6 +29,25 @@ def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:
     if not text:
         return ()
     return tuple(text.removesuffix(delimiter).split(delimiter))
+
+
+def join_items(items: Sequence[str], delimiter: str = ",") -> str:
+    """The value that `split_list` reads as these items, with another delimiter where it has to be."""
+    if any(delimiter in item for item in items):
+        chosen = _free_delimiter(items)
+        return f"^{chosen}^{_joined(items, chosen)}"
+    text = _joined(items, delimiter)
+    return f"^{delimiter}^{text}" if text.startswith("^") else text
+
+
+def _joined(items: Sequence[str], delimiter: str) -> str:
+    """With a delimiter at the end for the one that is swallowed there, where the last item is empty."""
+    return delimiter.join(items) + (delimiter if items and not items[-1] else "")
+
+
+def _free_delimiter(items: Sequence[str]) -> str:
+    used = {letter for item in items for letter in item} | {"^"}
+    return next(letter for letter in map(chr, (*_DELIMITERS, *range(0xA1, 0xD800))) if letter not in used)
 
 
 def split_dict(text: str, flag: str, keys: Collection[str] = ()) -> dict[str, str]:
@@ -51,16 +73,14 @@ def _escape_hint(item: str, keys: Collection[str]) -> str:
 
 
 def _unknown_key(key: str, flag: str, keys: Collection[str]) -> UsageError:
-    import difflib
-
-    near = difflib.get_close_matches(key.strip().replace("_", "-"), keys, n=1, cutoff=0.6)
-    hint = f"Did you mean {near[0]}?" if near else f"The keys are {', '.join(sorted(keys))}."
+    every = f"The keys are {', '.join(sorted(keys))}."
+    hint = did_you_mean(key.strip().replace("_", "-"), keys, otherwise=every)
     return UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
 
 
 def whole_number(text: str, what: str) -> int:
     """An integer as gcloud reads it. Raises UsageError for anything else."""
-    if not re.fullmatch(r"\s*[-+]?\d+\s*", text):
+    if not re.fullmatch(r"\s*[-+]?\d+(_\d+)*\s*", text):
         raise UsageError(f"{what}: expected a whole number, found {text!r}.")
     return int(text)
 

@@ -8,6 +8,8 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Option
 
+from vtrain.flags.completion import backends, custom_jobs, pool, regions
+
 REGION_HELP = "Region of the resource. Local backends need none."
 
 
@@ -24,48 +26,152 @@ class FlagGroup(msgspec.Struct, frozen=True, kw_only=True):
 class CommonFlags(FlagGroup, frozen=True):
     """What every command takes, before or after its name."""
 
-    project: Annotated[str, Option("--project", metavar="PROJECT_ID", help="Project of the resource.")] = ""
+    project: Annotated[
+        str | None, Option("--project", metavar="PROJECT_ID", help="Project of the resource.")
+    ] = None
     format: Annotated[
         str, Option("--format", metavar="FORMAT", help="json, yaml, value(KEYS), csv(KEYS), table(KEYS), …")
     ] = ""
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Ask nothing; leave out words about progress.")] = (
-        False
-    )
+    flatten: Annotated[
+        list[str],
+        Option("--flatten", metavar="KEY[],…", help="Print each element of these lists as a resource."),
+    ] = []
+    quiet: Annotated[
+        bool, Option("--quiet/--no-quiet", "-q", help="Ask nothing; leave out words about progress.")
+    ] = False
     verbosity: Annotated[
         str, Option("--verbosity", metavar="LEVEL", help="debug, info, warning, error, critical or none.")
     ] = "warning"
     user_output: Annotated[
-        bool, Option("--user-output-enabled/--no-user-output-enabled", help="Print results and words.")
-    ] = True
+        bool | None,
+        Option("--user-output-enabled/--no-user-output-enabled", help="Print results and words."),
+    ] = None
+    flags_file: Annotated[
+        str, Option("--flags-file", metavar="FILE", help="YAML or JSON of flags, put in this one's place.")
+    ] = ""
+    configuration: Annotated[
+        str, Option("--configuration", metavar="NAME", help="gcloud's named configuration to read.")
+    ] = ""
+    account: Annotated[
+        str, Option("--account", metavar="ACCOUNT", help="Account to call the service as.")
+    ] = ""
+    access_token_file: Annotated[
+        str, Option("--access-token-file", metavar="FILE", help="File with an access token to use.")
+    ] = ""
+    impersonate_service_account: Annotated[
+        str,
+        Option(
+            "--impersonate-service-account",
+            metavar="ACCOUNT,…",
+            help="Service account to act as; those before the last delegate to it.",
+        ),
+    ] = ""
+    billing_project: Annotated[
+        str, Option("--billing-project", metavar="PROJECT_ID", help="Project whose quota is used.")
+    ] = ""
+    api_version: Annotated[
+        str,
+        Option("--api-version", metavar="VERSION", help="v1, or v1beta1 as `vtrain beta ai …` speaks."),
+    ] = "v1"
+    log_http: Annotated[
+        bool, Option("--log-http/--no-log-http", help="Show requests and answers on stderr.")
+    ] = False
+    trace_token: Annotated[
+        str, Option("--trace-token", metavar="TOKEN", help="Token that the service traces requests by.")
+    ] = ""
 
 
 class PlaceFlags(FlagGroup, frozen=True):
     """Where a resource lives."""
 
     backend: Annotated[
-        str, Option("--backend", metavar="NAME", help="local, process, docker or vertex. See the user guide.")
+        str,
+        Option(
+            "--backend",
+            metavar="NAME",
+            help="local, process, docker or vertex; by default vertex where a project is known, else local.",
+            autocompletion=backends,
+        ),
     ] = ""
-    region: Annotated[str, Option("--region", metavar="REGION", help=REGION_HELP)] = ""
+    region: Annotated[str, Option("--region", metavar="REGION", help=REGION_HELP, autocompletion=regions)] = (
+        ""
+    )
 
 
 class JobNameFlag(FlagGroup, frozen=True):
     """Which job."""
 
     custom_job: Annotated[
-        str, Argument(metavar="CUSTOM_JOB", help="Id, or projects/PROJECT/locations/REGION/customJobs/ID.")
+        str,
+        Argument(
+            metavar="CUSTOM_JOB",
+            help="Id, or projects/PROJECT/locations/REGION/customJobs/ID.",
+            autocompletion=custom_jobs,
+        ),
     ]
 
 
-class SpecFlags(FlagGroup, frozen=True):
-    """The job, over and above its config file."""
+class ResourceFlags(FlagGroup, frozen=True):
+    """What every resource that is created may be given."""
 
     display_name: Annotated[
-        str | None, Option("--display-name", metavar="NAME", help="Name that the job is shown under.")
+        str | None, Option("--display-name", metavar="NAME", help="Name to be shown under.")
     ] = None
+    labels: Annotated[list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels to give.")] = []
+    network: Annotated[
+        str | None, Option("--network", metavar="NETWORK", help="VPC network to peer with.")
+    ] = None
+    kms_key: Annotated[
+        str | None, Option("--kms-key", metavar="KEY", help="Encryption key: id or full name.")
+    ] = None
+    kms_keyring: Annotated[
+        str | None, Option("--kms-keyring", metavar="RING", help="Key ring of --kms-key.")
+    ] = None
+    kms_location: Annotated[
+        str | None, Option("--kms-location", metavar="REGION", help="Location of --kms-key.")
+    ] = None
+    kms_project: Annotated[
+        str | None, Option("--kms-project", metavar="PROJECT", help="Project of --kms-key.")
+    ] = None
+
+
+class JobFlags(ResourceFlags, frozen=True):
+    """What every job may be given, over and above its config file."""
+
+    service_account: Annotated[
+        str | None,
+        Option("--service-account", metavar="ACCOUNT", help="Service account that the job runs as."),
+    ] = None
+    enable_web_access: Annotated[
+        bool | None, Option("--enable-web-access/--no-enable-web-access", help="Open an interactive shell.")
+    ] = None
+    enable_dashboard_access: Annotated[
+        bool | None,
+        Option("--enable-dashboard-access/--no-enable-dashboard-access", help="Expose the dashboard."),
+    ] = None
+    assignments: Annotated[
+        list[str],
+        Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Any field of the API, such as scheduling.strategy=SPOT; repeatable.",
+        ),
+    ] = []
+
+
+class SpecFlags(JobFlags, frozen=True):
+    """A custom job, over and above its config file."""
+
     config: Annotated[
         str | None,
         Option("--config", metavar="FILE", help="YAML or JSON of a CustomJobSpec or CustomJob; - is stdin."),
     ] = None
+    allow_unknown_fields: Annotated[
+        bool,
+        Option(
+            "--allow-unknown-fields", help="Send fields of --config that vtrain does not know as they are."
+        ),
+    ] = False
     worker_pool_spec: Annotated[
         list[str],
         Option(
@@ -75,6 +181,7 @@ class SpecFlags(FlagGroup, frozen=True):
             "accelerator-count, container-image-uri, executor-image-uri, python-module, script, "
             "local-package-path, output-image-uri, requirements, extra-packages, extra-dirs (lists split "
             "on ;). Takes the place of the pools of --config.",
+            autocompletion=pool,
         ),
     ] = []
     args: Annotated[
@@ -93,31 +200,8 @@ class SpecFlags(FlagGroup, frozen=True):
     env: Annotated[
         list[str], Option("--env", metavar="NAME=VALUE", help="Variable in every pool; repeat for more.")
     ] = []
-    labels: Annotated[list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels of the job.")] = []
-    assignments: Annotated[
-        list[str],
-        Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Any field of the API, such as scheduling.strategy=SPOT; repeatable.",
-        ),
-    ] = []
-    network: Annotated[
-        str | None, Option("--network", metavar="NETWORK", help="VPC network to peer with.")
-    ] = None
-    service_account: Annotated[
-        str | None,
-        Option("--service-account", metavar="ACCOUNT", help="Service account that the job runs as."),
-    ] = None
     persistent_resource_id: Annotated[
         str | None, Option("--persistent-resource-id", metavar="ID", help="Persistent resource to run on.")
-    ] = None
-    enable_web_access: Annotated[
-        bool | None, Option("--enable-web-access/--no-enable-web-access", help="Open an interactive shell.")
-    ] = None
-    enable_dashboard_access: Annotated[
-        bool | None,
-        Option("--enable-dashboard-access/--no-enable-dashboard-access", help="Expose the dashboard."),
     ] = None
     base_output_dir: Annotated[
         str | None,
@@ -127,12 +211,6 @@ class SpecFlags(FlagGroup, frozen=True):
         str | None,
         Option("--timeout", metavar="DURATION", help="The job's own limit (scheduling.timeout), such as 2h."),
     ] = None
-    kms_key: Annotated[str, Option("--kms-key", metavar="KEY", help="Encryption key: id or full name.")] = ""
-    kms_keyring: Annotated[str, Option("--kms-keyring", metavar="RING", help="Key ring of --kms-key.")] = ""
-    kms_location: Annotated[
-        str, Option("--kms-location", metavar="REGION", help="Location of --kms-key.")
-    ] = ""
-    kms_project: Annotated[str, Option("--kms-project", metavar="PROJECT", help="Project of --kms-key.")] = ""
 
 
 class TrainerFlags(FlagGroup, frozen=True):
@@ -173,7 +251,9 @@ class TrainerFlags(FlagGroup, frozen=True):
     ] = "auto"
     staging_bucket: Annotated[
         str,
-        Option("--staging-bucket", metavar="URI", help="Bucket for packages: gs://NAME or file:///folder."),
+        Option(
+            "--staging-bucket", metavar="URI", help="Bucket for packages: gs://NAME, or here file:///folder."
+        ),
     ] = ""
     strict: Annotated[
         bool, Option("--strict", help="Refuse imports that nothing provides, instead of warning.")
@@ -186,6 +266,19 @@ class DryRunFlag(FlagGroup, frozen=True):
     dry_run: Annotated[
         bool, Option("--dry-run", help="Show what would be sent or started, and touch nothing.")
     ] = False
+
+
+class KeyFlag(FlagGroup, frozen=True):
+    """What makes a `create` safe to run again."""
+
+    idempotency_key: Annotated[
+        str | None,
+        Option(
+            "--idempotency-key",
+            metavar="KEY",
+            help="Create one job for this key: where there is one already, that one is returned.",
+        ),
+    ] = None
 
 
 class InterruptFlag(FlagGroup, frozen=True):
@@ -225,9 +318,9 @@ class ListFlags(FlagGroup, frozen=True):
         "unlimited"
     )
     page_size: Annotated[
-        str, Option("--page-size", metavar="N", help="Jobs per question to the backend.")
-    ] = "100"
-    uri: Annotated[bool, Option("--uri", help="Print names only.")] = False
+        str, Option("--page-size", metavar="N", help="Rows under one heading of a table, or unlimited.")
+    ] = "unlimited"
+    uri: Annotated[bool, Option("--uri/--no-uri", help="Print the URIs of the resources only.")] = False
 
 
 class StreamFlags(FlagGroup, frozen=True):
@@ -241,7 +334,10 @@ class StreamFlags(FlagGroup, frozen=True):
         str, Option("--polling-interval", metavar="SECONDS", help="Longest pause between two looks.")
     ] = ""
     allow_multiline_logs: Annotated[
-        bool, Option("--allow-multiline-logs", help="Leave newlines inside a message alone.")
+        bool,
+        Option(
+            "--allow-multiline-logs/--no-allow-multiline-logs", help="Leave newlines inside a message alone."
+        ),
     ] = False
 
 
@@ -331,20 +427,29 @@ class ContainerFlags(FlagGroup, frozen=True):
     ] = False
 
 
+class EmulatorFlags(FlagGroup, frozen=True):
+    """Where a service listens."""
+
+    host: Annotated[
+        str, Option("--host", metavar="ADDRESS", help="Address to listen on. There is no authentication.")
+    ] = "127.0.0.1"
+    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 takes a free one.")] = "0"
+
+
 class PruneFlags(FlagGroup, frozen=True):
     """What to remove."""
 
     images: Annotated[
-        bool, Option("--images", help="Images that vtrain built, but for those that a container uses.")
+        bool, Option("--images", help="Images that vtrain built, and what ended jobs left in the engine.")
     ] = False
 
 
 class GpuFlags(FlagGroup, frozen=True):
     """Flags of gcloud's local-run that concern containers."""
 
-    gpu: Annotated[bool, Option("--gpu", help="Give the container the machine's GPUs (docker backend).")] = (
-        False
-    )
+    gpu: Annotated[
+        bool, Option("--gpu/--no-gpu", help="Give the container the machine's GPUs (docker backend).")
+    ] = False
     service_account_key_file: Annotated[
         str | None,
         Option("--service-account-key-file", metavar="FILE", help="Key for GOOGLE_APPLICATION_CREDENTIALS."),
@@ -352,3 +457,6 @@ class GpuFlags(FlagGroup, frozen=True):
     output_image_uri: Annotated[
         str | None, Option("--output-image-uri", metavar="IMAGE", help="Name of the image (docker backend).")
     ] = None
+    docker_run_options: Annotated[
+        str, Option("--docker-run-options", metavar="OPTION,…", hidden=True, help="Accepted, and ignored.")
+    ] = ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from vtrain.errors import ConfigError
 from vtrain.flags.grammar import split_dict, split_list, whole_number
+from vtrain.messages.nearest import did_you_mean
 
 FLAG = "--worker-pool-spec"
 SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
@@ -82,11 +83,9 @@ def _check_machine(index: int, pool: dict[str, str]) -> None:
     if "accelerator-count" in pool and "accelerator-type" not in pool:
         raise _wrong(index, "has accelerator-count without accelerator-type")
     accelerator = pool.get("accelerator-type")
-    if accelerator is not None and accelerator not in ACCELERATORS:
-        import difflib
-
-        near = difflib.get_close_matches(accelerator.upper().replace("-", "_"), ACCELERATORS, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(sorted(ACCELERATORS))}."
+    if accelerator and accelerator not in ACCELERATORS:
+        every = f"There are {', '.join(sorted(ACCELERATORS))}."
+        hint = did_you_mean(accelerator.upper().replace("-", "_"), ACCELERATORS, otherwise=every)
         raise _wrong(index, f"has an unknown accelerator-type, {accelerator!r}", hint)
 
 
@@ -98,15 +97,30 @@ def _check_follower(index: int, pool: dict[str, str]) -> None:
 
 def _check_packaged(index: int, pool: dict[str, str], executor_required: bool) -> None:
     if executor_required and "executor-image-uri" not in pool:
-        raise _wrong(index, "needs executor-image-uri beside local-package-path")
+        raise _wrong(
+            index,
+            "needs executor-image-uri beside local-package-path",
+            "Add executor-image-uri=IMAGE, the image that the package runs in.",
+        )
     if ("python-module" in pool) == ("script" in pool):
-        raise _wrong(index, "needs exactly one of python-module and script beside local-package-path")
+        raise _wrong(
+            index,
+            "needs exactly one of python-module and script beside local-package-path",
+            "Add python-module=PACKAGE.MODULE or script=FILE.",
+        )
+    if pool.get("output-image-uri") == "":
+        raise _wrong(index, "has an empty output-image-uri", "Name an image, or leave the key out.")
 
 
 def _check_unpackaged(index: int, pool: dict[str, str], executor_required: bool) -> None:
     images = [key for key in ("executor-image-uri", "container-image-uri") if key in pool]
     if len(images) > 1 or (not images and (executor_required or "python-module" not in pool)):
-        raise _wrong(index, "needs exactly one of executor-image-uri and container-image-uri")
+        raise _wrong(
+            index,
+            "needs exactly one of executor-image-uri and container-image-uri",
+            "Add container-image-uri=IMAGE; or, to run a Python package,\n"
+            "executor-image-uri=IMAGE,python-module=PACKAGE.MODULE.",
+        )
     if "container-image-uri" in pool and "python-module" in pool:
         raise _wrong(index, "has python-module, which a container image does not take")
     if "container-image-uri" not in pool and "python-module" not in pool:
@@ -114,6 +128,18 @@ def _check_unpackaged(index: int, pool: dict[str, str], executor_required: bool)
     extra = [key for key in ("script", *EXTRA_KEYS) if key in pool]
     if extra:
         raise _wrong(index, f"has {', '.join(extra)}, which go with local-package-path only")
+
+
+def check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
+    """Raise ConfigError for a pool of a file that does not run one thing, an image or a Python package."""
+    for index, pool in enumerate(pools):
+        container = pool.get("containerSpec", {}).get("imageUri")
+        python = pool.get("pythonPackageSpec", {})
+        if bool(container) == bool(python.get("executorImageUri") or python.get("pythonModule")):
+            raise ConfigError(
+                f"workerPoolSpecs[{index}]: runs an image or a Python package, exactly one of them.",
+                hint="An empty pool that keeps its place is said with --worker-pool-spec= alone.",
+            )
 
 
 def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged: bool) -> dict[str, Any]:
@@ -124,8 +150,10 @@ def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged
         "machineSpec": _machine_document(pool),
         "replicaCount": whole_number(pool.get("replica-count", "1"), f"{FLAG}: replica-count"),
     }
-    if not packaged and "container-image-uri" in pool:
+    if not packaged and pool.get("container-image-uri"):
         return document | {"containerSpec": {"imageUri": pool["container-image-uri"]}}
+    if not packaged and not any((package_uris, pool.get("executor-image-uri"), pool.get("python-module"))):
+        return document
     python = {
         "executorImageUri": pool.get("executor-image-uri", ""),
         "pythonModule": pool.get("python-module", ""),
@@ -137,7 +165,7 @@ def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged
 
 def _machine_document(pool: dict[str, str]) -> dict[str, Any]:
     machine: dict[str, Any] = {"machineType": pool["machine-type"]}
-    if "accelerator-type" in pool:
+    if pool.get("accelerator-type"):
         count = pool.get("accelerator-count", "1")
         machine["acceleratorType"] = pool["accelerator-type"]
         machine["acceleratorCount"] = whole_number(count, f"{FLAG}: accelerator-count")

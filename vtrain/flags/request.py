@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import UsageError
 from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import join_dicts, join_lists, proto_duration, split_env, split_list
+from vtrain.flags.grammar import join_lists, proto_duration, split_env, split_list
 from vtrain.flags.options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import parse_pools
-from vtrain.messages.rules import check_labels
+from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
 from vtrain.packaging.source import TrainerSource
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
-_ACCOUNT = re.compile(r"\d+|[^@\s]+@[^@\s]+\.[^@\s]+")
-_KMS = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
 
 
-def job_request(
-    spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None, project: str
-) -> JobRequest:
-    """What the flags ask for. Raises UsageError where one does not parse, ConfigError where one is wrong."""
+def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None) -> JobRequest:
+    """What the flags ask for, but for the key, whose project has to be found first (`with_key_of`).
+
+    Raises UsageError where a flag does not parse, ConfigError where one is wrong.
+    """
     check_format(trainer)
     return JobRequest(
         display_name=spec.display_name,
-        config=spec.config or None,
+        config=spec.config,
+        allow_unknown_fields=spec.allow_unknown_fields,
         pools=parse_pools(spec.worker_pool_spec),
         args=_trainer_arguments(spec.args, remainder),
         command=join_lists(spec.command, "--command"),
         package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
-        labels=_labels(spec.labels),
+        labels=read_labels(spec.labels),
         env=split_env(spec.env),
         assignments=(*_timeout(spec), *spec.assignments),
         spec_fields=_spec_fields(spec),
-        kms_key=_kms_key(spec, project),
         source=trainer_source(trainer),
         executor_image_uri=trainer.executor_image_uri,
     )
+
+
+def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobRequest:
+    """The request with the encryption key that the flags name; `project` owns it unless they say another."""
+    return msgspec.structs.replace(request, kms_key=kms_key_name(spec, project))
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
@@ -75,28 +78,13 @@ def _trainer_arguments(args: list[str], remainder: tuple[str, ...] | None) -> tu
     return remainder if remainder is not None else join_lists(args, "--args")
 
 
-def _labels(values: list[str]) -> dict[str, str] | None:
-    if not values:
-        return None
-    labels = join_dicts(values, "--labels")
-    try:
-        check_labels(labels)
-    except ConfigError as error:
-        raise UsageError(f"--labels: {error.message.removeprefix('labels: ')}", hint=error.hint) from error
-    return labels
-
-
 def _spec_fields(spec: SpecFlags) -> dict[str, Any]:
     """Fields of the CustomJobSpec that a flag sets as they are."""
-    if spec.service_account is not None and not _ACCOUNT.fullmatch(spec.service_account):
-        raise UsageError(
-            f"--service-account: {spec.service_account!r} is not an account.",
-            hint="Give its e-mail or its number.",
-        )
+    check_account(spec.service_account)
     values = {
         "network": spec.network,
         "serviceAccount": spec.service_account,
-        "persistentResourceId": spec.persistent_resource_id,
+        "persistentResourceId": spec.persistent_resource_id or None,
         "enableWebAccess": spec.enable_web_access,
         "enableDashboardAccess": spec.enable_dashboard_access,
         "baseOutputDirectory": {"outputUriPrefix": spec.base_output_dir} if spec.base_output_dir else None,
@@ -107,27 +95,3 @@ def _spec_fields(spec: SpecFlags) -> dict[str, Any]:
 def _timeout(spec: SpecFlags) -> tuple[str, ...]:
     """`--timeout` as an assignment: it changes one field of `scheduling` and keeps the others."""
     return (f"scheduling.timeout={proto_duration(spec.timeout, '--timeout')}",) if spec.timeout else ()
-
-
-def _kms_key(spec: SpecFlags, project: str) -> str:
-    parts = (spec.kms_keyring, spec.kms_location)
-    if not spec.kms_key:
-        if any(parts) or spec.kms_project:
-            raise UsageError("--kms-key must be given with --kms-keyring, --kms-location and --kms-project.")
-        return ""
-    if _KMS.fullmatch(spec.kms_key):
-        return spec.kms_key
-    owner = spec.kms_project or project
-    if not all(parts) or not owner:
-        raise ConfigError(
-            "--kms-key: the key is not fully named.",
-            hint="Add --kms-keyring, --kms-location and --kms-project.",
-        )
-    ring = f"projects/{owner}/locations/{spec.kms_location}/keyRings/{spec.kms_keyring}"
-    return f"{ring}/cryptoKeys/{spec.kms_key}"
-
-
-def with_defaults(request: JobRequest, **defaults: Any) -> JobRequest:
-    """The request with values for what it leaves open (None or empty)."""
-    missing = {name: value for name, value in defaults.items() if not getattr(request, name)}
-    return msgspec.structs.replace(request, **missing)
