@@ -1,19 +1,29 @@
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import vtrain as package
+from vtrain import cli
+from vtrain.flags.command import CommandInfo, flag_groups
 
 LIST = ("custom-jobs", "list")
 DEMO = ("--display-name=demo", "--worker-pool-spec=machine-type=n1,python-module=m")
 DRY_RUN = ("custom-jobs", "create", *DEMO, "--dry-run")
+
+
+def all_commands() -> list[CommandInfo]:
+    modules = [import_module(module) for module, _ in cli.GROUPS.values()]
+    return [*(info for module in modules for info in module.COMMANDS), *cli.COMMANDS.values()]
 
 
 def test_version(vtrain: Any) -> None:
@@ -51,13 +61,16 @@ def test_of_a_flag_given_twice_the_later_counts(vtrain: Any) -> None:
     assert vtrain("--format=yaml", *LIST, "--format=json").out == "[]\n"
 
 
-def test_quiet_and_silent(vtrain: Any) -> None:
+def test_quiet_and_silent(vtrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     loud = vtrain(*DRY_RUN)
     assert loud.err.startswith("Backend: process (no project is set)\n") and "Would start" in loud.err
     quiet = vtrain("-q", "--verbosity=error", *DRY_RUN)
     assert (quiet.code, quiet.out, quiet.err) == (0, loud.out, "")
     silent = vtrain(*DRY_RUN, "--verbosity=error", "--no-user-output-enabled")
     assert (silent.code, silent.out, silent.err) == (0, "", "")
+    monkeypatch.setenv("CLOUDSDK_CORE_USER_OUTPUT_ENABLED", "false")
+    assert vtrain(*DRY_RUN, "--verbosity=error").out == ""
+    assert vtrain(*DRY_RUN, "--verbosity=error", "--user-output-enabled").out == loud.out
 
 
 def test_verbosity(vtrain: Any) -> None:
@@ -75,7 +88,7 @@ def test_verbosity(vtrain: Any) -> None:
         (("custom-jobs", "list", "--limi=3"), "--limit"),
         (("custom-job", "list"), "custom-jobs"),
         (("custom-jobs", "creat"), "create"),
-        (("hp-tuning-jobs", "list"), "hp-tuning-jobs"),
+        (("hp-tuning-job", "list"), "hp-tuning-jobs"),
         (("custom-jobs", "list", "extra"), "extra"),
         (("custom-jobs", "describe"), "CUSTOM_JOB"),
         (("custom-jobs", "describe", "1", "2"), "2"),
@@ -107,6 +120,21 @@ def test_what_does_not_parse_is_exit_2_and_changes_nothing(
     assert ended.out == ""
     assert "ERROR: " in ended.err and words in ended.err
     assert not vtrain_home.exists()
+
+
+def test_a_command_without_a_job_reads_the_named_configuration_too(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "configurations").mkdir()
+    (tmp_path / "configurations" / "config_work").write_text("[core]\ndefault_format = json\n")
+    (tmp_path / "task.py").write_text("print(1)\n")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    line = ("package", "sdist", "--local-package-path=.", "--script=task.py")
+    shown = vtrain(*line, "--configuration=work", "--format=default")
+    assert json.loads(shown.out)[0]["uri"].startswith("file://")
+    refused = vtrain(*line, "--configuration=nope")
+    assert (refused.code, refused.out) == (1, "") and "'nope'" in refused.err
 
 
 REMAINDER = "workerPoolSpecs[0].pythonPackageSpec.args"
@@ -161,9 +189,11 @@ def test_what_is_wrong_is_exit_1_and_changes_nothing(
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ((*LIST, "--backend=vertex"), "Vertex AI"),
-        ((*LIST, "--project=demo", "--region=us-central1"), "Vertex AI"),
-        (("custom-jobs", "describe", "projects/demo/locations/us-central1/customJobs/1"), "Vertex AI"),
+        ((*LIST, "--backend=vertex"), "No project"),
+        ((*LIST, "--project=demo"), "No region"),
+        ((*LIST, "--project=demo", "--region=us-central1"), "credentials"),
+        (("custom-jobs", "describe", "projects/demo/locations/us-central1/customJobs/1"), "credentials"),
+        (("persistent-resources", "list"), "persistent resources"),
         (
             (
                 "custom-jobs",
@@ -175,9 +205,7 @@ def test_what_is_wrong_is_exit_1_and_changes_nothing(
         ),
     ],
 )
-def test_what_this_version_does_not_have_yet_says_so_and_what_to_do(
-    vtrain: Any, argv: tuple[str, ...], words: str
-) -> None:
+def test_what_is_missing_is_said_with_what_to_do(vtrain: Any, argv: tuple[str, ...], words: str) -> None:
     ended = vtrain(*argv)
     assert ended.code == 1, ended.err
     error = ended.err[ended.err.index("ERROR: ") :].splitlines()
@@ -190,12 +218,20 @@ def test_the_backend_and_the_reason_come_first(vtrain: Any) -> None:
     assert vtrain(*LIST, "--backend=process").err.startswith("Backend: process (--backend)\n")
 
 
-def test_local_run_ends_with_125_before_the_trainer(vtrain: Any, tmp_path: Path) -> None:
+def test_local_run_ends_as_every_command_where_its_own_line_is_wrong(vtrain: Any, tmp_path: Path) -> None:
     ended = vtrain(
         "custom-jobs", "local-run", f"--local-package-path={tmp_path / 'none'}", "--python-module=a.b"
     )
-    assert ended.code == 125
+    assert ended.code == 1
     assert "does not exist" in ended.err
+
+
+def test_local_run_ends_with_125_where_the_trainer_cannot_run(vtrain: Any, tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text("print(1)\n")
+    flags = (f"--local-package-path={tmp_path}", "--script=task.py", "--executor-image-uri=python:3.11")
+    ended = vtrain("custom-jobs", "local-run", "--backend=docker", *flags)
+    assert ended.code == 125
+    assert "does not answer" in ended.err
 
 
 def test_help_of_everything(vtrain: Any) -> None:
@@ -287,3 +323,46 @@ def test_a_signal_while_reading_ends_in_order(number: int) -> None:
     out, err = process.communicate(timeout=20)
     assert process.returncode == 128 + number
     assert out == "" and "Traceback" not in err
+
+
+@pytest.mark.parametrize("info", all_commands(), ids=lambda info: info.handler)
+def test_a_command_gives_its_function_the_flags_that_it_takes(info: CommandInfo) -> None:
+    function = info.load()
+    assert set(flag_groups(function).values()) == set(info.flags)
+    assert ("remainder" in inspect.signature(function).parameters) == info.takes_remainder
+
+
+@pytest.mark.parametrize(("argv", "meant"), [(("--format=jsn",), "json"), (("--backend=vertx",), "vertex")])
+def test_the_nearest_value_of_a_flag_is_named(vtrain: Any, argv: tuple[str, ...], meant: str) -> None:
+    ended = vtrain(*LIST, *argv)
+    assert (ended.code, ended.out) == (1, "")
+    assert f"Did you mean {meant}?" in ended.err
+
+
+def test_help_calls_an_argument_by_its_name(vtrain: Any) -> None:
+    ended = vtrain("custom-jobs", "describe", "--help")
+    assert "describe [OPTIONS] CUSTOM_JOB\n" in ended.out
+    assert "  CUSTOM_JOB  Id, or projects/" in ended.out
+
+
+INTERRUPTED_EARLY = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == "vtrain.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+from vtrain.__main__ import run
+run()
+"""
+
+
+def test_an_interrupt_while_modules_are_imported_ends_quietly() -> None:
+    root = str(Path(package.__file__).parents[1])
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_EARLY], cwd=root, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "Interrupted.\n")

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
-import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
@@ -23,21 +22,37 @@ from vtrain.errors import (
     UsageError,
     VtrainError,
 )
-from vtrain.flags.command import CommandInfo, Invocation, build_command, common_callback, take_text
+from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags, take_text
+from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
+from vtrain.messages.nearest import did_you_mean
 
 GROUPS = {
     "custom-jobs": ("vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."),
+    "hp-tuning-jobs": (
+        "vtrain.commands.hp_tuning_jobs",
+        "Create, watch and manage hyperparameter tuning jobs.",
+    ),
+    "persistent-resources": (
+        "vtrain.commands.persistent_resources",
+        "Create and manage machines that stay up between jobs.",
+    ),
     "package": ("vtrain.commands.package", "Package a trainer without running it."),
+    "emulator": ("vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
 }
 COMMANDS = {
-    "gc": (
-        CommandInfo(name="gc", handler="vtrain.commands.gc:gc"),
-        "Remove what vtrain keeps to be fast, and what it left behind.",
+    "gc": CommandInfo(
+        name="gc",
+        handler="vtrain.commands.gc:gc",
+        summary="Remove what vtrain keeps to be fast, and what it left behind.",
+        details="With --images: images that vtrain built, and containers and networks that ended jobs left. "
+        "What a container or a job uses stays, and so does an image that was given a name of its own.",
+        flags=(PruneFlags, DryRunFlag, CommonFlags),
     ),
 }
-"""Commands that stand alone; a command's module is imported when it is named."""
-_TRACKS = frozenset({"ai", "beta", "alpha"})
-"""Words of gcloud's command line that mean nothing here: `vtrain beta ai custom-jobs …` works."""
+"""Commands that stand alone."""
+COMPLETION_FLAGS = ("--install-completion", "--show-completion")
+_TRACKS = {"ai": {}, "beta": {"api_version": "v1beta1"}, "alpha": {"api_version": "v1beta1"}}
+"""Words of gcloud's command line, and the common flags that they stand for: `vtrain beta ai …`."""
 
 HELP = """Run Vertex AI training jobs: on this machine, in containers, on Vertex AI.
 
@@ -54,10 +69,8 @@ class Group(TyperGroup):
         if command is not None:
             return name, command, args[1:]
         if not name.startswith("-"):
-            import difflib
-
-            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"See '{ctx.command_path} --help'."
+            elsewhere = f"See '{ctx.command_path} --help'."
+            hint = did_you_mean(name, self.list_commands(ctx), otherwise=elsewhere)
             raise UsageError(f"There is no command {name!r}.", hint=hint)
         return super().resolve_command(ctx, args)
 
@@ -68,19 +81,21 @@ class RootGroup(Group):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
         return [*GROUPS, *COMMANDS]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _TRACKS:
+            ctx.obj.common |= _TRACKS[cmd_name]
             return self
         if cmd_name in COMMANDS:
-            return build_command(COMMANDS[cmd_name][0], rich_help=_wants_rich())
+            return build_command(COMMANDS[cmd_name], rich_help=_wants_rich())
         if cmd_name not in GROUPS:
             return None
         module, text = GROUPS[cmd_name]
         return _group(CommandGroup, cmd_name, text, module)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        groups = [(name, text) for name, (_, text) in GROUPS.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in (GROUPS | COMMANDS).items()])
+            formatter.write_dl([*groups, *((name, info.summary) for name, info in COMMANDS.items())])
 
 
 class CommandGroup(Group):
@@ -95,23 +110,26 @@ class CommandGroup(Group):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(self._commands())
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, info.summary) for name, info in self._commands().items()])
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         info = self._commands().get(cmd_name)
         return build_command(info, rich_help=_wants_rich()) if info else None
 
 
 def _group(cls: type[TyperGroup], name: str, text: str, module: str = "") -> Any:
-    app = typer.Typer(
-        cls=cls,
-        help=text,
+    params, callback = common_flags()
+    group: Any = cls(
         name=name,
-        add_completion=False,
-        pretty_exceptions_enable=False,
+        params=list(params),
+        callback=callback,
+        help=text,
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    app.callback()(common_callback())
-    group = take_text(typer.main.get_command(app))
+    take_text(group)
     if module:
         group.module = module
     return group
@@ -122,13 +140,7 @@ def _wants_rich() -> bool:
     return sys.stdout.isatty()
 
 
-def run() -> NoReturn:
-    """The console script."""
-    _open_standard_streams()
-    sys.exit(main(sys.argv[1:]))
-
-
-def _open_standard_streams() -> None:
+def open_standard_streams() -> None:
     """Give a closed stdin, stdout or stderr somewhere to lead, so that no other file gets its number."""
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
@@ -168,13 +180,25 @@ def _dispatch(argv: Sequence[str]) -> int:
         raise VtrainError("vtrain runs on Linux and macOS.", hint="On Windows, use WSL.")
     _check_encoding(argv)
     head, remainder = _split_remainder(argv)
+    head = _expanded(head)
     if any(word == "--version" for word in head):
         return _show_version()
-    root = _group(RootGroup, "vtrain", HELP)
-    code = root.main(
-        args=head, prog_name="vtrain", standalone_mode=False, obj=Invocation(remainder=remainder)
-    )
+    root, invocation = _group(RootGroup, "vtrain", HELP), Invocation(remainder=remainder)
+    if "_VTRAIN_COMPLETE" in os.environ or any(word.partition("=")[0] in COMPLETION_FLAGS for word in head):
+        return _complete(root, invocation, head)
+    code = root.main(args=head, prog_name="vtrain", standalone_mode=False, obj=invocation)
     return code if isinstance(code, int) else 0
+
+
+def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
+    """What shells have to do with completion: a TAB asks through the environment."""
+    from vtrain.commands import shell
+
+    if shell.VARIABLE in os.environ:
+        shell.answer(root, invocation)
+    else:
+        print(shell.set_up(words))
+    return 0
 
 
 def _check_encoding(argv: Sequence[str]) -> None:
@@ -190,6 +214,15 @@ def _split_remainder(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | 
         return words, None
     cut = words.index("--")
     return words[:cut], tuple(words[cut + 1 :])
+
+
+def _expanded(words: list[str]) -> list[str]:
+    """With the flags of each `--flags-file` in its place."""
+    if not any(word.startswith("--flags-file") for word in words):
+        return words
+    from vtrain.flags.flags_file import expand_flags_files
+
+    return expand_flags_files(words)
 
 
 def _show_version() -> int:

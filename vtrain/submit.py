@@ -7,76 +7,92 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from vtrain.backends import JobBackend, Plan
+from vtrain.backends import JobBackend, Plan, ServiceBackend
 from vtrain.errors import StorageError
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.rules import check_job
 from vtrain.packaging.prebuilt import DEFAULT, contents
 from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import make_home
-from vtrain.staging import LocalBuckets, file_uri, join_uri, stage_all
+from vtrain.staging import Buckets, LocalBuckets, Show, file_uri, join_uri
 
 if TYPE_CHECKING:
     from vtrain.containers.address import EngineAddress
+    from vtrain.messages.resources import Job
     from vtrain.packaging.image.plan import ImagePlan
 
 Tell = Callable[[str], None]
 
 
+def _unseen(_text: str) -> None:
+    """Show nothing: there is no terminal."""
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where packages are made and staged. Without a bucket they stay in the home's `packages/`.
 
-    In the bucket each package has a folder of its content, unless `flat`.
+    In the bucket each package has a folder of its content, unless `flat`. `show` tells on a terminal how far
+    staging is.
     """
 
     home: Path
+    buckets: Buckets
     staging_bucket: str = ""
     flat: bool = False
+    show: Show = _unseen
+
+    @classmethod
+    def on_this_machine(cls, home: Path, *, staging_bucket: str = "", flat: bool = False) -> Place:
+        """Where packages of local backends lie: `gs://NAME` is a folder of the home."""
+        return cls(home=home, buckets=LocalBuckets(home), staging_bucket=staging_bucket, flat=flat)
 
     @property
     def packages(self) -> Path:
         return self.home / "packages"
 
-    @property
-    def buckets(self) -> LocalBuckets:
-        return LocalBuckets(self.home)
-
     def uri(self, content_hash: str, file_name: str) -> str:
-        """Where a package of this content will lie."""
-        if self.flat:
-            return join_uri(self.staging_bucket, file_name)
-        if self.staging_bucket:
-            return join_uri(self.staging_bucket, content_hash, file_name)
-        return file_uri(self.packages / content_hash / file_name)
+        """Where a package of this content will lie. Raises ConfigError where the job could not read it."""
+        below = (file_name,) if self.flat else (content_hash, file_name)
+        bucket = self.staging_bucket
+        uri = join_uri(bucket, *below) if bucket else file_uri(self.packages.joinpath(*below))
+        self.buckets.accept(uri)
+        return uri
 
 
 class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
     """That the trainer becomes an image, and how.
 
     `platform` is `os/architecture`, empty for the engine's own; `pull` (missing, always, never) concerns the
-    base; `push` sends the image to the registry in its name. Without an `engine` the one that answers is
-    taken, when the image is built. `dockerfile` is the user's own.
+    base; `push` sends the image to the registry in its name, which is in `repository` unless the user gives
+    it another. Without an `engine` the one that answers is taken, when the image is built. `dockerfile` is
+    the user's own.
     """
 
     platform: str = ""
     pull: str = "missing"
     push: bool = False
+    repository: str = ""
     dockerfile: Path | None = None
     engine: EngineAddress | None = None
 
+    def name_of(self, package: ImagePlan) -> str:
+        """The name of an image that the user gives none: its tag tells its content."""
+        _, _, tag = package.name.rpartition(":")
+        return f"{self.repository}:{tag}" if self.repository else package.name
+
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything decided, nothing done."""
+    """Everything decided, nothing done. `output_uri` is the job's base output directory."""
 
     plan: Plan
     package: SdistPlan | ImagePlan | None
     image: ImageOrder | None = None
     image_uri: str = ""
+    output_uri: str = ""
 
 
 class MadeImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +115,9 @@ class Unpackaged(Protocol):
 
     @property
     def output_image_uri(self) -> str: ...
+
+    @property
+    def unknown_fields(self) -> dict[str, Any]: ...
 
     def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob: ...
 
@@ -140,7 +159,6 @@ def prepare(
     place: Place,
     *,
     strict: bool,
-    executor_required: bool,
     image: ImageOrder | None = None,
 ) -> Prepared:
     """The plan of a job; with `image` its trainer becomes one, else a Python package.
@@ -153,18 +171,19 @@ def prepare(
         job = draft.finish("", [])
     elif image is not None:
         package = plan_trainer_image(draft.source, draft.executor_image_uri, image, strict=strict)
-        image_uri = _image_uri(draft.output_image_uri or package.name)
+        image_uri = _image_uri(draft.output_image_uri or image.name_of(package))
         # What stays here goes by its content; another name may be given to something else meanwhile.
         job = draft.finish_with_image(image_uri if image.push else package.name, package.module_command)
     else:
         package = plan_package(draft.source, draft.executor_image_uri, place, strict=strict)
         uris = [place.uri(package.content_hash, name) for name in package.file_names]
         job = draft.finish(package.python_module, uris)
-    check_job(job, executor_required=executor_required)
-    plan = backend.plan(job)
+    plan = msgspec.structs.replace(backend.plan(job), unknown_fields=draft.unknown_fields)
     if draft.source is not None:
         plan = msgspec.structs.replace(plan, source_folder=str(draft.source.folder))
-    return Prepared(plan=plan, package=package, image=image, image_uri=image_uri)
+    return Prepared(
+        plan=plan, package=package, image=image, image_uri=image_uri, output_uri=job.job_spec.output_uri
+    )
 
 
 def _image_uri(name: str) -> str:
@@ -173,11 +192,13 @@ def _image_uri(name: str) -> str:
     return check_tag_name(name, "output-image-uri")
 
 
-def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) -> CustomJob:
+def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) -> Job:
     """Package and stage, or build, what is not there yet, then submit."""
     package = prepared.package
+    if package is not None and isinstance(backend, ServiceBackend):
+        backend.sign_in()
     if isinstance(package, SdistPlan):
-        package_and_stage(package, place, tell)
+        package_and_stage(package, place, tell, prepared.output_uri)
     elif package is not None and prepared.image is not None:
         make_trainer_image(package, prepared.image, prepared.image_uri, tell)
     return backend.submit(prepared.plan)
@@ -186,17 +207,25 @@ def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) ->
 def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, tell: Tell) -> MadeImage:
     """Build the image unless it is there, give it its name, and push it where that was ordered."""
     from vtrain.containers.discovery import find_engine
-    from vtrain.images import make_image, push
+    from vtrain.images import check_platform, make_image, push
 
     engine = order.engine or find_engine()
     tags = () if image_uri == package.name else (image_uri,)
     made = make_image(package, engine, pull=order.pull, tell=tell, tags=tags)
+    if order.push and order.platform:
+        check_platform(image_uri, order.platform, engine)
     digest = push(image_uri, engine, tell) if order.push else ""
     return MadeImage(name=image_uri, id=made.id, digest=digest, built=made.built)
 
 
-def package_and_stage(package: SdistPlan, place: Place, tell: Tell) -> tuple[str, ...]:
-    """The URIs of the package's files, made and staged now unless they were there."""
+def package_and_stage(package: SdistPlan, place: Place, tell: Tell, output: str = "") -> tuple[str, ...]:
+    """The URIs of the package's files, made and staged now unless they were there.
+
+    The buckets are looked at first, and so is that of the job's `output`: what is wrong with one stops a job
+    before anything is sent.
+    """
+    if place.staging_bucket:
+        place.buckets.examine(place.staging_bucket, output)
     make_home(place.home)
     try:
         built = build_sdist(package, place.packages, progress=tell)
@@ -209,7 +238,7 @@ def package_and_stage(package: SdistPlan, place: Place, tell: Tell) -> tuple[str
         tell(_packed(package, built.built))
         return tuple(file_uri(file) for file in files)
     uris = {file: place.uri(package.content_hash, file.name) for file in files}
-    staged = stage_all(place.buckets, uris)
+    staged = place.buckets.stage_all(uris, place.show)
     tell(_packed(package, built.built) + _staged([item.uri for item in staged if item.written]))
     return tuple(item.uri for item in staged)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from vertex_service import VertexService, serve_vertex
 
 from vtrain.testing.memory import MemoryBackend
 
@@ -65,6 +66,13 @@ def write_plugin(site: Path) -> None:
 
 
 @pytest.fixture
+def plugin_site(tmp_path: Path) -> Path:
+    """A folder for PYTHONPATH that has the plug-in, for commands in a process of their own."""
+    write_plugin(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def memory(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend:
     """The backend behind `vtrain` in this test."""
     monkeypatch.setenv("VTRAIN_BACKEND", "memory")
@@ -72,3 +80,15 @@ def memory(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
     backend: MemoryBackend = plugin.BACKEND
     return backend
+
+
+@pytest.fixture
+def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
+    """A stand-in for Vertex AI, and a command line that goes there as gcloud's does: without `--backend`."""
+    pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
+    with serve_vertex() as service:
+        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
+        monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
+        monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
+        monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
+        yield service

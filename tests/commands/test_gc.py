@@ -26,7 +26,7 @@ MakeImage = Callable[..., str]
 def test_gc_has_to_be_told_what_to_remove(vtrain) -> None:
     ended = vtrain("gc")
     assert ended.code == 2
-    assert "What it can remove today: --images." in ended.err
+    assert "Give --images: images that vtrain built, and what ended jobs left" in ended.err
 
 
 def test_gc_needs_an_engine(vtrain) -> None:

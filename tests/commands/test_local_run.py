@@ -77,6 +77,12 @@ def wait_until_ended(command: list[str]) -> str:
     raise AssertionError(f"The job is still {state}")
 
 
+def test_a_project_that_is_none_is_refused(command: list[str]) -> None:
+    ended = run([*command[:-1], "--project=123", "--"], "json")
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    assert b"is not a project id" in ended.stderr
+
+
 def test_a_json_line_passes_untouched(command: list[str]) -> None:
     assert run(command, "json").stdout == b'{"message": "hi", "severity": "WARNING"}\n'
 

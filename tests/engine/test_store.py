@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from vtrain.engine.store import DATABASE, Record, Store
@@ -51,6 +53,22 @@ def test_pages_newest_first(tmp_path: Path) -> None:
     assert [int(r.name[-1]) for r in first + second] == [4, 3, 2, 1, 0]
     assert end == ""
     assert store.page("customJobs", PREFIX + "europe-west4/", size=3, token="") == ([], "")
+
+
+def test_pages_of_what_has_all_the_labels(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    for number, labels in enumerate(({"a-b": "1"}, {"a-b": "1", "c": "x'y"}, {"a-b": "2"}, {})):
+        document = json.dumps({"labels": labels})
+        store.insert(msgspec.structs.replace(record(number), document=document))
+
+    def found(**labels: str) -> list[int]:
+        given = {name.replace("_", "-"): value for name, value in labels.items()}
+        page, _ = store.page("customJobs", PREFIX, size=9, token="", labels=given)
+        return [int(r.name[-1]) for r in page]
+
+    assert found(a_b="1") == [1, 0]
+    assert found(a_b="1", c="x'y") == [1]
+    assert found(c="none") == []
 
 
 def test_requests_go_with_the_resource(tmp_path: Path) -> None:

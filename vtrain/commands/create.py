@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from vtrain.commands.drafting import draft_job, image_order, is_baked, open_for, show_plan
-from vtrain.commands.session import Session, find_target, job_document
-from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
-from vtrain.errors import UsageError
+import msgspec
+
+from vtrain.commands.after_create import read_staying, show_created
+from vtrain.commands.drafting import (
+    becomes_image,
+    create_request,
+    draft_job,
+    image_order,
+    open_for,
+    show_plan,
+    warn_of_name,
+)
+from vtrain.commands.idempotency import check_key, first_job, with_key
+from vtrain.commands.kinds import CUSTOM_JOB
+from vtrain.commands.session import find_target, resource_document
+from vtrain.flags.compose import Draft
 from vtrain.flags.options import (
     CommonFlags,
     ContainerFlags,
     DryRunFlag,
     InterruptFlag,
+    KeyFlag,
     PlaceFlags,
     SpecFlags,
     TrainerFlags,
     WaitFlags,
 )
-from vtrain.messages.custom_job import CustomJob
+from vtrain.flags.request import with_key_of
 from vtrain.submit import launch, prepare
 
 
@@ -24,6 +37,7 @@ def create(
     spec: SpecFlags,
     trainer: TrainerFlags,
     run: DryRunFlag,
+    once: KeyFlag,
     interrupt: InterruptFlag,
     waiting: WaitFlags,
     container: ContainerFlags,
@@ -31,41 +45,35 @@ def create(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """Create a custom job, and with --stream-logs or --wait stay until it ends.
-
-    What follows -- are the trainer's own arguments.
-    """
+    """From the flags to a custom job that is there, or to the plan of one."""
+    request = create_request(spec, trainer, remainder)
+    staying = read_staying(waiting, interrupt)
+    check_key(once.idempotency_key)
     target = find_target(common, place)
-    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
-    timeout = wait_seconds(waiting.wait_timeout)
-    if timeout is not None and not (waiting.stream_logs or waiting.wait):
-        raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
-    draft, packages = draft_job(target, spec, trainer, remainder)
-    baked = is_baked(trainer, container)
+    request = with_key_of(request, spec, target.settings.project)
+    draft, packages = draft_job(target, request, trainer)
+    draft = keyed(draft, once.idempotency_key)
+    baked = becomes_image(target, draft, packages, trainer, container)
     session = open_for(target, draft, container, baked=baked)
+    if not baked:
+        warn_of_name(session, draft)
     prepared = prepare(
         draft,
         session.backend,
         packages,
         strict=trainer.strict,
-        executor_required=not session.is_local,
         image=image_order(session, draft) if baked else None,
     )
     show_plan(session, prepared, dry_run=run.dry_run)
     if run.dry_run:
-        session.console.result(job_document(prepared.plan.job), "yaml")
+        session.console.result(resource_document(prepared.plan.job), "yaml")
         return
-    job = launch(prepared, session.backend, packages, session.console.progress)
-    _announce(session, job)
-    if waiting.stream_logs or waiting.wait:
-        stay_to_the_end(
-            session, job.name, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt
-        )
-    else:
-        session.console.result(job_document(job))
+    first = first_job(session, CUSTOM_JOB, once.idempotency_key)
+    job = first or launch(prepared, session.backend, packages, session.console.progress)
+    show_created(session, CUSTOM_JOB, job, staying, new=first is None)
 
 
-def _announce(session: Session, job: CustomJob) -> None:
-    session.console.status(f"CustomJob [{job.name}] is submitted successfully.")
-    log_command, _ = come_back(job.name).splitlines()
-    session.console.progress(f"\n$ vtrain custom-jobs describe {job.name}\n{log_command}\n")
+def keyed(draft: Draft, key: str | None) -> Draft:
+    """The draft with the key among its labels."""
+    labels = with_key(draft.document.get("labels", {}), key)
+    return msgspec.structs.replace(draft, document=draft.document | ({"labels": labels} if labels else {}))

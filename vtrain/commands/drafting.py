@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
+from vtrain.commands.buckets import find_buckets
 from vtrain.commands.session import Session, Target, check_current_folder
-from vtrain.errors import UnavailableError, UsageError
+from vtrain.errors import ConfigError, EngineError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_options, given_flags
 from vtrain.flags.options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
@@ -17,32 +19,37 @@ from vtrain.settings import find_staging_bucket
 from vtrain.submit import ImageOrder, Place, Prepared, would_make
 
 MAX_WARNINGS = 10
+IMAGE_FLAGS = ("--pull", "--platform")
+"""Flags of containers that also concern the building of an image."""
+POOL_KEY = "--worker-pool-spec: output-image-uri"
 BAKE_HINT = "Take --backend=docker, and name a base with --executor-image-uri=IMAGE."
 
 
-def draft_job(
-    target: Target, spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None
-) -> tuple[Draft, Place]:
-    """The job that the flags of `create` describe, and where its packages go."""
-    request = job_request(spec, trainer, remainder, target.settings.project)
-    if not (request.config or request.pools or request.source):
+NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
+
+
+def create_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None) -> JobRequest:
+    """What the flags of `create` ask for. Raises UsageError where what to run, or its name, is missing."""
+    request = job_request(spec, trainer, remainder)
+    if request.config is None and not request.pools and request.source is None:
         raise UsageError("What to run is not given.", hint="Give --worker-pool-spec, --config or both.")
+    if request.config is None and request.display_name is None and not request.assignments:
+        raise UsageError(NO_NAME)
+    return request
+
+
+def draft_job(target: Target, request: JobRequest, trainer: TrainerFlags) -> tuple[Draft, Place]:
+    """The job that the flags of `create` describe, and where its packages go."""
     place = packages_place(target, trainer)
-    draft = draft_request(target, request, place, trainer)
+    draft = draft_request(target, request)
     if "displayName" not in draft.document:
-        raise UsageError("--display-name=NAME must be given, or displayName in the file of --config.")
+        raise UsageError(NO_NAME)
     return draft, place
 
 
-def draft_request(target: Target, request: JobRequest, place: Place, trainer: TrainerFlags) -> Draft:
-    """The draft of a request. Raises UnavailableError where an image would have to be built."""
-    draft = compose(request, executor_required=not target.is_local)
-    wants_image = trainer.package_format == "auto" and not target.is_local and not place.staging_bucket
-    if draft.source is not None and wants_image:
-        raise UnavailableError(
-            "This version of vtrain does not build images yet.", hint="Give --staging-bucket=gs://NAME."
-        )
-    return draft
+def draft_request(target: Target, request: JobRequest) -> Draft:
+    """The draft of a request."""
+    return compose(request, executor_required=not target.is_local)
 
 
 def open_for(
@@ -59,37 +66,79 @@ def open_for(
     session = target.open(images, options)
     if session.backend_name != "docker":
         for flag in given_flags(container, gpu):
+            if baked and flag in IMAGE_FLAGS:
+                continue
             session.console.warn(f"{flag} concerns containers, and has no effect on {session.backend_name}.")
-    if draft.output_image_uri and not baked:
-        by_flag = gpu is not None and gpu.output_image_uri
-        name = "--output-image-uri" if by_flag else "--worker-pool-spec: output-image-uri"
-        session.console.warn(f"{name} has no effect: no image is made of the trainer. --bake makes one.")
     return session
 
 
+def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
+    """Say that a name for an image has no effect where none is made."""
+    if draft.output_image_uri:
+        session.console.warn(f"{flag} has no effect: no image is made of the trainer. --bake makes one.")
+
+
 def image_order(session: Session, draft: Draft) -> ImageOrder:
-    """How the trainer becomes an image. Raises UsageError where there is nothing to make one of."""
+    """How the trainer becomes an image: for the engine here, or published for a service.
+
+    Raises UsageError where there is nothing to make one of, ConfigError for a name or a platform that the
+    service does not take.
+    """
     if draft.source is None:
         raise UsageError("There is no trainer to make an image of.", hint="Give --local-package-path=DIR.")
     if session.backend_name == "process":
         raise UsageError("An image is run by containers, and not by the backend process.", hint=BAKE_HINT)
+    options = session.settings.container
+    order = ImageOrder(platform=options.platform, pull=options.pull)
+    return with_engine(order if session.is_local else _published(order, session, draft))
+
+
+def with_engine(order: ImageOrder) -> ImageOrder:
+    """With the engine that answers. Without one the plan still tells first what is wrong with the trainer."""
     from vtrain.containers.discovery import find_engine
 
-    options = session.settings.container
-    return ImageOrder(platform=options.platform, pull=options.pull, engine=find_engine())
+    with suppress(EngineError):
+        return msgspec.structs.replace(order, engine=find_engine())
+    return order
 
 
-def is_baked(trainer: TrainerFlags, container: ContainerFlags) -> bool:
-    """Whether the trainer becomes an image. Raises UsageError for flags that contradict each other."""
+def _published(order: ImageOrder, session: Session, draft: Draft) -> ImageOrder:
+    from vtrain.containers.publishing import PUBLISHED_PLATFORM, check_published_name, default_repository
+
+    if order.platform not in ("", PUBLISHED_PLATFORM):
+        raise ConfigError(
+            f"--platform: the machines of Vertex AI are {PUBLISHED_PLATFORM}, not {order.platform}.",
+            hint=f"Take --platform={PUBLISHED_PLATFORM}, or leave it out.",
+        )
+    if draft.output_image_uri:
+        check_published_name(draft.output_image_uri, "output-image-uri")
+    repository = default_repository(session.settings.project, draft.document["displayName"])
+    return msgspec.structs.replace(order, platform=PUBLISHED_PLATFORM, push=True, repository=repository)
+
+
+def becomes_image(
+    target: Target, draft: Draft, place: Place, trainer: TrainerFlags, container: ContainerFlags
+) -> bool:
+    """Whether the trainer becomes an image: where that is asked for, or a service is to run it.
+
+    A staging bucket decides for a Python package. Raises UsageError for flags that contradict each other.
+    """
     if container.bake and trainer.package_format == "sdist":
         raise UsageError("--bake makes an image, and --package-format=sdist does not.")
-    return container.bake or trainer.package_format == "image"
+    if container.bake or trainer.package_format != "auto":
+        return container.bake or trainer.package_format == "image"
+    return draft.source is not None and not target.is_local and not place.staging_bucket
 
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:
     """Where packages are made and staged. Raises ConfigError in a folder that was removed."""
     check_current_folder()
-    return Place(home=target.settings.home, staging_bucket=find_staging_bucket(trainer.staging_bucket))
+    return Place(
+        home=target.settings.home,
+        buckets=find_buckets(target.choice.value, target.settings),
+        staging_bucket=find_staging_bucket(trainer.staging_bucket),
+        show=target.console.show_state,
+    )
 
 
 def warn_all(console: Console, warnings: Sequence[str]) -> None:
@@ -108,6 +157,8 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         console.warn(notice)
     if dry_run and package is not None:
         console.progress(would_make(package))
+        if prepared.image is not None and prepared.image.push:
+            console.progress(f"Would push {prepared.image_uri}.")
     for step in prepared.plan.steps:
         console.progress(step)
     for replica in prepared.plan.replicas if dry_run else ():

@@ -14,13 +14,13 @@ TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 
 
 def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
-    """List and remove the images that vtrain built, and containers and networks that ended jobs left.
-
-    What a container or a job uses stays, and so does an image that was given a name of its own.
-    """
+    """Remove what `leftovers` finds, and list it with what became of it."""
     console = open_console(common)
     if not prune.images:
-        raise UsageError("gc needs to be told what to remove.", hint="What it can remove today: --images.")
+        raise UsageError(
+            "gc needs to be told what to remove.",
+            hint="Give --images: images that vtrain built, and what ended jobs left in the engine.",
+        )
     from vtrain.containers.engine import connect
     from vtrain.leftovers import active_jobs, cached_images, orphans, remove
 

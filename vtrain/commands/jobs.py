@@ -1,79 +1,117 @@
-"""`vtrain custom-jobs` about jobs that are there: list, describe, cancel, delete."""
+"""What every group does with resources that are there: list, describe, cancel, delete."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from vtrain.backends import Query
-from vtrain.commands.session import Session, job_document, open_session
-from vtrain.flags.grammar import count_or_unlimited
-from vtrain.flags.options import (
-    CommonFlags,
-    JobNameFlag,
-    ListFlags,
-    PlaceFlags,
-)
+from vtrain.backends import Page, Query
+from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
+from vtrain.commands.session import Session, open_session, resource_document
+from vtrain.flags.options import CommonFlags, JobNameFlag, ListFlags, PlaceFlags
 
-LIST_TABLE = (
-    "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
-)
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 
 def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """List custom jobs, newest first: as a table on a terminal, as YAML elsewhere."""
-    session = open_session(common, place)
-    limit = count_or_unlimited(listing.limit, "--limit")
-    page_size = count_or_unlimited(listing.page_size, "--page-size") or 100
-    documents: Iterable[dict[str, Any]] = _all_jobs(session, page_size)
-    if listing.filter or listing.sort_by:
-        from vtrain.commands.selection import Selection
-
-        documents = Selection(listing).apply(documents, session.console)
-    found = list(islice(documents, limit))
-    if not found and session.console.format is None:
-        session.console.status("Listed 0 items.")
-    elif listing.uri:
-        session.console.write("".join(f"{document['name']}\n" for document in found).encode())
-    else:
-        session.console.results(found, LIST_TABLE if sys.stdout.isatty() else "yaml")
+    """List custom jobs."""
+    list_kind(CUSTOM_JOB, listing, place, common)
 
 
-def _all_jobs(session: Session, page_size: int) -> Iterator[dict[str, Any]]:
-    query = Query(project=session.settings.project, page_size=page_size)
+def describe(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print one custom job."""
+    describe_job(CUSTOM_JOB, job.custom_job, place, common)
+
+
+def cancel(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Ask a custom job to end."""
+    cancel_job(CUSTOM_JOB, job.custom_job, place, common)
+
+
+def delete(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Remove an ended custom job."""
+    delete_job(CUSTOM_JOB, job.custom_job, place, common)
+
+
+# the same for every kind of job
+
+
+def list_kind(kind: ResourceKind, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """List the jobs of a kind."""
+    session = open_session(common, place, kind=kind)
+    jobs = all_jobs(session.backend.list, query_all(session, kind))
+    show_resources(session, kind, listing, map(resource_document, jobs))
+
+
+def describe_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print the job that `text` names."""
+    session = open_session(common, place, name=text, kind=kind)
+    session.console.result(resource_document(session.backend.get(session.full_name(text, kind))), "yaml")
+
+
+def cancel_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
+    """Ask the job that `text` names to end."""
+    session = open_session(common, place, name=text, kind=kind)
+    name = session.full_name(text, kind)
+    session.backend.cancel(name)
+    session.console.status(f"Request to cancel {kind.noun} [{name}] has been sent.")
+    session.console.progress(f"\n$ vtrain {kind.group} wait {name}\n")
+    session.console.result({})
+
+
+def delete_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
+    """Remove the ended job that `text` names."""
+    session = open_session(common, place, name=text, kind=kind)
+    name = session.full_name(text, kind)
+    session.backend.delete(name)
+    session.console.status(f"Deleted {kind.noun} [{name}].")
+
+
+# lists
+
+
+class AnyPage(Protocol):
+    """One answer of many; an empty token ends them."""
+
+    @property
+    def next_page_token(self) -> str: ...
+
+
+P = TypeVar("P", bound=AnyPage)
+
+
+def query_all(session: Session, kind: ResourceKind) -> Query:
+    """Asks for all resources of a kind in the session's region; for those that live here, in every one."""
+    settings = session.settings
+    location = "" if session.is_local else settings.region
+    return Query(collection=kind.collection, project=settings.project, location=location)
+
+
+def pages(ask: Callable[[Query], P], query: Query) -> Iterator[P]:
+    """All pages; one is asked for when it is needed."""
     token = ""
     while True:
-        page = session.backend.list(msgspec.structs.replace(query, page_token=token))
-        yield from map(job_document, page.jobs)
+        page = ask(msgspec.structs.replace(query, page_token=token))
+        yield page
         token = page.next_page_token
         if not token:
             return
 
 
-def describe(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Print one custom job."""
-    session = open_session(common, place, name=job.custom_job)
-    session.console.result(job_document(session.backend.get(session.full_name(job.custom_job))), "yaml")
+def all_jobs(ask: Callable[[Query], Page], query: Query) -> Iterator[Job]:
+    """The jobs of all pages."""
+    return (job for page in pages(ask, query) for job in page.jobs)
 
 
-def cancel(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Ask a custom job to end. Its replicas get SIGTERM, and SIGKILL after a grace period."""
-    session = open_session(common, place, name=job.custom_job)
-    name = session.full_name(job.custom_job)
-    session.backend.cancel(name)
-    session.console.status(f"Request to cancel CustomJob [{name}] has been sent.")
-    session.console.progress(f"\n$ vtrain custom-jobs wait {name}\n")
-    if session.console.format is not None:
-        session.console.result({})
+def show_resources(
+    session: Session, kind: ResourceKind, listing: ListFlags, documents: Iterable[dict[str, Any]]
+) -> None:
+    """Print resources as the flags of a list command say: filtered, sorted, limited, formatted."""
+    from vtrain.commands.selection import show_list
 
-
-def delete(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Remove an ended custom job: its record, its log and its files."""
-    session = open_session(common, place, name=job.custom_job)
-    name = session.full_name(job.custom_job)
-    session.backend.delete(name)
-    session.console.status(f"Deleted CustomJob [{name}].")
+    default = kind.list_table if sys.stdout.isatty() else "yaml"
+    show_list(session.console, listing, documents, default=default, uri_of=session.uri_of)

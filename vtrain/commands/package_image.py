@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
-from vtrain.commands.drafting import warn_all
+from vtrain.commands.drafting import warn_all, with_engine
 from vtrain.commands.session import check_current_folder, open_console
+from vtrain.containers.publishing import PUBLISHED_PLATFORM
 from vtrain.containers.references import check_tag_name, read_image_name
-from vtrain.errors import ConfigError, EngineError, UsageError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import platform_name, pull_policy
 from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.packaging.source import TrainerSource
 from vtrain.submit import ImageOrder, MadeImage, make_trainer_image, plan_trainer_image, would_make
 
-PUSHED_PLATFORM = "linux/amd64"
-"""The platform of Vertex AI's machines, and so of what leaves this one."""
-
 
 def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: CommonFlags) -> None:
-    """Build a trainer's container image, and print its name.
-
-    The image is built on --executor-image-uri, in layers: dependencies, extra packages, code. What was built
-    before of the same files, on the same base, is not built again.
-    """
+    """Build a trainer's container image, unless it is there, and print its name."""
     console = open_console(common)
     check_current_folder()
     order = _order(build)
     source = _source(trainer, build)
     if not (build.print_dockerfile or run.dry_run):
-        order = _with_engine(order)
+        order = with_engine(order)
     plan = plan_trainer_image(source, trainer.executor_image_uri, order, strict=trainer.strict)
     if build.print_dockerfile:
         console.write(plan.dockerfile.encode())
@@ -56,7 +47,7 @@ def _order(build: ImageFlags) -> ImageOrder:
     if build.push:
         _check_pushed_name(build.output_image_uri)
     return ImageOrder(
-        platform=platform or (PUSHED_PLATFORM if build.push else ""),
+        platform=platform or (PUBLISHED_PLATFORM if build.push else ""),
         pull=pull,
         push=build.push,
         dockerfile=Path(build.dockerfile).expanduser() if build.dockerfile else None,
@@ -70,15 +61,6 @@ def _check_pushed_name(name: str) -> None:
         raise ConfigError(
             f"--push: {name} names no registry.", hint=f"Put it in front, as in docker.io/{name}."
         )
-
-
-def _with_engine(order: ImageOrder) -> ImageOrder:
-    """With the engine that answers. Without one the plan still tells first what is wrong with the trainer."""
-    from vtrain.containers.discovery import find_engine
-
-    with suppress(EngineError):
-        return msgspec.structs.replace(order, engine=find_engine())
-    return order
 
 
 def _source(trainer: TrainerFlags, build: ImageFlags) -> TrainerSource:

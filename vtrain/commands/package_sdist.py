@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vtrain.commands.buckets import output_buckets
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.session import check_current_folder, open_console
 from vtrain.errors import UsageError
 from vtrain.flags.options import CommonFlags, OutputDirFlag, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.settings import home_folder
-from vtrain.staging import file_uri
+from vtrain.staging import file_uri, split_uri
 from vtrain.submit import Place, package_and_stage, plan_package
 
 
 def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
-    """Package a trainer as an sdist, and print where it lies.
-
-    The same files give the same bytes and the same name, and what is there is not made again.
-    """
+    """Package a trainer as an sdist, unless it is there, and print where it lies."""
     console = open_console(common)
     check_current_folder()
     check_format(trainer)
@@ -27,11 +25,18 @@ def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> 
     source = trainer_source(trainer)
     if source is None or not (source.python_module or source.script):
         raise UsageError("package sdist needs --local-package-path=DIR and --python-module or --script.")
-    place = Place(home=home_folder(), staging_bucket=_destination(output.output_dir), flat=True)
+    destination = _destination(output.output_dir)
+    place = Place(
+        home=home_folder(),
+        buckets=output_buckets(console, common, destination),
+        staging_bucket=destination,
+        flat=True,
+        show=console.show_state,
+    )
     package = plan_package(source, trainer.executor_image_uri, place, strict=trainer.strict)
     warn_all(console, package.warnings)
     uris = package_and_stage(package, place, console.progress)
-    documents = [{"uri": uri, "path": _path(place, uri)} for uri in uris]
+    documents = [{"uri": uri, "path": _path(uri)} for uri in uris]
     console.results(documents, "value(path)")
 
 
@@ -40,6 +45,7 @@ def _destination(output_dir: str) -> str:
     return output_dir if "://" in output_dir else file_uri(Path(output_dir).expanduser())
 
 
-def _path(place: Place, uri: str) -> str:
+def _path(uri: str) -> str:
     """The path of a file that lies in a folder; the URI of one in a bucket."""
-    return str(place.buckets.local_path(uri)) if uri.startswith("file:") else uri
+    scheme, rest = split_uri(uri)
+    return rest if scheme == "file" else uri

@@ -1,7 +1,8 @@
-"""`vtrain custom-jobs` that stay with a job: wait and stream-logs."""
+"""What every group does that stays with a job: wait and stream-logs."""
 
 from __future__ import annotations
 
+from vtrain.commands.kinds import CUSTOM_JOB, WATCHED_JOB, ResourceKind
 from vtrain.commands.session import open_session
 from vtrain.commands.watching import (
     DETACH,
@@ -11,6 +12,7 @@ from vtrain.commands.watching import (
     stay_to_the_end,
     wait_seconds,
 )
+from vtrain.errors import ConfigError
 from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import CommonFlags, InterruptFlag, JobNameFlag, PlaceFlags, StreamFlags, TimeoutFlag
 from vtrain.messages.log import LogQuery
@@ -22,32 +24,64 @@ from vtrain.verdict import raise_verdict
 def wait(
     job: JobNameFlag, waiting: TimeoutFlag, interrupt: InterruptFlag, place: PlaceFlags, common: CommonFlags
 ) -> None:
-    """Stay until a custom job ends; its state decides the exit code."""
-    session = open_session(common, place, name=job.custom_job)
-    name = session.full_name(job.custom_job)
+    """Stay until a custom job ends."""
+    wait_for_job(CUSTOM_JOB, job.custom_job, waiting, interrupt, place, common)
+
+
+def stream_logs(job: JobNameFlag, stream: StreamFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print a custom job's log, or a tuning job's."""
+    stream_job(WATCHED_JOB, job.custom_job, stream, place, common)
+
+
+# the same for every kind of job
+
+
+def wait_for_job(
+    kind: ResourceKind,
+    text: str,
+    waiting: TimeoutFlag,
+    interrupt: InterruptFlag,
+    place: PlaceFlags,
+    common: CommonFlags,
+) -> None:
+    """Stay until the job that `text` names ends."""
+    session = open_session(common, place, name=text, kind=kind)
+    name = session.full_name(text, kind)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     stay_to_the_end(
         session, name, stream=False, timeout=wait_seconds(waiting.wait_timeout), on_interrupt=on_interrupt
     )
 
 
-def stream_logs(job: JobNameFlag, stream: StreamFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """Print a custom job's log, from its first line to its last; the job's state decides the exit code."""
-    session = open_session(common, place, name=job.custom_job)
-    name = session.full_name(job.custom_job)
+def _interval(text: str) -> int | None:
+    """The longest pause between two looks, in seconds; None leaves it to the backend.
+
+    Raises UsageError for what is no number, ConfigError for one without an end.
+    """
+    if text == "unlimited":
+        raise ConfigError("--polling-interval: a log that is never looked at again has no end.")
+    return count_or_unlimited(text, "--polling-interval") if text else None
+
+
+def stream_job(
+    kind: ResourceKind, text: str, stream: StreamFlags, place: PlaceFlags, common: CommonFlags
+) -> None:
+    """Print the log of the job that `text` names, to its end."""
+    session = open_session(common, place, name=text, kind=kind)
+    name = session.full_name(text, kind)
     multiline = stream.allow_multiline_logs
     if session.console.format is not None:
         sink: TextSink | RecordSink = RecordSink(session.console, multiline=multiline)
     else:
         sink = TextSink(session.console, stderr=False, multiline=multiline)
-    interval = count_or_unlimited(stream.polling_interval or "unlimited", "--polling-interval")
+    interval = _interval(stream.polling_interval)
     order = Stay(
         console=session.console,
         backend=session.backend,
         name=name,
         sink=sink,
         query=LogQuery(name=name, task_name=stream.task_name),
-        slowest_poll=min(float(interval), 0.15) if interval and session.is_local else interval,
+        slowest_poll=interval,
     )
     ended = stay(order)
     show_failure(session.console, ended)

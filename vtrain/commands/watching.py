@@ -4,50 +4,59 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.backends import JobBackend
-from vtrain.commands.session import Session, job_document
+from vtrain.commands.kinds import CUSTOM_JOB, KINDS
+from vtrain.commands.session import Session, resource_document
 from vtrain.errors import (
     InterruptedByUser,
     OutputError,
-    StorageError,
     TerminatedBySignal,
     UsageError,
     VtrainError,
 )
 from vtrain.flags.grammar import duration_seconds
 from vtrain.follow import Follow, follow
-from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.states import short
+from vtrain.messages.names import parse_name
+from vtrain.messages.states import has_ended, short
 from vtrain.output.card import show_failure
 from vtrain.output.console import Console
 from vtrain.output.sinks import LogSink, TextSink
 from vtrain.verdict import raise_verdict
 
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
 DETACH, CANCEL = "detach", "cancel"
 
 
 class JobWatcher:
-    """Shows the log through a sink, and the state as a line."""
+    """Shows the log through a sink, and the state as a line. `job` is what was seen last of it."""
 
     def __init__(self, console: Console, sink: LogSink | None) -> None:
         self.console = console
         self.sink = sink
+        self.job: Job | None = None
 
     def saw_page(self, page: LogPage) -> None:
         if self.sink is not None:
             self.sink.show(page.entries)
 
-    def saw_job(self, job: CustomJob, elapsed: float) -> None:
+    def saw_job(self, job: Job, elapsed: float) -> None:
+        self.job = job
         self.console.show_state(f"{short(job.state)}  {clock(elapsed)}  {job.display_name}")
 
-    def cannot_ask(self, error: StorageError) -> None:
+    def cannot_ask(self, error: VtrainError) -> None:
         self.console.warn(f"{error.message} Asking again.")
 
-    def heard_nothing(self, job: CustomJob, elapsed: float) -> None:
+    def cannot_read(self, trouble: str) -> None:
+        self.console.warn(trouble)
+
+    def heard_nothing(self, job: Job, elapsed: float) -> None:
         if not self.console.has_status_line:
             self.console.progress(f"{short(job.state)} for {clock(elapsed)}, no line for a while: {job.name}")
 
@@ -72,14 +81,18 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     slowest_poll: float | None = None
 
 
-def stay(order: Stay) -> CustomJob:
+def stay(order: Stay) -> Job:
     """The ended job. Ctrl-C, SIGTERM and SIGHUP detach from it or cancel it, as `on_interrupt` says."""
+    watcher = JobWatcher(order.console, order.sink)
     try:
-        return _follow(order)
+        return _follow(order, watcher)
     except (KeyboardInterrupt, TerminatedBySignal) as interrupt:
         reason: VtrainError = (
             interrupt if isinstance(interrupt, TerminatedBySignal) else InterruptedByUser("Interrupted.")
         )
+        if watcher.job is not None and has_ended(watcher.job.state):
+            ended = f"The job has ended: {short(watcher.job.state)}."
+            raise type(reason)(ended, hint=_look_again(order.name)) from interrupt
         if order.on_interrupt == DETACH:
             raise type(reason)("Detached; the job goes on.", hint=come_back(order.name)) from interrupt
         raise _cancel(order, reason) from interrupt
@@ -93,14 +106,27 @@ def stay(order: Stay) -> CustomJob:
 
 def come_back(name: str) -> str:
     """The commands with which to come back to a job and to cancel it."""
-    return f"$ vtrain custom-jobs stream-logs {name}\n$ vtrain custom-jobs cancel {name}"
+    group = _group(name)
+    return f"$ vtrain {group} stream-logs {name}\n$ vtrain {group} cancel {name}"
 
 
-def _follow(order: Stay) -> CustomJob:
-    follow_order = Follow(backend=order.backend, name=order.name, query=order.query, timeout=order.timeout)
-    if order.slowest_poll is not None:
-        follow_order = msgspec.structs.replace(follow_order, slowest_poll=order.slowest_poll)
-    watcher = JobWatcher(order.console, order.sink)
+def _look_again(name: str) -> str:
+    return f"$ vtrain {_group(name)} describe {name}"
+
+
+def _group(name: str) -> str:
+    full = parse_name(name)
+    return KINDS[full.collection].group if full and full.collection in KINDS else CUSTOM_JOB.group
+
+
+def _follow(order: Stay, watcher: JobWatcher) -> Job:
+    follow_order = Follow(
+        backend=order.backend,
+        name=order.name,
+        query=order.query,
+        timeout=order.timeout,
+        slowest_poll=order.slowest_poll,
+    )
     try:
         return follow(follow_order, watcher)
     finally:
@@ -109,15 +135,18 @@ def _follow(order: Stay) -> CustomJob:
 
 
 def _cancel(order: Stay, reason: VtrainError) -> VtrainError:
-    """Stop the job and see it end; a second signal kills it."""
+    """Stop the job and see it end; a second signal kills it or, where nothing can, leaves it to itself."""
     order.backend.cancel(order.name)  # first: after a hangup there is nobody to write to
-    order.console.status("Stopping the job; once more kills it.")
+    kill = getattr(order.backend, "kill", None)
+    order.console.status(f"Stopping the job; once more {'kills it' if kill else 'does not wait for that'}.")
+    watcher = JobWatcher(order.console, None)
     try:
-        _follow(msgspec.structs.replace(order, timeout=None, query=None, sink=None))
+        _follow(msgspec.structs.replace(order, timeout=None, query=None, sink=None), watcher)
     except (KeyboardInterrupt, TerminatedBySignal):
-        kill = getattr(order.backend, "kill", order.backend.cancel)
+        if kill is None:
+            return type(reason)("The job was asked to stop.", hint=_look_again(order.name))
         kill(order.name)
-        _follow(msgspec.structs.replace(order, timeout=10.0, query=None, sink=None))
+        _follow(msgspec.structs.replace(order, timeout=10.0, query=None, sink=None), watcher)
     return type(reason)("Stopped.")
 
 
@@ -130,11 +159,11 @@ def interrupt_action(flag: str, *, default: str) -> str:
     return flag or default
 
 
-def conclude(console: Console, job: CustomJob, *, default: str = "") -> None:
+def conclude(console: Console, job: Job, *, default: str = "") -> None:
     """Say how a job ended: the card of a failed one, the state, the job itself in `--format`."""
     show_failure(console, job)
     console.progress(f"{job.name}: {short(job.state)}")
-    console.result(job_document(job), default)
+    console.result(resource_document(job), default)
 
 
 def stay_to_the_end(

@@ -43,6 +43,11 @@ def machine(machine_type: str) -> Machine | None:
     return _MACHINES.get(machine_type)
 
 
+def machine_types() -> tuple[str, ...]:
+    """The machine types of the table."""
+    return tuple(_MACHINES)
+
+
 def limits(machine_type: str, host: HostResources, *, cpus: float = 0.0, memory_bytes: int = 0) -> Limits:
     """The limits of a machine type, as far as this machine has that much. Without a type there are none.
 

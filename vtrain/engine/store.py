@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from vtrain.errors import NotFoundError, StorageError
+from vtrain.messages.missing import missing_hint
+from vtrain.messages.names import parse_name
 
 DATABASE = "store.db"
 BUSY_SECONDS = 10.0
@@ -103,12 +105,26 @@ class Store:
         if not changed:
             raise not_found(name)
 
-    def page(self, collection: str, prefix: str, *, size: int, token: str) -> tuple[list[Record], str]:
-        """Resources whose names begin with `prefix`, newest first, and the token of the next page."""
+    def page(
+        self,
+        collection: str,
+        prefix: str,
+        *,
+        size: int,
+        token: str,
+        labels: Mapping[str, str] | None = None,
+    ) -> tuple[list[Record], str]:
+        """Resources with `labels` and names that begin with `prefix`, newest first; the next page's token."""
+        wanted = labels or {}
+        labelled = " AND json_extract(document, ?) = ?" * len(wanted)
         rows = self._execute(
             f"SELECT rowid, {_FIELDS} FROM resources WHERE collection = ?"
-            " AND substr(name, 1, ?) = ? AND rowid < ? ORDER BY rowid DESC LIMIT ?",
-            (collection, len(prefix), prefix, int(token or 2**62), size + 1),
+            f" AND substr(name, 1, ?) = ?{labelled} AND rowid < ? ORDER BY rowid DESC LIMIT ?",
+            (
+                *(collection, len(prefix), prefix),
+                *(part for key, value in wanted.items() for part in (f'$.labels."{key}"', value)),
+                *(int(token or 2**62), size + 1),
+            ),
         )
         more = len(rows) > size
         return [_record(row[1:]) for row in rows[:size]], str(rows[size - 1][0]) if more else ""
@@ -172,7 +188,8 @@ def _record(row: tuple[str, ...]) -> Record:
 
 def not_found(name: str) -> NotFoundError:
     """The error for a name that the store does not have."""
-    return NotFoundError(f"There is no {name}.", hint="`vtrain custom-jobs list` shows those there are.")
+    full = parse_name(name)
+    return NotFoundError(f"There is no {name}.", hint=missing_hint(full) if full else "")
 
 
 @contextmanager

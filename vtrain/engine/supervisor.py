@@ -25,8 +25,8 @@ from vtrain.engine.store import Store
 from vtrain.engine.wakeup import Wakeup
 from vtrain.errors import StorageError
 from vtrain.messages import states
-from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.base import Status
+from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJob
 
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0

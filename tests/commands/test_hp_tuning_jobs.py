@@ -1,0 +1,176 @@
+"""`vtrain hp-tuning-jobs`, from the command line to what the service gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vertex_service import VertexService
+
+PARENT = "projects/demo/locations/us-central1"
+NAME = f"{PARENT}/hyperparameterTuningJobs/2001"
+JOB = """
+displayName: from file
+maxTrialCount: 5
+studySpec:
+  metrics: [{metricId: accuracy, goal: MAXIMIZE}]
+  parameters:
+  - {parameterId: units, integerValueSpec: {minValue: 1, maxValue: 100}}
+trialJobSpec:
+  workerPoolSpecs:
+  - {machineSpec: {machineType: n1-standard-4}, replicaCount: 1, containerSpec: {imageUri: gcr.io/p/i}}
+"""
+SENT = {
+    "displayName": "tune",
+    "maxTrialCount": 5,
+    "parallelTrialCount": 2,
+    "studySpec": {
+        "metrics": [{"metricId": "accuracy", "goal": "MAXIMIZE"}],
+        "parameters": [{"parameterId": "units", "integerValueSpec": {"minValue": "1", "maxValue": "100"}}],
+    },
+    "trialJobSpec": {
+        "workerPoolSpecs": [
+            {
+                "machineSpec": {"machineType": "n1-standard-4"},
+                "replicaCount": "1",
+                "containerSpec": {"imageUri": "gcr.io/p/i"},
+            }
+        ]
+    },
+}
+
+
+@pytest.fixture
+def create(tmp_path: Path) -> tuple[str, ...]:
+    """A command line that creates a job."""
+    file = tmp_path / "job.yaml"
+    file.write_text(JOB)
+    return (
+        "hp-tuning-jobs",
+        "create",
+        "--display-name=tune",
+        f"--config={file}",
+        "--parallel-trial-count=2",
+    )
+
+
+def test_create_sends_the_job_and_says_where_it_is(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...]
+) -> None:
+    ended = vtrain(*create)
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert vertex.calls() == [f"POST /v1/{PARENT}/hyperparameterTuningJobs"]
+    assert vertex.requests[0].body == SENT
+    (name,) = vertex.resources
+    assert f"HyperparameterTuningJob [{name}]" in ended.err
+    assert f"vtrain hp-tuning-jobs describe {name}" in ended.err
+
+
+def test_create_prints_the_job_in_the_format(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...]
+) -> None:
+    printed = json.loads(vtrain(*create, "--format=json").out)
+    assert printed["state"] == "JOB_STATE_PENDING"
+    assert printed["studySpec"] == SENT["studySpec"]
+
+
+@pytest.mark.parametrize("track", [("beta", "ai"), ("alpha", "ai")])
+def test_the_other_tracks_speak_the_other_version(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...], track: tuple[str, ...]
+) -> None:
+    assert vtrain(*track, *create).code == 0
+    assert vertex.calls() == [f"POST /v1beta1/{PARENT}/hyperparameterTuningJobs"]
+
+
+def test_a_dry_run_prints_what_would_be_sent(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...]
+) -> None:
+    ended = vtrain(*create, "--dry-run", "--format=json")
+    assert (ended.code, json.loads(ended.out)) == (0, SENT)
+    assert vertex.requests == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--worker-pool-spec=machine-type=n1",), 2),
+        (("--algorithm=bayes",), 2),
+        (("--max-trial-count=x",), 2),
+        (("--wait-timeout=1s",), 2),
+        (("--region=nowhere",), 1),
+        (("--config=none.yaml",), 1),
+        (("--format=nope",), 1),
+        (("--set=nothing=1",), 1),
+    ],
+)
+def test_a_refused_line_sends_nothing(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...], flags: tuple[str, ...], code: int
+) -> None:
+    assert vtrain(*create, *flags).code == code
+    assert vertex.requests == []
+
+
+def test_create_that_waits_ends_with_the_verdict(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...]
+) -> None:
+    error = {"code": 3, "message": "The first trial failed."}
+    job = {"name": NAME, "displayName": "tune", "state": "JOB_STATE_FAILED", "error": error}
+    vertex.put(NAME, state="JOB_STATE_FAILED", error=error)
+    vertex.answer(json.dumps(job).encode(), method="POST")
+    ended = vtrain(*create, "--wait", "--format=value(state)")
+    assert (ended.code, ended.out) == (10, "JOB_STATE_FAILED\n"), ended.err
+    assert "The first trial failed." in ended.err
+
+
+def test_local_backends_make_no_tuning_jobs(vtrain: Any, create: tuple[str, ...], vtrain_home: Path) -> None:
+    ended = vtrain(*create, "--backend=local")
+    assert ended.code == 1
+    assert "HyperparameterTuningJob runs on Vertex AI" in ended.err and "--backend=vertex" in ended.err
+    assert not (vtrain_home / "jobs").exists()
+
+
+def test_describe_shows_what_the_service_wrote(vtrain: Any, vertex: VertexService) -> None:
+    trials = [{"id": "1", "state": "SUCCEEDED", "parameters": [{"parameterId": "units", "value": 80.0}]}]
+    vertex.put(NAME, trials=trials, aFieldOfTomorrow=[1])
+    printed = json.loads(vtrain("hp-tuning-jobs", "describe", "2001", "--format=json").out)
+    assert printed == vertex.resources[NAME]
+
+
+def test_list_asks_for_tuning_jobs(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, displayName="a")
+    vertex.put(f"{PARENT}/hyperparameterTuningJobs/2002", displayName="b")
+    vertex.put(f"{PARENT}/customJobs/1", displayName="c")
+    ended = vtrain("hp-tuning-jobs", "list", "--format=value(displayName)")
+    assert (ended.code, ended.out) == (0, "b\na\n"), ended.err
+    assert vertex.calls() == [f"GET /v1/{PARENT}/hyperparameterTuningJobs"]
+
+
+def test_cancel_sends_an_empty_message(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, state="JOB_STATE_RUNNING")
+    ended = vtrain("hp-tuning-jobs", "cancel", NAME, "--format=json")
+    assert (ended.code, ended.out) == (0, "{}\n"), ended.err
+    assert vertex.calls()[-1] == f"POST /v1/{NAME}:cancel"
+    assert vertex.resources[NAME]["state"] == "JOB_STATE_CANCELLED"
+
+
+def test_wait_and_delete_are_for_tuning_jobs_too(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, state="JOB_STATE_SUCCEEDED")
+    assert vtrain("hp-tuning-jobs", "wait", "2001").code == 0
+    assert vtrain("hp-tuning-jobs", "delete", "2001").code == 0
+    assert vertex.resources == {}
+
+
+@pytest.mark.parametrize("verb", ["describe", "cancel", "wait", "delete", "stream-logs"])
+def test_a_job_that_is_not_there(vtrain: Any, vertex: VertexService, verb: str) -> None:
+    ended = vtrain("hp-tuning-jobs", verb, "9")
+    assert ended.code == 1
+    assert "hyperparameterTuningJobs/9" in ended.err
+
+
+@pytest.mark.parametrize("verb", ["describe", "cancel", "wait", "delete", "stream-logs"])
+def test_a_custom_job_is_none_of_these(vtrain: Any, vertex: VertexService, verb: str) -> None:
+    ended = vtrain("hp-tuning-jobs", verb, f"{PARENT}/customJobs/1")
+    assert ended.code == 1
+    assert vertex.requests == []

@@ -1,0 +1,73 @@
+"""What commands import: on a local backend nothing of Google's, and nothing that only other commands need."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+before = set(sys.modules)
+from vtrain.cli import main
+main(sys.argv[1:])
+print("\\n".join(sorted(set(sys.modules) - before)), file=sys.stderr)
+"""
+ID = "1000000000000000000"
+HEAVY = ("google.", "grpc", "starlette", "uvicorn", "aiohttp", "pydantic")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["custom-jobs", "create", "--help"],
+        ["hp-tuning-jobs", "create", "--help"],
+        ["persistent-resources", "--help"],
+        ["custom-jobs", "list"],
+        ["custom-jobs", "list", "--filter=state:FAILED", "--sort-by=createTime", "--format=json"],
+        ["custom-jobs", "describe", ID],
+        ["custom-jobs", "cancel", ID],
+        ["custom-jobs", "stream-logs", ID],
+        ["custom-jobs", "wait", ID],
+        ["custom-jobs", "delete", ID],
+        ["hp-tuning-jobs", "list"],
+        ["persistent-resources", "list"],
+        ["custom-jobs", "create", "--dry-run", "--display-name=a", "--config=job.yaml"],
+        ["custom-jobs", "create", "--wait", "--display-name=a", "--config=job.yaml"],
+        ["custom-jobs", "local-run", "--script=task.py"],
+        ["package", "sdist", "--script=task.py", "--local-package-path=."],
+        ["gc", "--images"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_on_a_local_backend_imports_anything_of_google(argv: list[str], tmp_path: Path) -> None:
+    (tmp_path / "task.py").write_text("print(1)\n")
+    (tmp_path / "job.yaml").write_text(
+        "workerPoolSpecs: [{replicaCount: 1, pythonPackageSpec: {pythonModule: this}}]"
+    )
+    root = str(Path(__file__).parents[2])
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "VTRAIN_BACKEND": "process", "PYTHONPATH": root}
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *argv], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    imported = ended.stderr.splitlines()
+    assert "vtrain.cli" in imported, ended.stderr
+    assert [name for name in imported if name.startswith(HEAVY)] == []
+
+
+@pytest.mark.parametrize(("options", "shown"), [((), False), (("-W", "default"), True)])
+def test_warnings_of_libraries_are_for_those_who_ask(
+    plugin_site: Path, options: tuple[str, ...], shown: bool
+) -> None:
+    with (plugin_site / "memory_plugin.py").open("a") as module:
+        module.write('import warnings\nwarnings.warn("soon too old", FutureWarning)\n')
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), str(plugin_site)])
+    env = {"PATH": os.environ["PATH"], "HOME": str(plugin_site), "PYTHONPATH": paths}
+    argv = [sys.executable, *options, "-m", "vtrain", "custom-jobs", "list", "--backend=memory"]
+    ended = subprocess.run(argv, env=env, cwd=plugin_site, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ("soon too old" in ended.stderr) is shown

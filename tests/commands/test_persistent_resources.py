@@ -1,0 +1,192 @@
+"""`vtrain persistent-resources`, from the command line to what the service gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vertex_service import VertexService, now
+
+from vtrain.backends.vertex import retries
+
+PARENT = "projects/demo/locations/us-central1"
+NAME = f"{PARENT}/persistentResources/pr-1"
+CREATE = (
+    "persistent-resources",
+    "create",
+    "--persistent-resource-id=pr-1",
+    "--resource-pool-spec=machine-type=n1-standard-4,replica-count=2",
+)
+SENT = {"resourcePools": [{"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "2"}]}
+
+
+def test_create_sends_the_pools_and_does_not_wait(vtrain: Any, vertex: VertexService) -> None:
+    ended = vtrain(*CREATE)
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert vertex.calls() == [f"POST /v1/{PARENT}/persistentResources"]
+    assert vertex.requests[0].query["persistentResourceId"] == "pr-1"
+    assert vertex.requests[0].body == SENT
+    assert f"PersistentResource [{NAME}]" in ended.err
+    assert f"vtrain persistent-resources describe {NAME}" in ended.err
+
+
+def test_an_id_is_sent_as_it_is(vtrain: Any, vertex: VertexService) -> None:
+    ended = vtrain(*CREATE, "--persistent-resource-id=Bad Id!")
+    assert ended.code == 0, ended.err
+    assert vertex.requests[0].query["persistentResourceId"] == "Bad Id!"
+
+
+@pytest.mark.parametrize("track", [("beta", "ai"), ("alpha", "ai")])
+def test_the_other_tracks_speak_the_other_version(
+    vtrain: Any, vertex: VertexService, track: tuple[str, ...]
+) -> None:
+    assert vtrain(*track, *CREATE).code == 0
+    assert vertex.calls() == [f"POST /v1beta1/{PARENT}/persistentResources"]
+
+
+def test_create_prints_the_operation_in_the_format(vtrain: Any, vertex: VertexService) -> None:
+    vertex.polls_until_done = 1
+    printed = json.loads(vtrain(*CREATE, "--format=json").out)
+    assert printed["name"] in vertex.operations
+    assert "metadata" in printed
+
+
+def test_a_dry_run_prints_what_would_be_sent(vtrain: Any, vertex: VertexService) -> None:
+    ended = vtrain(*CREATE, "--dry-run", "--format=json")
+    assert (ended.code, json.loads(ended.out)) == (0, SENT)
+    assert vertex.requests == []
+
+
+def test_what_is_left_out_is_said(vtrain: Any, vertex: VertexService) -> None:
+    config = json.dumps({**SENT, "displayName": "machines"})
+    ended = vtrain("persistent-resources", "create", "--persistent-resource-id=x", "--config=-", stdin=config)
+    assert ended.code == 0, ended.err
+    assert "WARNING" in ended.err and "displayName" in ended.err
+    assert vertex.requests[0].body == SENT
+
+
+def test_unknown_fields_are_sent_where_that_is_allowed(vtrain: Any, vertex: VertexService) -> None:
+    config = json.dumps({"resourcePools": [{**SENT["resourcePools"][0], "idleTimeout": "3s"}]})
+    flags = ("persistent-resources", "create", "--persistent-resource-id=x", "--config=-")
+    assert vtrain(*flags, stdin=config).code == 1
+    assert vertex.requests == []
+    assert vtrain(*flags, "--allow-unknown-fields", stdin=config).code == 0
+    assert vertex.requests[0].body == json.loads(config)
+
+
+def test_a_create_whose_answer_and_operation_are_lost_has_still_happened(
+    vtrain: Any, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    vertex.drop("POST", handled=True)
+    vertex.answer(json.dumps({"name": NAME, "createTime": now(), **SENT}).encode(), method="GET")
+    vertex.answer(b'{"operations": []}', method="GET")
+    ended = vtrain(*CREATE)
+    assert ended.code == 0, ended.err
+    assert list(vertex.resources) == [NAME]
+
+
+@pytest.mark.parametrize(
+    "line", [CREATE, ("persistent-resources", "reboot", "pr-1")], ids=["create", "reboot"]
+)
+@pytest.mark.parametrize("answer", [{"name": NAME}, {}], ids=["a-resource", "nothing"])
+def test_an_answer_that_is_no_operation_is_told(
+    vtrain: Any, vertex: VertexService, line: tuple[str, ...], answer: dict[str, str]
+) -> None:
+    vertex.answer(json.dumps(answer).encode(), method="POST")
+    ended = vtrain(*line)
+    assert ended.code == 1
+    assert "no operation" in ended.err
+
+
+def test_a_delete_that_was_taken_is_believed_whatever_the_answer(vtrain: Any, vertex: VertexService) -> None:
+    vertex.answer(b"{}", method="DELETE")
+    assert vtrain("persistent-resources", "delete", "pr-1").code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "code"),
+    [
+        (("--resource-pool-spec=machine-type=n1,disk=3",), 2),
+        (("--resource-pool-spec=",), 1),
+        (("--resource-pool-spec=machine-type=n1",), 1),
+        (("--service-account=s@p.iam.gserviceaccount.com",), 2),
+        (("--region=nowhere",), 1),
+        (("--config=none.yaml",), 1),
+        (("--kms-key=k",), 1),
+    ],
+)
+def test_a_refused_line_sends_nothing(
+    vtrain: Any, vertex: VertexService, flags: tuple[str, ...], code: int
+) -> None:
+    assert vtrain(*CREATE, *flags).code == code
+    assert vertex.requests == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        CREATE,
+        ("persistent-resources", "list"),
+        ("persistent-resources", "describe", "pr-1"),
+        ("persistent-resources", "delete", "pr-1"),
+        ("persistent-resources", "reboot", "pr-1"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["local", "process"])
+def test_local_backends_have_none(
+    vtrain: Any, line: tuple[str, ...], backend: str, vtrain_home: Path
+) -> None:
+    ended = vtrain(*line, f"--backend={backend}")
+    assert (ended.code, ended.out) == (1, "")
+    assert "has no persistent resources" in ended.err and "--backend=vertex" in ended.err
+    assert not (vtrain_home / "jobs").exists()
+
+
+def test_describe_shows_what_the_service_wrote(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, **SENT, state="RUNNING", aFieldOfTomorrow={"a": 1})
+    printed = json.loads(vtrain("persistent-resources", "describe", "pr-1", "--format=json").out)
+    assert printed == vertex.resources[NAME]
+
+
+def test_list_hides_clusters_of_ray_before_it_counts(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(f"{PARENT}/persistentResources/plain")
+    vertex.put(f"{PARENT}/persistentResources/account", resourceRuntimeSpec={"serviceAccountSpec": {}})
+    vertex.put(f"{PARENT}/persistentResources/ray", resourceRuntimeSpec={"raySpec": {}})
+    line = ("persistent-resources", "list", "--format=value(name.basename())")
+    assert vtrain(*line).out == "account\nplain\n"
+    assert vtrain(*line, "--limit=1").out == "account\n"
+    assert vertex.calls() == [f"GET /v1/{PARENT}/persistentResources"] * 2
+
+
+def test_delete_does_not_wait(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, state="RUNNING")
+    vertex.polls_until_done = 99
+    ended = vtrain("persistent-resources", "delete", "pr-1", "--format=value(name)")
+    assert ended.code == 0, ended.err
+    assert ended.out.strip() in vertex.operations
+    assert vertex.calls() == [f"DELETE /v1/{NAME}"]
+
+
+def test_reboot_sends_an_empty_message(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(NAME, state="RUNNING")
+    ended = vtrain("persistent-resources", "reboot", NAME)
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert vertex.calls() == [f"POST /v1/{NAME}:reboot"]
+    assert vertex.requests[0].body == {}
+
+
+@pytest.mark.parametrize("verb", ["describe", "delete", "reboot"])
+def test_a_resource_that_is_not_there(vtrain: Any, vertex: VertexService, verb: str) -> None:
+    ended = vtrain("persistent-resources", verb, "none")
+    assert ended.code == 1
+    assert "persistentResources/none" in ended.err
+
+
+@pytest.mark.parametrize("project", ["a b", "a\nb", "a\u20ac"])
+def test_a_project_to_bill_that_no_header_holds(vtrain: Any, vertex: VertexService, project: str) -> None:
+    ended = vtrain("persistent-resources", "list", f"--billing-project={project}")
+    assert ended.code == 1
+    assert "--billing-project" in ended.err and not vertex.requests

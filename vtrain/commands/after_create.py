@@ -1,0 +1,58 @@
+"""What follows a `create`: words about the new job, and staying until it ends where that was asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vtrain.commands.kinds import ResourceKind
+from vtrain.commands.session import Session, resource_document
+from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
+from vtrain.errors import UsageError
+from vtrain.flags.options import InterruptFlag, WaitFlags
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
+
+class Staying(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether to stay with a new job, with its log or without; `timeout` is in seconds, None for no end."""
+
+    stays: bool
+    stream: bool
+    timeout: float | None
+    on_interrupt: str
+
+
+def read_staying(waiting: WaitFlags, interrupt: InterruptFlag) -> Staying:
+    """What the flags say. Raises UsageError for a time to wait where nothing is waited for."""
+    on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
+    timeout = wait_seconds(waiting.wait_timeout)
+    stays = waiting.stream_logs or waiting.wait
+    if timeout is not None and not stays:
+        raise UsageError("--wait-timeout goes with --wait or --stream-logs.")
+    return Staying(stays=stays, stream=waiting.stream_logs, timeout=timeout, on_interrupt=on_interrupt)
+
+
+def show_created(
+    session: Session, kind: ResourceKind, job: Job, staying: Staying, *, new: bool = True
+) -> None:
+    """Say that the job is there, and print it: at once, or at its end, which then decides the exit code.
+
+    One that is not `new` was made by an earlier run of this step.
+    """
+    log_command, _ = come_back(job.name).splitlines()
+    done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"
+    session.console.status(f"{kind.noun} [{job.name}] {done}.")
+    session.console.progress(f"\n$ vtrain {kind.group} describe {job.name}\n{log_command}\n")
+    if not staying.stays:
+        session.console.result(resource_document(job))
+        return
+    stay_to_the_end(
+        session,
+        job.name,
+        stream=staying.stream,
+        timeout=staying.timeout,
+        on_interrupt=staying.on_interrupt,
+    )

@@ -1,0 +1,40 @@
+"""`vtrain hp-tuning-jobs create`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vtrain.commands.after_create import read_staying, show_created
+from vtrain.commands.drafting import warn_all
+from vtrain.commands.idempotency import check_key, first_job, with_key
+from vtrain.commands.kinds import TUNING_JOB
+from vtrain.commands.session import find_target, resource_document
+from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, KeyFlag, PlaceFlags, WaitFlags
+from vtrain.flags.tuning import TuningFlags
+from vtrain.flags.tuning_config import check_given, compose_tuning
+
+
+def create(
+    spec: TuningFlags,
+    run: DryRunFlag,
+    once: KeyFlag,
+    interrupt: InterruptFlag,
+    waiting: WaitFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+) -> None:
+    """From the flags to a tuning job that is there, or to the plan of one."""
+    check_given(spec)
+    target = find_target(common, place, kind=TUNING_JOB)
+    staying = read_staying(waiting, interrupt)
+    check_key(once.idempotency_key)
+    job = compose_tuning(spec, target.settings.project)
+    job = msgspec.structs.replace(job, labels=with_key(job.labels, once.idempotency_key))
+    session = target.open()
+    plan = session.backend.plan(job)
+    warn_all(session.console, plan.notices)
+    if run.dry_run:
+        session.console.result(resource_document(plan.job), "yaml")
+        return
+    first = first_job(session, TUNING_JOB, once.idempotency_key)
+    show_created(session, TUNING_JOB, first or session.backend.submit(plan), staying, new=first is None)

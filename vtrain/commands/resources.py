@@ -1,0 +1,82 @@
+"""`vtrain persistent-resources`: machines that stay up between jobs. They live on Vertex AI alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from vtrain.backends import Query, ResourceBackend
+from vtrain.commands.drafting import warn_all
+from vtrain.commands.jobs import pages, query_all, show_resources
+from vtrain.commands.kinds import PERSISTENT_RESOURCE
+from vtrain.commands.session import Session, open_session, resource_document
+from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
+from vtrain.flags.persistent_resources import PersistentResourceFlags, ResourceNameFlag
+from vtrain.flags.resource_config import check_given, compose_resource
+from vtrain.messages.names import ResourceName
+from vtrain.messages.operation import Operation
+
+
+def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Begin to make a persistent resource."""
+    check_given(spec)
+    session = open_session(common, place, kind=PERSISTENT_RESOURCE)
+    backend, settings = session.resources, session.settings
+    draft = compose_resource(spec, settings.project)
+    warn_all(session.console, draft.warnings)
+    if run.dry_run:
+        session.console.result(resource_document(draft.resource), "yaml")
+        return
+    operation = backend.create_resource(draft.resource_id, draft.resource, draft.unknown_fields)
+    name = ResourceName(
+        project=settings.project,
+        location=settings.region,
+        collection=PERSISTENT_RESOURCE.collection,
+        id=draft.resource_id,
+    )
+    _show_begun(session, str(name), "created", operation)
+
+
+def describe(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print one persistent resource."""
+    session, name = _open(resource, place, common)
+    session.console.result(resource_document(session.resources.get_resource(name)), "yaml")
+
+
+def delete(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Begin to remove a persistent resource."""
+    session, name = _open(resource, place, common)
+    _show_begun(session, name, "deleted", session.resources.delete_resource(name))
+
+
+def reboot(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Begin to start its machines anew."""
+    session, name = _open(resource, place, common)
+    _show_begun(session, name, "rebooted", session.resources.reboot_resource(name))
+
+
+def list_resources(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """List persistent resources, but for clusters of Ray."""
+    session = open_session(common, place, kind=PERSISTENT_RESOURCE)
+    documents = _without_ray(session.resources, query_all(session, PERSISTENT_RESOURCE))
+    show_resources(session, PERSISTENT_RESOURCE, listing, documents)
+
+
+def _open(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
+    text = resource.persistent_resource
+    session = open_session(common, place, name=text, kind=PERSISTENT_RESOURCE)
+    return session, session.full_name(text, PERSISTENT_RESOURCE)
+
+
+def _show_begun(session: Session, name: str, what: str, operation: Operation) -> None:
+    """Say what goes on now, and print the operation in `--format`."""
+    session.console.status(f"{PERSISTENT_RESOURCE.noun} [{name}] is being {what}: {operation.name}")
+    session.console.progress(f"\n$ vtrain {PERSISTENT_RESOURCE.group} describe {name}\n")
+    session.console.result(resource_document(operation))
+
+
+def _without_ray(backend: ResourceBackend, query: Query) -> Iterator[dict[str, Any]]:
+    """All pages are asked for before the first resource is shown, as gcloud does."""
+    found = [each for page in pages(backend.list_resources, query) for each in page.resources]
+    documents = map(resource_document, found)
+    yield from (each for each in documents if (each.get("resourceRuntimeSpec") or {}).get("raySpec") is None)
