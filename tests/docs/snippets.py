@@ -107,7 +107,7 @@ def run_all(page_commands: list[Command], folder: Path, environ: dict[str, str])
     output = shell.stdout.decode("utf-8", "replace")
     results = _MARKED.findall(output)
     assert len(results) == len(page_commands), f"the shell ended early:\n{output}"
-    followers = [*page_commands[1:], None]
+    followers = [*page_commands, None][1:]
     for command, follower, (printed, code) in zip(page_commands, followers, results, strict=True):
         if follower is None or follower.text != "echo $?":
             assert code == "0", f"line {command.line}: `{command.text.strip()}` ended with {code}:\n{printed}"

@@ -14,10 +14,13 @@ from vtrain.engine.replica import Surroundings, replica_environment, replica_ids
 from vtrain.flags.command import CommandInfo, build_command
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJobSpec
+from vtrain.output.projection import FORMATS
+from vtrain.output.transforms import _TRANSFORMS
 
 DOCS = ROOT / "docs"
 COMMANDS = DOCS / "reference" / "commands.md"
 EXIT_CODES = DOCS / "reference" / "exit-codes.md"
+FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
 VARIABLES = DOCS / "reference" / "environment-variables.md"
 TESTS_ONLY = re.compile(r"VTRAIN_REQUIRE_\w+")
 
@@ -46,7 +49,7 @@ def real_commands() -> dict[str, Any]:
         module = __import__(cli.GROUPS[group][0], fromlist=["COMMANDS"])
         infos: tuple[CommandInfo, ...] = module.COMMANDS
         found |= {f"vtrain {group} {info.name}": build_command(info, rich_help=False) for info in infos}
-    alone = (info for info, _ in cli.COMMANDS.values())
+    alone = iter(cli.COMMANDS.values())
     return found | {f"vtrain {info.name}": build_command(info, rich_help=False) for info in alone}
 
 
@@ -119,6 +122,11 @@ def test_every_variable_of_a_replica_is_documented() -> None:
     assert documented <= seen | {"LOCAL_RANK", "NODE_RANK", "LOCAL_WORLD_SIZE"}
 
 
+def test_every_format_and_transform_is_documented() -> None:
+    text = FORMATS_PAGE.read_text(encoding="utf-8")
+    assert [name for name in (*FORMATS, *_TRANSFORMS) if f"`{name}`" not in text] == []
+
+
 def test_the_rooms_of_the_design_are_there() -> None:
     text = sections(DOCS / "explanation" / "design.md")["Rooms and floors"]
     named = {
@@ -130,9 +138,18 @@ def test_the_rooms_of_the_design_are_there() -> None:
     assert rooms - {name.partition("/")[0] for name in named} == set()
 
 
+def test_the_map_of_the_larger_rooms_is_whole() -> None:
+    text = sections(DOCS / "explanation" / "design.md")["Inside the larger rooms"]
+    for table in text.split("| in ")[1:]:
+        room, *named = re.findall(r"`([a-z_/]+)`", table)
+        there = {path.stem for path in (ROOT / "vtrain" / room).glob("*.py")} - {"__init__"}
+        assert sorted(named) == sorted(there), room
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
-        for target, fragment in re.findall(r"\]\(([^)#:\s]*)(#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target, fragment in re.findall(r"\]\(([^)#:\s]*)(#[^)]*)?\)", prose):
             file = (page.parent / target) if target else page
             assert file.exists(), f"{page}: {target}"
             if fragment:

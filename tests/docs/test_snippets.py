@@ -15,7 +15,7 @@ from vtrain.containers.engine import Engine
 from vtrain.containers.images import list_images, remove_image
 
 README = ROOT / "README.md"
-INSTALL, NOX, DOCKER = "install", "same line in .ci/run", "docker"
+INSTALL, NOX, DOCKER, GCLOUD, VERTEX = "install", "same line in .ci/run", "docker", "gcloud", "vertex"
 NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
 DOCKER_PAGES = [README, ROOT / "docs/how-to/run-in-docker.md"]
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
@@ -25,12 +25,12 @@ PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "
 @pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
 def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> None:
     """README and tutorial, all but the installation of vtrain."""
-    run_all(commands(page, skipped_notes=(INSTALL, NOX, DOCKER)), *checkout)
+    run_all(commands(page, skipped_notes=(INSTALL, NOX, DOCKER, VERTEX)), *checkout)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
-    run_all(commands(page, skipped_notes=(DOCKER,)), *checkout)
+    run_all(commands(page, skipped_notes=(DOCKER, GCLOUD, VERTEX)), *checkout)
 
 
 @pytest.fixture
