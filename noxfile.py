@@ -19,7 +19,7 @@ CHECKED = ["vtrain", "tests", "benchmarks", "examples", "noxfile.py"]
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
-    _install(session, ".[test]")
+    _install(session, ".[test,vertex,emulator]")
     session.run("pytest", "-n", "2", "-m", "not readme and not api and not engine", *session.posargs)
 
 
@@ -34,7 +34,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Types, strictly."""
-    _install(session, ".[test]", "mypy>=1.15", "types-PyYAML")
+    _install(session, ".[test,emulator]", "mypy>=1.15", "types-PyYAML")
     session.run("mypy", "--strict", "vtrain")
 
 

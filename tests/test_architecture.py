@@ -15,9 +15,9 @@ FILES = {".".join(p.relative_to(ROOT.parent).with_suffix("").parts): p for p in 
 MODULES = {name.removesuffix(".__init__"): path for name, path in FILES.items() if ".payload" not in name}
 FLOORS = (
     "errors messages",
-    "engine packaging containers staging failure settings output",
+    "engine packaging containers staging failure settings properties output",
     "backends",
-    "verdict submit follow images leftovers testing",
+    "verdict submit follow images leftovers testing emulator",
     "cli __main__ commands flags command_log output.console output.card output.sinks output.terminal",
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
@@ -28,11 +28,14 @@ GUESTS = {
     "pathspec": ("packaging",),
     "build": ("packaging", "engine.wheels"),
     "click": (),
-    "google": (),
+    "starlette": ("emulator",),
+    "uvicorn": ("emulator",),
+    "google_crc32c": ("emulator", "staging"),
+    "google": ("backends.vertex", "staging"),
     "docker": ("containers", "backends.docker"),
-    "requests": ("containers", "backends.docker"),
+    "requests": ("containers", "backends.docker", "backends.vertex", "staging"),
 }
-OWN_PROGRAMS = ("cli", "__main__", "engine.shim", "engine.supervisor", "engine.launcher")
+OWN_PROGRAMS = ("__main__", "engine.shim", "engine.supervisor", "engine.launcher")
 LONGEST_FUNCTION = 60
 
 
