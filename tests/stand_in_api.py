@@ -9,7 +9,7 @@ import re
 import struct
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -156,15 +156,15 @@ def _wait(engine: StandInEngine, _query: Query, _body: bytes, name: str) -> Mess
     return {"StatusCode": engine.container(name)["State"]["ExitCode"]}
 
 
-def _logs(engine: StandInEngine, query: Query, body: bytes, name: str) -> bytes:
-    if query.get("follow"):
-        _wait(engine, query, body, name)
+def _logs(engine: StandInEngine, query: Query, body: bytes, name: str) -> Iterator[bytes]:
+    """The container's one line, at once; who follows is let go when it ends."""
     since = float(query.get("since", 0))
     stamp = engine.container(name)["State"]["StartedAt"]
-    if since and since > datetime.fromisoformat(stamp[:26] + "+00:00").timestamp():
-        return b""
-    line = stamp.encode() + b" " + OUTPUT
-    return struct.pack(">BxxxL", 1, len(line)) + line
+    if not since or since <= datetime.fromisoformat(stamp[:26] + "+00:00").timestamp():
+        line = stamp.encode() + b" " + OUTPUT
+        yield struct.pack(">BxxxL", 1, len(line)) + line
+    if query.get("follow"):
+        _wait(engine, query, body, name)
 
 
 def _list_containers(engine: StandInEngine, query: Query, _body: bytes) -> list[Message]:

@@ -63,11 +63,16 @@ class _Handler(BaseHTTPRequestHandler):
         return b"".join(blocks)
 
     def _answer(self, status: int, content: Any) -> None:
-        """A document or bytes; the connection ends with it."""
+        """A document, bytes or pieces of them, each sent at once; the connection ends with it."""
         self.send_response(status)
         self.send_header("Api-Version", API_VERSION)
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command == "HEAD":
+            return
+        if isinstance(content, Iterator):
+            for piece in content:
+                self.wfile.write(piece)
+        else:
             self.wfile.write(content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
