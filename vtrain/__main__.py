@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import warnings
 
@@ -16,7 +17,9 @@ def run() -> None:
         from vtrain.cli import main, open_standard_streams
 
         open_standard_streams()
-        sys.exit(main(sys.argv[1:]))
+        code = main(sys.argv[1:])
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late to mean anything but a traceback
+        sys.exit(code)
     except KeyboardInterrupt:  # before anything else was there to hear it
         sys.exit(_interrupted())
 
