@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
-from vtrain.engine.construction import construct
-from vtrain.engine.environments import (
+from vtrain.engine.environments.construction import construct
+from vtrain.engine.environments.environment import (
     Environment,
     EnvironmentFailed,
     EnvironmentPlan,
@@ -21,6 +21,7 @@ from vtrain.engine.environments import (
     make_environment,
     plan_environment,
 )
+from vtrain.engine.environments.layers import SITES, add_site
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ MAKER = """
 import sys
 from pathlib import Path
 sys.path[:0] = {path!r}
-from vtrain.engine.environments import EnvironmentSpec, make_environment, plan_environment
+from vtrain.engine.environments.environment import EnvironmentSpec, make_environment, plan_environment
 plan = plan_environment(EnvironmentSpec(packages=({package!r},)), Path({home!r}))
 make_environment(plan, lambda line: print(line, flush=True))
 print("made", flush=True)
@@ -224,6 +225,17 @@ def test_killed_while_making_the_next_one_completes(tmp_path: Path, wheelhouse: 
         maker.send_signal(signal.SIGKILL)
     assert not plan(home, trainer).dependencies_cached
     assert run(make(home, trainer)[0]) == "1.0"
+
+
+def test_an_environment_whose_lower_layer_is_gone_is_planned_anew(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    trainer = direct_sdist(tmp_path, "print(1)")
+    make(home, trainer)
+    assert plan(home, trainer).cached
+    dependencies = plan(home, trainer).dependencies_path
+    add_site(dependencies, SITES[1], home / "environments" / "frameworks" / "gone" / "site")
+    assert not plan(home, trainer).cached
+    assert run(make(home, trainer)[0]) == "1"
 
 
 def test_two_at_once_make_it_once(tmp_path: Path, wheelhouse: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from environment_packages import direct_sdist, wheel
 
-from vtrain.engine.construction import construct
-from vtrain.engine.environments import EnvironmentSpec, plan_environment
-from vtrain.engine.pip_configuration import UvOptions, read_pip_settings, uv_options
+from vtrain.engine.environments.construction import construct
+from vtrain.engine.environments.environment import EnvironmentSpec, plan_environment
+from vtrain.engine.environments.pip_configuration import UvOptions, read_pip_settings, uv_options
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
-from vtrain.engine.environment_plan import DependencyPlan
-from vtrain.engine.environments import EnvironmentSpec, make_environment, plan_environment
-from vtrain.engine.frameworks import bridge_to, find_framework, write_bridge
-from vtrain.engine.installers import Installer
-from vtrain.engine.layers import base_interpreter, make_once, site_packages
-from vtrain.engine.provisions import imported_modules, normalised, provisions
+from vtrain.engine.environments.environment import EnvironmentSpec, make_environment, plan_environment
+from vtrain.engine.environments.frameworks import bridge_to, find_framework, write_bridge
+from vtrain.engine.environments.installers import Installer
+from vtrain.engine.environments.layers import base_interpreter, make_once, site_packages
+from vtrain.engine.environments.plan import DependencyPlan
+from vtrain.engine.environments.provisions import imported_modules, normalised, provisions
 from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
@@ -89,7 +89,7 @@ def test_a_framework_that_is_not_here_is_said_once_with_both_ways_out(tmp_path: 
     notices = [line for line in plan_environment(spec, tmp_path / "home").notices if "torch" in line]
     assert len(notices) == 1
     assert "torch==2.4.*" in notices[0]
-    assert "pip install" in notices[0]
+    assert "pip --python" in notices[0]
     assert "requirements" in notices[0]
 
 
@@ -115,7 +115,7 @@ def test_a_bridge_shows_a_distribution_with_what_it_requires_and_nothing_else(tm
 
 
 def test_what_is_bridged_counts_and_is_never_replaced(tmp_path: Path, wheelhouse: Path) -> None:
-    from vtrain.engine import construction
+    from vtrain.engine.environments import construction
 
     wheel(wheelhouse, "iniconfig", "1.0")
     bridge_path, folder = tmp_path / "bridge", tmp_path / "environment"

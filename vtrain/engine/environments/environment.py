@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.engine.environment_plan import EnvironmentPlan, EnvironmentSpec, plan_environment
-from vtrain.engine.layers import EnvironmentFailed, Log, python_of
+from vtrain.engine.environments.layers import EnvironmentFailed, Log, claim, python_of, writing_environments
+from vtrain.engine.environments.plan import EnvironmentPlan, EnvironmentSpec, plan_environment
 
 __all__ = [
     "Environment",
@@ -37,10 +37,14 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 def make_environment(plan: EnvironmentPlan, log: Log) -> Environment:
     """Make what the plan lacks, and answer once it is complete; at once where it is.
 
-    `log` receives the lines of the installer. Raises EnvironmentFailed, which names the requirement.
+    `log` receives the lines of the installer. What is used counts as used from now on. Raises
+    EnvironmentFailed, which names the requirement.
     """
+    with writing_environments(plan.home):
+        while plan.cached and not (claim(plan.dependencies_path) and claim(plan.path)):
+            plan = plan_environment(plan.spec, plan.home)  # somebody cleaned up meanwhile
     if not plan.cached:
-        from vtrain.engine.construction import construct
+        from vtrain.engine.environments.construction import construct
 
         plan = construct(plan, log)
     folders = (str(plan.path / "bin"), str(plan.dependencies_path / "bin"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -13,16 +14,33 @@ from pathlib import Path
 import msgspec
 
 from vtrain.errors import VtrainError
+from vtrain.privacy import FOLDER_MODE, make_private
 
 Log = Callable[[bytes], None]
 
 _MARKER = "complete"
+_CLAIMS = ".claims"
+"""A lock beside the folders: shared by who claims one, held alone by who withdraws one."""
+SITES = ("_vtrain_dependencies", "_vtrain_frameworks")
+"""The names under which `add_site` tells an environment of other folders."""
 _SHEBANG_ZONE = 1024
 _COMMAND_PYTHON = re.compile(rb"/[^\n\"']*/bin/python[\d.]*")
 
 
 class EnvironmentFailed(VtrainError):
     """The trainer's environment could not be made; complete environments are untouched."""
+
+
+@contextmanager
+def writing_environments(home: Path) -> Iterator[None]:
+    """What the disk refuses below vtrain's home, as EnvironmentFailed."""
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"The environment below {home} could not be written: {error.strerror or error}.",
+            hint="Free some space there, or set VTRAIN_HOME to another folder.",
+        ) from error
 
 
 class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,40 +77,120 @@ def is_complete(folder: Path) -> bool:
     return (folder / _MARKER).exists()
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether a folder is complete, and so are those that it reads."""
+    try:
+        return is_complete(folder) and all(is_whole(below) for below in layers_below(folder))
+    except FileNotFoundError:  # somebody is removing it
+        return False
+
+
+def claim(folder: Path) -> bool:
+    """Note that a folder is used now, with those that it reads; False where one of them is not complete.
+
+    What was claimed lately is never withdrawn. Raises OSError.
+    """
+    if not is_complete(folder):
+        return False
+    with _locked(folder.parent / _CLAIMS, shared=True):
+        if not is_complete(folder):  # it was withdrawn while we waited
+            return False
+        os.utime(folder / _MARKER)
+    return all(claim(below) for below in layers_below(folder))
+
+
+def layers_below(folder: Path) -> tuple[Path, ...]:
+    """The folders that an environment reads: those that `add_site` has told it of."""
+    root = folder.parents[1]
+    links = (lib / "site-packages" / f"{name}.pth" for lib in folder.glob("lib/python*") for name in SITES)
+    sites = (_linked_site(link) for link in links if link.exists())
+    inside = (site.relative_to(root).parts for site in sites if site.is_relative_to(root))
+    return tuple(root / kind / key for kind, key, *_ in inside)
+
+
+def last_claimed(folder: Path) -> float:
+    """When a folder was made or used last, in seconds since the epoch. Raises OSError."""
+    marker = folder / _MARKER
+    return (marker if marker.exists() else folder).stat().st_mtime
+
+
+def withdraw(folder: Path, before: float, set_aside: Callable[[Path], Path]) -> Path | None:
+    """Have `set_aside` rename a folder that was used before that time and not since; its path from then on.
+
+    None for one that is used again, or is being made. Raises OSError.
+    """
+    with _locked(folder.parent / _CLAIMS):
+        if last_claimed(folder) >= before:
+            return None
+        with _locked(_lock_of(folder), wait=False) as making:
+            if making < 0:
+                return None
+            gone = set_aside(folder)
+            _lock_of(folder).unlink()
+            return gone
+
+
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
+
+
 def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
     """Have `build` fill the folder unless that has been done before; one process at a time does it.
 
     `build` is given the lock's descriptor, to hand on to every process that writes into the folder: the
     lock then lasts as long as the last of them, also when this process is killed. What was left half
-    made is removed and made again. A complete folder is never touched.
+    made is removed and made again. A complete folder is claimed, and else never touched.
     """
-    if is_complete(folder):
+    if claim(folder):
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_name(f"{folder.name}.lock"), log) as descriptor:
+    make_private(folder.parent)
+    with _locked(_lock_of(folder), log) as descriptor:
         if is_complete(folder):
+            os.utime(folder / _MARKER)
             return
         if folder.exists():
             shutil.rmtree(folder)
-        folder.mkdir()
+        folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
         _write_marker(folder)
 
 
 @contextmanager
-def _locked(path: Path, log: Log) -> Iterator[int]:
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bool = False) -> Iterator[int]:
+    """Hold a lock: its descriptor, or -1 where another process has it and we do not `wait`."""
+    descriptor = _lock(path, log, wait=wait, shared=shared)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            log(b"Another process is making this environment; waiting for it.\n")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
+    import fcntl
+
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                os.close(descriptor)
+                return -1
+            if log is not None:
+                log(b"Another process is making this environment; waiting for it.\n")
+            fcntl.flock(descriptor, kind)
+        if _is_still(path, descriptor):
+            return descriptor
+        os.close(descriptor)  # whoever removed the folder removed its lock too
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _write_marker(folder: Path) -> None:
@@ -141,6 +239,12 @@ def add_site(environment: Path, name: str, site: Path) -> None:
     """Let the environment import from `site` too, after its own folder, `.pth` files included."""
     line = f"import site; site.addsitedir({str(site)!r})\n"
     (site_packages(environment) / f"{name}.pth").write_text(line, encoding="utf-8")
+
+
+def _linked_site(link: Path) -> Path:
+    """What `add_site` was given."""
+    path = re.search(r"addsitedir\((.+)\)", link.read_text(encoding="utf-8"))
+    return Path(ast.literal_eval(path[1])) if path else Path()
 
 
 def adopt_commands(environment: Path, binaries: Path) -> None:

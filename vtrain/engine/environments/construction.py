@@ -7,7 +7,27 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.engine.environment_plan import (
+from vtrain.engine.environments.installers import (
+    Installation,
+    Installer,
+    InstallerFault,
+    Tool,
+    explain,
+    is_unreachable,
+)
+from vtrain.engine.environments.layers import (
+    SITES,
+    Log,
+    add_site,
+    adopt_commands,
+    base_interpreter,
+    claim,
+    make_once,
+    site_packages,
+    write_virtual_environment,
+    writing_environments,
+)
+from vtrain.engine.environments.plan import (
     DependencyPlan,
     EnvironmentPlan,
     Memo,
@@ -15,18 +35,8 @@ from vtrain.engine.environment_plan import (
     reading_packages,
     wheel_folder,
 )
-from vtrain.engine.installers import Installation, Installer, InstallerFault, Tool, explain, is_unreachable
-from vtrain.engine.layers import (
-    EnvironmentFailed,
-    Log,
-    add_site,
-    adopt_commands,
-    base_interpreter,
-    make_once,
-    site_packages,
-    write_virtual_environment,
-)
-from vtrain.engine.wheels import build_wheel
+from vtrain.engine.environments.wheels import build_wheel
+from vtrain.privacy import make_private
 
 
 def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> EnvironmentPlan:
@@ -34,20 +44,17 @@ def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> Envi
 
     `tool` decides which installer is used; by default uv where it is on PATH, else pip.
     """
-    installer = Installer(plan.home / "environments", log, tool)
-    try:
+    root = plan.home / "environments"
+    installer = Installer(root, log, tool)
+    with writing_environments(plan.home):
+        while not all(claim(wheel.parent) for wheel in plan.packages if wheel.is_relative_to(root)):
+            plan = plan_environment(plan.spec, plan.home)  # somebody cleaned up meanwhile
         if plan.unbuilt:
             plan = _built(plan, installer, log)
         if plan.dependencies is not None:
             with reading_packages():
                 _make_layers(plan, plan.dependencies, installer, log)
             _remember(plan)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise EnvironmentFailed(
-            f"The environment below {plan.home} could not be written: {reason}.",
-            hint="Free some space there, or set VTRAIN_HOME to another folder.",
-        ) from error
     return plan
 
 
@@ -72,7 +79,7 @@ def _built(plan: EnvironmentPlan, installer: Installer, log: Log) -> Environment
 def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, installer: Installer, log: Log) -> None:
     bridge, bridge_path = wanted.bridge, wanted.bridge_path
     if bridge is not None and bridge_path is not None:
-        from vtrain.engine.frameworks import write_bridge
+        from vtrain.engine.environments.frameworks import write_bridge
 
         make_once(bridge_path, lambda lock: write_bridge(bridge_path, bridge), log)  # noqa: ARG005
     make_once(
@@ -89,7 +96,7 @@ def _install_dependencies(
     """Vertex's order: what the image has, then what each package in turn finds missing."""
     write_virtual_environment(folder, base_interpreter())
     if wanted.bridge_path is not None:
-        add_site(folder, "_vtrain_frameworks", wanted.bridge_path / "site")
+        add_site(folder, SITES[1], wanted.bridge_path / "site")
         installer = installer.reading_paths()
     if wanted.image_pins:
         _install_image_part(folder, wanted, installer, log, lock)
@@ -124,7 +131,7 @@ def _install_image_part(
 
 
 def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, installer: Installer, lock: int) -> None:
-    from vtrain.engine.wheels import unpack_wheel
+    from vtrain.engine.environments.wheels import unpack_wheel
     from vtrain.packaging.archive import is_direct, unpack_direct
 
     write_virtual_environment(plan.path, base_interpreter())
@@ -135,7 +142,7 @@ def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, installer: 
         elif package.suffix != ".whl" or not unpack_wheel(package, site):
             alone = Installation(environment=plan.path, requirements=(str(package),), options=("--no-deps",))
             installer.install(alone, lock)
-    add_site(plan.path, "_vtrain_dependencies", site_packages(plan.dependencies_path))
+    add_site(plan.path, SITES[0], site_packages(plan.dependencies_path))
     adopt_commands(plan.path, plan.dependencies_path / "bin")
     if wanted.bridge_path is not None:
         adopt_commands(plan.path, wanted.bridge_path / "bin")
@@ -145,7 +152,7 @@ def _remember(plan: EnvironmentPlan) -> None:
     """Write the memo in one step, so that a reader sees all of it or none."""
     state = None
     if plan.follows_site:
-        from vtrain.engine.frameworks import site_state
+        from vtrain.engine.environments.frameworks import site_state
 
         state = site_state()
     memo = Memo(
@@ -154,7 +161,7 @@ def _remember(plan: EnvironmentPlan) -> None:
         notices=plan.notices,
         site_state=state,
     )
-    plan.memo_path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(plan.memo_path.parent)
     partial = plan.memo_path.with_suffix(f".{os.getpid()}")
     partial.write_bytes(msgspec.json.encode(memo))
     partial.replace(plan.memo_path)

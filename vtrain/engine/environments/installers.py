@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from vtrain.engine.layers import EnvironmentFailed, Log, make_once, python_of
+from vtrain.engine.environments.layers import EnvironmentFailed, Log, make_once, python_of
 
 Tool = Literal["uv", "pip", "virtualenv"]
 """uv; the pip beside vtrain; a pip that virtualenv makes."""
@@ -97,7 +97,7 @@ class Installer:
         self._run("pip", [*argv, str(package)], _pip_variables(), folder, lock)
 
     def _uv_command(self, installation: Installation) -> tuple[list[str], dict[str, str]] | None:
-        from vtrain.engine.pip_configuration import uv_options
+        from vtrain.engine.environments.pip_configuration import uv_options
 
         program = shutil.which("uv")
         options = uv_options(os.environ) if program else None

@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.engine.layers import EnvironmentFailed, Interpreter, base_interpreter, is_complete
+from vtrain.engine.environments.layers import (
+    EnvironmentFailed,
+    Interpreter,
+    base_interpreter,
+    is_complete,
+    is_whole,
+)
 from vtrain.errors import PackagingError
 
 if TYPE_CHECKING:
-    from vtrain.engine.frameworks import Bridge
-    from vtrain.engine.provisions import Provisions
+    from vtrain.engine.environments.frameworks import Bridge
+    from vtrain.engine.environments.provisions import Provisions
     from vtrain.packaging.prebuilt import ImageContents
 
 # Changes when an older version's folders must not be reused.
@@ -139,7 +145,7 @@ def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
         return None
     path = inputs.root / "packages" / memo.package_key
     dependencies_path = inputs.root / "dependencies" / memo.dependency_key
-    if not (is_complete(path) and is_complete(dependencies_path) and _is_current(memo)):
+    if not (is_whole(path) and is_whole(dependencies_path) and _is_current(memo)):
         return None
     return EnvironmentPlan(
         spec=inputs.spec,
@@ -153,10 +159,19 @@ def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
     )
 
 
+def remembered_environment(memo_path: Path) -> Path | None:
+    """The folder of the environment that a memo is about; None where the memo is not whole, or gone."""
+    try:
+        memo = msgspec.json.decode(memo_path.read_bytes(), type=Memo)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return memo_path.parents[1] / "packages" / memo.package_key
+
+
 def _is_current(memo: Memo) -> bool:
     if memo.site_state is None:
         return True
-    from vtrain.engine.frameworks import site_state
+    from vtrain.engine.environments.frameworks import site_state
 
     return memo.site_state == site_state()
 
@@ -170,7 +185,7 @@ def _noted(dependencies_path: Path) -> tuple[str, ...]:
 
 
 def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
-    from vtrain.engine.provisions import provisions
+    from vtrain.engine.environments.provisions import provisions
 
     packages, unbuilt = _resolved(inputs)
     requirements, unknown = _requirements(packages, inputs.digests)
@@ -185,8 +200,8 @@ def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
         home=inputs.root.parent,
         path=path,
         dependencies_path=dependencies_path,
-        cached=not unbuilt and is_complete(path) and is_complete(dependencies_path),
-        dependencies_cached=is_complete(dependencies_path),
+        cached=not unbuilt and is_whole(path) and is_whole(dependencies_path),
+        dependencies_cached=is_whole(dependencies_path),
         notices=(*_image_notices(inputs), *notices, *_noted(dependencies_path)),
         memo_path=inputs.memo_path,
         packages=packages,
@@ -249,7 +264,7 @@ def _dependency_plan(
     found: Provisions,
     required: frozenset[str],
 ) -> tuple[DependencyPlan, tuple[str, ...]]:
-    from vtrain.engine.provisions import constraints, wheels_only
+    from vtrain.engine.environments.provisions import constraints, wheels_only
 
     bridge, notices = _bridge(found, required)
     return DependencyPlan(
@@ -266,7 +281,7 @@ def _bridge(found: Provisions, required: frozenset[str]) -> tuple[Bridge | None,
     """The frameworks that are installed beside vtrain, and a line on each that is not, or is another."""
     if not found.frameworks:
         return None, ()
-    from vtrain.engine.frameworks import bridge_to, find_framework
+    from vtrain.engine.environments.frameworks import bridge_to, find_framework
 
     names: list[str] = []
     notices: list[str] = []
@@ -280,7 +295,8 @@ def _bridge(found: Provisions, required: frozenset[str]) -> tuple[Bridge | None,
         if here is None:
             notices.append(
                 f"{framework.name} is imported and not installed here; the image brings {wanted}. Install it "
-                f"beside vtrain ({sys.executable} -m pip install {wanted!r}), or add it to the requirements."
+                f"beside vtrain (pip --python {sys.executable} install {wanted!r}), or add it to the "
+                "requirements."
             )
         elif framework.version and not f"{here[1]}.".startswith(f"{framework.version}."):
             notices.append(
@@ -300,7 +316,7 @@ def _image_notices(inputs: _Inputs) -> tuple[str, ...]:
 
 
 def _name(requirement: str) -> str:
-    from vtrain.engine.provisions import normalised
+    from vtrain.engine.environments.provisions import normalised
 
     return normalised(requirement)
 

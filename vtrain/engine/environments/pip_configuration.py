@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.settings import user_path
+
 _FLAGS = {
     "index-url": "--default-index",
     "extra-index-url": "--index",
@@ -121,7 +123,7 @@ def _files(environ: Mapping[str, str]) -> Iterator[Path]:
     named = environ.get("PIP_CONFIG_FILE", "")
     if named == os.devnull:
         return
-    home = Path(environ.get("HOME", "~")).expanduser()
+    home = user_path(environ.get("HOME", "~"))
     for folder in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep):
         yield Path(folder) / "pip" / "pip.conf"
     yield Path("/etc/pip.conf")

@@ -10,7 +10,10 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vtrain.engine.installers import Installer, InstallerFault, explain_build, run_logged
+from vtrain.engine.environments.installers import Installer, InstallerFault, explain_build, run_logged
+from vtrain.engine.environments.layers import EnvironmentFailed
+from vtrain.errors import PackagingError
+from vtrain.packaging.unpacking import unpack_tar, unpack_zip
 
 
 def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) -> None:
@@ -30,14 +33,12 @@ def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) ->
 
 def _unpack(package: Path, scratch: Path) -> Path | None:
     """The sdist's folder; None where this Python cannot unpack a tar file safely (before 3.10.12)."""
-    if package.suffix == ".zip":
-        with zipfile.ZipFile(package) as archive:
-            archive.extractall(scratch)
-    elif hasattr(tarfile, "data_filter"):
-        with tarfile.open(package) as sdist:
-            sdist.extractall(scratch, filter="data")
-    else:
+    if package.suffix != ".zip" and not hasattr(tarfile, "data_filter"):
         return None
+    try:
+        (unpack_zip if package.suffix == ".zip" else unpack_tar)(package, scratch)
+    except PackagingError as error:
+        raise EnvironmentFailed(error.message, hint=error.hint) from error
     folders = [entry for entry in scratch.iterdir() if entry.is_dir()]
     return folders[0] if len(folders) == 1 else scratch
 
@@ -78,7 +79,7 @@ def unpack_wheel(wheel: Path, site: Path) -> bool:
     with zipfile.ZipFile(wheel) as archive:
         if not _accepts_python(archive.read(_metadata_name(archive.namelist()))):
             return False
-        archive.extractall(site)
+    unpack_zip(wheel, site)
     return True
 
 

@@ -1,0 +1,1 @@
+"""The environments that trainers run in on this machine."""
