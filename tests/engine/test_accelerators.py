@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vtrain.engine.accelerators import grant
+from vtrain.engine.accelerators import gpu_count, grant, process_notice
 from vtrain.engine.container_options import ContainerOptions
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import MachineSpec
@@ -123,3 +123,74 @@ def test_tpus_are_never_here(machine: MachineSpec, info: dict[str, Any]) -> None
     assert "only Google's machines have TPUs" in granted.notice
     with pytest.raises(ConfigError, match="only Google's machines have TPUs"):
         grant(machine, STRICT, info)
+
+
+LEASED = ("GPU-c5ae6bf1-edf7-7955-815c-2e758f022392", "GPU-d5ae6bf1-edf7-7955-815c-2e758f022392")
+BY_UUID = {**PLAIN, "DiscoveredDevices": [{"ID": f"nvidia.com/gpu={uuid}"} for uuid in LEASED]}
+
+
+def test_leased_gpus_are_named_by_uuid() -> None:
+    granted = grant(T4, STRICT, NVIDIA, LEASED)
+    assert granted.device_requests == ({"Driver": "", "DeviceIDs": [*LEASED], "Capabilities": [["gpu"]]},)
+    granted = grant(T4, STRICT, {**NVIDIA, **BY_UUID}, LEASED)
+    assert granted.device_requests == (
+        {"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={uuid}" for uuid in LEASED]},
+    )
+    assert granted.notice.startswith("2 x NVIDIA_TESLA_T4: the GPUs of this machine stand in for them")
+    assert grant(None, ContainerOptions(gpus=True), NVIDIA, LEASED[:1]).device_requests[0]["DeviceIDs"] == [
+        LEASED[0]
+    ]
+
+
+def test_a_share_is_said_and_may_be_refused() -> None:
+    granted = grant(T4, ContainerOptions(), NVIDIA, LEASED[:1])
+    assert granted.device_requests[0]["DeviceIDs"] == [LEASED[0]]
+    assert granted.notice == "2 x NVIDIA_TESLA_T4: this machine has 1 for each replica."
+    with pytest.raises(ConfigError, match="2 x NVIDIA_TESLA_T4 cannot be had here, as this machine has 1"):
+        grant(T4, STRICT, NVIDIA, LEASED[:1])
+
+
+@pytest.mark.parametrize(
+    ("info", "leased", "why"),
+    [
+        (NVIDIA, (), "fewer GPUs than replicas"),
+        (PLAIN, LEASED, "no NVIDIA runtime"),
+        (CDI, ("GPU-0",), "does not know the GPUs by UUID"),
+    ],
+)
+def test_what_is_leased_and_cannot_be_given(info: dict[str, Any], leased: tuple[str, ...], why: str) -> None:
+    granted = grant(T4, ContainerOptions(), info, leased)
+    assert granted.device_requests == ()
+    assert granted.notice.startswith("NO ACCELERATOR: 2 x NVIDIA_TESLA_T4 cannot be had here")
+    assert why in granted.notice
+    with pytest.raises(ConfigError, match=why):
+        grant(T4, STRICT, info, leased)
+
+
+@pytest.mark.parametrize(
+    ("machine", "leased", "said"),
+    [
+        (None, None, ""),
+        (MachineSpec(machine_type="n1-standard-4"), (), ""),
+        (T4, None, "as nvidia-smi lists no GPU here; its replicas run on the CPU."),
+        (T4, (), "fewer GPUs than replicas that ask for them"),
+        (T4, LEASED[:1], "this machine has 1 for each replica."),
+        (T4, LEASED, "stand in for them, whatever their model."),
+        (MachineSpec(machine_type="ct6e-standard-1t"), LEASED, "only Google's machines have TPUs"),
+    ],
+)
+def test_processes_hear_what_they_get(
+    machine: MachineSpec | None, leased: tuple[str, ...] | None, said: str
+) -> None:
+    notice = process_notice(machine, leased, required=False)
+    assert said in notice
+    assert bool(said) == bool(notice)
+    if said and leased != LEASED:
+        with pytest.raises(ConfigError, match="cannot be had here"):
+            process_notice(machine, leased, required=True)
+
+
+def test_tpus_are_no_gpus() -> None:
+    assert gpu_count(T4) == 2
+    assert gpu_count(MachineSpec(accelerator_type="NVIDIA_L4")) == 1
+    assert gpu_count(MachineSpec(machine_type="cloud-tpu", accelerator_type="TPU_V3")) == 0

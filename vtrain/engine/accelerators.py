@@ -1,6 +1,6 @@
-"""Whether a container gets the GPUs that its pool asks for: pure, from what the engine says of itself.
+"""Whether a replica gets the GPUs that its pool asks for: pure, from what is leased, and what an engine says.
 
-The engine hands out whatever NVIDIA GPUs this machine has; their model is not compared with the spec's.
+A replica gets whatever NVIDIA GPUs this machine has; their model is not compared with the spec's.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from vtrain.engine.container_options import ContainerOptions
+from vtrain.engine.hardware import is_tpu
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import MachineSpec
 
@@ -17,8 +18,9 @@ NO_ACCELERATOR = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
 NVIDIA_RUNTIME = "nvidia"
 NVIDIA_DEVICE = "nvidia.com/gpu="
 """How the Container Device Interface (CDI) names NVIDIA's GPUs: by index, by UUID, and `all`."""
-TPU_MACHINES = ("cloud-tpu", "ct5lp-", "ct6e-", "tpu7x-")
-"""From v5e on, TPUs come with the machine type, and `acceleratorType` is not set."""
+TPUS_ELSEWHERE = "as only Google's machines have TPUs"
+TOO_FEW = "as this machine has fewer GPUs than replicas that ask for them"
+UUID_HINT = "List them by UUID, too: nvidia-ctk cdi generate --device-name-strategy=uuid"
 TOOLKIT_HINT = (
     "For NVIDIA GPUs, install the NVIDIA Container Toolkit and tell the engine of it: "
     "nvidia-ctk runtime configure --runtime=docker"
@@ -32,9 +34,22 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     notice: str = ""
 
 
-def grant(machine: MachineSpec | None, options: ContainerOptions, info: dict[str, Any]) -> Grant:
-    """The GPUs of a pool's containers. `info` is the engine's answer to `GET /info`.
+def gpu_count(machine: MachineSpec) -> int:
+    """How many GPUs a replica of that machine asks for. TPUs do not count: only Google has them."""
+    if machine.accelerator_type in NO_ACCELERATOR or is_tpu(machine):
+        return 0
+    return max(machine.accelerator_count, 1)
 
+
+def grant(
+    machine: MachineSpec | None,
+    options: ContainerOptions,
+    info: dict[str, Any],
+    leased: tuple[str, ...] | None = None,
+) -> Grant:
+    """The GPUs of a container. `info` is the engine's answer to `GET /info`.
+
+    `leased` are the UUIDs that the replica has for itself; None where only the engine knows what there is.
     Raises ConfigError where there are fewer than asked for and `--require-accelerators` is given.
     """
     machine = machine or MachineSpec()
@@ -42,9 +57,11 @@ def grant(machine: MachineSpec | None, options: ContainerOptions, info: dict[str
     if not wanted and not options.gpus:
         return Grant()
     what = wanted or "GPUs (--gpu)"
-    if _is_tpu(machine):
-        return _without(what, "as only Google's machines have TPUs", options)
-    count = max(machine.accelerator_count, 1) if wanted else 0
+    if is_tpu(machine):
+        return _without(what, TPUS_ELSEWHERE, options)
+    count = gpu_count(machine)
+    if leased is not None:
+        return _from_lease(what, count, leased, options, info)
     if devices := _cdi_devices(info):
         return _from_devices(what, count, devices, options)
     if NVIDIA_RUNTIME in (info.get("Runtimes") or {}):
@@ -54,15 +71,27 @@ def grant(machine: MachineSpec | None, options: ContainerOptions, info: dict[str
     return _without(what, "as the Docker engine has no NVIDIA runtime", options, TOOLKIT_HINT)
 
 
+def process_notice(machine: MachineSpec | None, leased: tuple[str, ...] | None, *, required: bool) -> str:
+    """What the processes of a pool get less of than it asks for, or what stands in for it; empty for nothing.
+
+    Raises ConfigError where there are fewer GPUs than asked for and `required`.
+    """
+    machine = machine or MachineSpec()
+    what, options = _wanted(machine), ContainerOptions(require_accelerators=required)
+    if not what:
+        return ""
+    if is_tpu(machine):
+        return _without(what, TPUS_ELSEWHERE, options).notice
+    if not leased:
+        return _without(what, TOO_FEW if leased == () else "as nvidia-smi lists no GPU here", options).notice
+    return _short_notice(what, gpu_count(machine), len(leased), options) or _stand_in(what)
+
+
 def _wanted(machine: MachineSpec) -> str:
     """The accelerators of a machine in words, `2 x NVIDIA_L4`; empty without any."""
     if machine.accelerator_type not in NO_ACCELERATOR:
         return f"{max(machine.accelerator_count, 1)} x {machine.accelerator_type}"
-    return f"the TPU of {machine.machine_type}" if _is_tpu(machine) else ""
-
-
-def _is_tpu(machine: MachineSpec) -> bool:
-    return machine.accelerator_type.startswith("TPU") or machine.machine_type.startswith(TPU_MACHINES)
+    return f"the TPU of {machine.machine_type}" if is_tpu(machine) else ""
 
 
 def _cdi_devices(info: dict[str, Any]) -> tuple[str, ...]:
@@ -73,6 +102,36 @@ def _cdi_devices(info: dict[str, Any]) -> tuple[str, ...]:
     return tuple(f"{NVIDIA_DEVICE}{number}" for number in numbers) or tuple(
         names[:1] and [f"{NVIDIA_DEVICE}all"]
     )
+
+
+def _from_lease(
+    what: str, count: int, leased: tuple[str, ...], options: ContainerOptions, info: dict[str, Any]
+) -> Grant:
+    """Exactly the GPUs that are leased, by UUID."""
+    if not leased:
+        return _without(what, TOO_FEW, options)
+    names = [f"{NVIDIA_DEVICE}{uuid}" for uuid in leased]
+    there = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
+    request: dict[str, Any]
+    if there.issuperset(names):
+        request = {"Driver": "cdi", "DeviceIDs": names}
+    elif NVIDIA_RUNTIME in (info.get("Runtimes") or {}):
+        request = {"Driver": "", "DeviceIDs": list(leased), "Capabilities": [["gpu"]]}
+    elif _cdi_devices(info):
+        return _without(what, "as the Docker engine does not know the GPUs by UUID", options, UUID_HINT)
+    else:
+        return _without(what, "as the Docker engine has no NVIDIA runtime", options, TOOLKIT_HINT)
+    notice = _short_notice(what, count, len(leased), options) or (_stand_in(what) if count else "")
+    return Grant(device_requests=(request,), notice=notice)
+
+
+def _short_notice(what: str, count: int, given: int, options: ContainerOptions) -> str:
+    """What to say where a replica gets some of what it asks for, but not all."""
+    if given >= count:
+        return ""
+    if options.require_accelerators:
+        raise _refusal(what, f"as this machine has {given} for each replica")
+    return f"{what}: this machine has {given} for each replica."
 
 
 def _from_devices(what: str, count: int, devices: tuple[str, ...], options: ContainerOptions) -> Grant:

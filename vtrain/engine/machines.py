@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import msgspec
 
+from vtrain.engine.sizes import GIB as GIB
+from vtrain.engine.sizes import memory_in_words
+
 AS_OF = "2026-08-22"
-GIB, MIB = 2**30, 2**20
 HOST_MEMORY_PART = 0.95
 """How much of this machine's memory a container may have: the rest keeps the machine alive."""
 
@@ -75,12 +77,8 @@ def limits(machine_type: str, host: HostResources, *, cpus: float = 0.0, memory_
 def _in_words(limits: Limits) -> str:
     """`2 CPUs and 22.4 GB`, without what is not limited."""
     cpus = f"{limits.cpus:g} {'CPU' if limits.cpus == 1 else 'CPUs'}" if limits.cpus else ""
-    memory = _memory_in_words(limits.memory_bytes) if limits.memory_bytes else ""
+    memory = memory_in_words(limits.memory_bytes) if limits.memory_bytes else ""
     return " and ".join(filter(None, (cpus, memory)))
-
-
-def _memory_in_words(size: int) -> str:
-    return f"{round(size / GIB, 1):g} GB" if size >= GIB else f"{round(size / MIB, 1):g} MB"
 
 
 def _sizes(family: str, sizes: tuple[int, ...], gib_per_cpu: float) -> dict[str, Machine]:

@@ -1,0 +1,376 @@
+"""The queue for this machine: what a job claims, who may start, and the leases in a real store."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtrain.engine.capacity.admission import Admission, Waiting, admit, enqueue, release
+from vtrain.engine.capacity.claim import Claim, pool_devices
+from vtrain.engine.capacity.demand import claim_of
+from vtrain.engine.capacity.leases import Lease, decide
+from vtrain.engine.capacity.offer import Offer, machine_offer, physical_memory
+from vtrain.engine.container_options import ContainerOptions
+from vtrain.engine.folder import JobFolder, JobOrder, hold_lock
+from vtrain.engine.machines import GIB
+from vtrain.engine.store import Record, Store
+from vtrain.errors import ConfigError
+from vtrain.messages import states
+from vtrain.messages.custom_job import (
+    ContainerSpec,
+    CustomJob,
+    CustomJobSpec,
+    MachineSpec,
+    WorkerPoolSpec,
+)
+
+GPUS = ("GPU-a", "GPU-b", "GPU-c", "GPU-d")
+FOUR_GPUS = Offer(memory_bytes=32 * GIB, accelerators=GPUS)
+IMAGE = ContainerSpec(image_uri="an/image")
+NAME = "projects/local/locations/us-central1/customJobs/{}"
+
+
+def spec_of(*pools: tuple[int, MachineSpec | None]) -> CustomJobSpec:
+    """A job of pools, each of so many replicas on such a machine."""
+    return CustomJobSpec(
+        worker_pool_specs=tuple(
+            WorkerPoolSpec(container_spec=IMAGE, replica_count=count, machine_spec=machine)
+            for count, machine in pools
+        )
+    )
+
+
+def gpus(count: int) -> MachineSpec:
+    return MachineSpec(accelerator_type="NVIDIA_L4", accelerator_count=count)
+
+
+SMALL = MachineSpec(machine_type="n1-standard-4")
+
+
+def test_memory_is_summed_over_the_replicas() -> None:
+    assert claim_of(spec_of((1, SMALL), (0, None)), ContainerOptions(), FOUR_GPUS).memory_bytes == 15 * GIB
+    assert claim_of(spec_of((1, SMALL), (1, SMALL)), ContainerOptions(), FOUR_GPUS).memory_bytes == 30 * GIB
+
+
+def test_no_job_claims_more_than_there_is() -> None:
+    claim = claim_of(spec_of((8, SMALL)), ContainerOptions(), FOUR_GPUS)
+    assert (claim.memory_bytes, claim.memory_limit) == (32 * GIB, 32 * GIB)
+
+
+def test_memory_of_the_command_line_takes_the_place_of_the_machines() -> None:
+    options = ContainerOptions(memory_bytes=2 * GIB)
+    assert claim_of(spec_of((3, SMALL)), options, FOUR_GPUS).memory_bytes == 6 * GIB
+    assert claim_of(spec_of((1, None)), options, FOUR_GPUS).memory_bytes == 2 * GIB
+
+
+@pytest.mark.parametrize("machine", [None, MachineSpec(machine_type="z9-standard-4")])
+def test_who_names_no_machine_never_waits(machine: MachineSpec | None) -> None:
+    assert claim_of(spec_of((4, machine)), ContainerOptions(), FOUR_GPUS).is_empty
+
+
+def test_memory_may_be_left_out_of_the_queue() -> None:
+    assert claim_of(spec_of((1, SMALL)), ContainerOptions(), Offer(memory_bytes=0)).is_empty
+
+
+def test_every_replica_has_gpus_of_its_own() -> None:
+    claim = claim_of(spec_of((1, gpus(2)), (2, gpus(1))), ContainerOptions(), FOUR_GPUS)
+    assert claim.counts == {"workerpool0-0": 2, "workerpool1-0": 1, "workerpool1-1": 1}
+
+
+def test_too_few_gpus_are_shared_out_evenly() -> None:
+    assert claim_of(spec_of((2, gpus(8))), ContainerOptions(), FOUR_GPUS).counts == {
+        "workerpool0-0": 2,
+        "workerpool0-1": 2,
+    }
+
+
+def test_with_fewer_gpus_than_replicas_none_gets_any() -> None:
+    claim = claim_of(spec_of((5, gpus(1))), ContainerOptions(), FOUR_GPUS)
+    assert claim.counts == {}
+    assert pool_devices(claim, 0) == ()
+
+
+def test_gpus_that_nobody_can_list_are_not_leased() -> None:
+    claim = claim_of(spec_of((1, gpus(1))), ContainerOptions(), Offer())
+    assert claim.is_empty
+    assert pool_devices(claim, 0) is None
+
+
+def test_the_flag_alone_claims_all_gpus() -> None:
+    claim = claim_of(spec_of((1, None)), ContainerOptions(gpus=True), FOUR_GPUS)
+    assert claim.counts == {"workerpool0-0": 4}
+    assert pool_devices(claim, 0) == GPUS
+
+
+def test_tpus_are_not_counted() -> None:
+    tpu = MachineSpec(machine_type="cloud-tpu", accelerator_type="TPU_V3", accelerator_count=8)
+    assert claim_of(spec_of((1, tpu)), ContainerOptions(), FOUR_GPUS).is_empty
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.sampled_from([None, SMALL, gpus(1), gpus(3)])), min_size=1),
+    st.integers(0, 64),
+    st.integers(0, 4),
+)
+def test_a_claim_fits_the_machine(
+    pools: list[tuple[int, MachineSpec | None]], memory_gib: int, devices: int
+) -> None:
+    offer = Offer(memory_bytes=memory_gib * GIB, accelerators=GPUS[:devices])
+    claim = claim_of(spec_of(*pools), ContainerOptions(), offer)
+    assert claim.memory_bytes <= offer.memory_bytes
+    assert sum(claim.counts.values()) <= devices
+    assert isinstance(decide("a", claim, [Lease(name="a")]), Admission)
+
+
+def test_the_machines_memory_is_measured() -> None:
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < physical_memory() <= whole
+    assert 0.9 * physical_memory() < machine_offer(accelerators=False).memory_bytes < physical_memory()
+
+
+@pytest.mark.parametrize(("text", "size"), [("16g", 16 * GIB), ("1.5g", 3 * GIB // 2), ("none", 0)])
+def test_memory_can_be_limited(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTRAIN_MEMORY", text)
+    assert machine_offer(accelerators=False).memory_bytes == size
+
+
+def test_limits_may_stand_in_the_project_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.vtrain]\nmemory = "8g"\naccelerators = "none"\n')
+    monkeypatch.chdir(tmp_path)
+    offer = machine_offer(accelerators=True)
+    assert (offer.memory_bytes, offer.accelerators) == (8 * GIB, ())
+
+
+@pytest.mark.parametrize("text", ["much", "0", "-1g", "16 GB RAM", "16", "1000k"])
+def test_a_limit_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTRAIN_MEMORY", text)
+    with pytest.raises(ConfigError, match="VTRAIN_MEMORY") as caught:
+        machine_offer(accelerators=False)
+    assert "none" in caught.value.hint
+
+
+MACHINE = Claim(memory_limit=10, accelerators=GPUS)
+
+
+def claim_for(memory: int = 0, *counts: int) -> Claim:
+    named = {f"workerpool{index}-0": count for index, count in enumerate(counts)}
+    return Claim(memory_bytes=memory, memory_limit=10, counts=named, accelerators=GPUS)
+
+
+def test_the_reason_says_what_is_missing_and_who_has_it() -> None:
+    holder = Lease(name=NAME.format(7), memory_bytes=8, is_admitted=True, devices={"r": GPUS})
+    waiting = decide("b", claim_for(3 * GIB, 1), [holder, Lease(name="b")])
+    assert isinstance(waiting, Waiting)
+    assert "it needs 3 GB of memory" in waiting.reason
+    assert "it needs 1 GPU, and 0 of 4 are free (job 7 runs)" in waiting.reason
+    assert waiting.others == (holder.name,)
+
+
+DEMANDS = st.tuples(st.integers(0, 10), st.lists(st.integers(1, 2), max_size=2))
+
+
+@given(st.lists(DEMANDS, min_size=1, max_size=12), st.lists(st.integers(0, 1000), max_size=40))
+def test_nothing_is_leased_twice_and_nobody_overtakes(
+    wanted: list[tuple[int, list[int]]], moves: list[int]
+) -> None:
+    """Jobs come, ask and end in any order: never oversubscribed, first come first served, all get through."""
+    claims = {str(number): claim_for(memory, *counts) for number, (memory, counts) in enumerate(wanted)}
+    coming, queue, admitted = list(claims), list[Lease](), list[str]()
+    for move in moves:
+        if move % 3 == 0 and coming:
+            queue.append(Lease(name=coming.pop(0)))
+        elif move % 3 == 1:
+            end_one(queue, move)
+        elif queue:
+            name = queue[move % len(queue)].name
+            ask(name, claims[name], queue, admitted)
+        check(queue)
+    queue += [Lease(name=name) for name in coming]
+    while queue:
+        for lease in reversed(queue):
+            ask(lease.name, claims[lease.name], queue, admitted)
+        check(queue)
+        assert any(lease.is_admitted for lease in queue), "an empty machine lets nobody start"
+        end_one(queue, 0)
+    assert admitted == list(claims)
+
+
+def end_one(queue: list[Lease], choice: int) -> None:
+    holders = [lease for lease in queue if lease.is_admitted]
+    if holders:
+        queue.remove(holders[choice % len(holders)])
+
+
+def ask(name: str, claim: Claim, queue: list[Lease], admitted: list[str]) -> None:
+    place = next(index for index, lease in enumerate(queue) if lease.name == name)
+    answer = decide(name, claim, queue)
+    if isinstance(answer, Waiting):
+        assert not queue[place].is_admitted
+        return
+    if not queue[place].is_admitted:
+        admitted.append(name)
+    assert {replica: len(uuids) for replica, uuids in answer.devices.items()} == claim.counts
+    queue[place] = Lease(name=name, memory_bytes=claim.memory_bytes, is_admitted=True, devices=answer.devices)
+
+
+def check(queue: list[Lease]) -> None:
+    holders = [lease for lease in queue if lease.is_admitted]
+    given_out = [uuid for lease in holders for uuids in lease.devices.values() for uuid in uuids]
+    assert sum(lease.memory_bytes for lease in holders) <= MACHINE.memory_limit
+    assert len(given_out) == len(set(given_out))
+
+
+class Queue:
+    """Jobs in a store, whose supervisors live: this process holds their locks."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.store = Store.open(home)
+        self.locks: list[int] = []
+
+    def submit(self, number: int, claim: Claim) -> JobOrder:
+        name = NAME.format(number)
+        folder = JobFolder(self.home / "jobs" / str(number))
+        folder.path.mkdir(parents=True)
+        lock = hold_lock(folder.lock)
+        assert lock is not None
+        self.locks.append(lock)
+        enqueue(self.store, name, claim)
+        self.store.insert(
+            Record(
+                name=name,
+                collection="customJobs",
+                state=states.PENDING,
+                create_time="2026-01-01T00:00:00Z",
+                backend="process",
+                document="{}",
+            )
+        )
+        return JobOrder(
+            home=str(self.home),
+            name=name,
+            job=CustomJob(name=name),
+            backend="process",
+            base_env={},
+            grace_seconds=1,
+            claim=claim,
+        )
+
+    def end(self, order: JobOrder) -> None:
+        self.store.update(order.name, state=states.SUCCEEDED, end_time="", document="{}")
+
+    def leases(self) -> int:
+        return int(self.store.query("SELECT count(*) FROM leases")[0][0])
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    made = Queue(tmp_path / "home")
+    yield made
+    for lock in made.locks:
+        os.close(lock)
+
+
+def test_leases_are_kept_and_given_back(queue: Queue) -> None:
+    first, second = (queue.submit(number, claim_for(6, 3)) for number in (1, 2))
+    granted = admit(queue.store, first)
+    assert granted == Admission(devices={"workerpool0-0": GPUS[:3]})
+    assert admit(queue.store, first) == granted
+    assert isinstance(admit(queue.store, second), Waiting)
+    release(queue.store, first.name)
+    release(queue.store, first.name)
+    assert admit(queue.store, second) == granted
+    release(queue.store, second.name)
+    assert queue.leases() == 0
+
+
+def test_a_job_that_needs_nothing_neither_waits_nor_is_counted(queue: Queue) -> None:
+    full = queue.submit(1, claim_for(10))
+    assert isinstance(admit(queue.store, full), Admission)
+    assert admit(queue.store, queue.submit(2, Claim(memory_limit=10))) == Admission()
+    assert queue.leases() == 1
+
+
+def test_a_later_job_does_not_overtake_even_where_it_would_fit(queue: Queue) -> None:
+    running, large, small = (queue.submit(n, claim_for(size)) for n, size in ((1, 6), (2, 9), (3, 1)))
+    assert isinstance(admit(queue.store, running), Admission)
+    waiting = admit(queue.store, small)
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason == "job 2 was there before and waits as well."
+    assert isinstance(admit(queue.store, large), Waiting)
+    release(queue.store, running.name)
+    assert isinstance(admit(queue.store, small), Waiting)
+    assert isinstance(admit(queue.store, large), Admission)
+    assert isinstance(admit(queue.store, small), Admission)
+
+
+def test_a_place_that_was_forgotten_is_taken_again(queue: Queue) -> None:
+    """Who leases forgets the places of jobs that the store does not have, or does not have yet."""
+    running, first, second = (queue.submit(number, claim_for(10)) for number in (1, 2, 3))
+    assert isinstance(admit(queue.store, running), Admission)
+    release(queue.store, first.name)
+    waiting = admit(queue.store, first)
+    assert isinstance(waiting, Waiting)
+    assert waiting.others == (running.name,)
+    release(queue.store, running.name)
+    assert isinstance(admit(queue.store, second), Waiting)
+    assert isinstance(admit(queue.store, first), Admission)
+
+
+def test_what_has_ended_or_is_deleted_does_not_count(queue: Queue) -> None:
+    ended, deleted, third = (queue.submit(number, claim_for(10)) for number in (1, 2, 3))
+    assert isinstance(admit(queue.store, ended), Admission)
+    queue.end(ended)
+    assert isinstance(admit(queue.store, deleted), Admission)
+    queue.store.delete(deleted.name)
+    assert isinstance(admit(queue.store, third), Admission)
+    assert queue.leases() == 1
+
+
+def test_a_holder_whose_folder_is_gone_does_not_stop_the_queue(queue: Queue) -> None:
+    lost, waiting = (queue.submit(number, claim_for(10)) for number in (1, 2))
+    assert isinstance(admit(queue.store, lost), Admission)
+    folder = queue.home / "jobs" / "1"
+    (folder / "lock").unlink()
+    folder.rmdir()
+    assert isinstance(admit(queue.store, waiting), Waiting)
+    assert queue.store.get(lost.name).state == states.FAILED
+    assert isinstance(admit(queue.store, waiting), Admission)
+
+
+def test_a_hundred_at_once_are_never_too_many(queue: Queue) -> None:
+    orders = [queue.submit(number, claim_for(number % 5 + 1, number % 2 + 1)) for number in range(1, 101)]
+    running: set[int] = set()
+    guard = threading.Lock()
+    troubles: list[str] = []
+
+    def work(share: list[JobOrder]) -> None:
+        store = Store.open(queue.home)
+        for order in share:
+            while isinstance(granted := admit(store, order), Waiting):
+                pass
+            number = int(order.name.rpartition("/")[2])
+            with guard:
+                running.add(number)
+                memory = sum(other % 5 + 1 for other in running)
+                devices = sum(other % 2 + 1 for other in running)
+                if memory > 10 or devices > len(GPUS) or len(granted.devices["workerpool0-0"]) > 2:
+                    troubles.append(f"{sorted(running)} run together")
+            with guard:
+                running.remove(number)
+                release(store, order.name)
+        store.close()
+
+    threads = [threading.Thread(target=work, args=(orders[start::5],)) for start in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert troubles == []
+    assert queue.leases() == 0

@@ -1,0 +1,120 @@
+"""The GPUs of this machine, as a stand-in for nvidia-smi lists them, and which of them jobs may have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtrain.engine.capacity.devices import find_devices
+from vtrain.engine.capacity.offer import machine_offer
+from vtrain.errors import ConfigError
+
+TABLE = """\
+1, GPU-22222222-edf7-7955-815c-2e758f022392, NVIDIA L4, 23034 MiB
+0, GPU-11111111-edf7-7955-815c-2e758f022392, NVIDIA L4, 23034 MiB
+"""
+FIRST, SECOND = (f"GPU-{digit * 8}-edf7-7955-815c-2e758f022392" for digit in "12")
+
+
+def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    tool = folder / "nvidia-smi"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+@pytest.fixture
+def two_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, f"cat <<'END'\n{TABLE}END")
+
+
+def offered() -> tuple[str, ...] | None:
+    return machine_offer(accelerators=True).accelerators
+
+
+def test_gpus_are_listed_by_index(two_gpus: None) -> None:
+    devices = find_devices()
+    assert devices is not None
+    assert [(device.index, device.uuid) for device in devices] == [("0", FIRST), ("1", SECOND)]
+    assert (devices[0].name, devices[0].memory) == ("NVIDIA L4", "23034 MiB")
+
+
+def test_the_tool_is_asked_for_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, f'echo "$@" > {tmp_path}/asked')
+    assert find_devices() == ()
+    assert (tmp_path / "asked").read_text().split() == [
+        "--query-gpu=index,uuid,name,memory.total",
+        "--format=csv,noheader",
+    ]
+
+
+def test_without_the_tool_nobody_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_devices() is None
+    assert offered() is None
+
+
+@pytest.mark.parametrize("script", ["echo 'NVIDIA-SMI has failed'; exit 9", "exit 1", "kill -9 $$"])
+def test_a_tool_that_fails_lists_nothing(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, script)
+    assert find_devices() is None
+
+
+@pytest.mark.parametrize("text", ["No devices were found", "\\377\\376, , ,", "x, GPU-1, A, B", "0, , A, B"])
+def test_what_is_no_row_is_passed_over(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, f"printf '{text}\\n'")
+    assert find_devices() == ()
+
+
+def test_gpus_are_not_asked_for_when_nobody_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, f"touch {tmp_path}/asked")
+    assert machine_offer(accelerators=False).accelerators is None
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed"),
+    [
+        ("none", ()),
+        ("1", (SECOND,)),
+        ("1,0", (SECOND, FIRST)),
+        (f"{FIRST}, 0", (FIRST,)),
+    ],
+)
+def test_jobs_may_be_given_some_only(
+    limit: str, allowed: tuple[str, ...], two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTRAIN_ACCELERATORS", limit)
+    assert offered() == allowed
+
+
+@pytest.mark.parametrize("limit", ["all of them", "0,,1", "-1", "GPU"])
+def test_what_is_no_list_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTRAIN_ACCELERATORS", limit)
+    with pytest.raises(ConfigError, match=r"VTRAIN_ACCELERATORS: .* is not a list of GPUs"):
+        machine_offer(accelerators=False)
+
+
+@pytest.mark.parametrize("limit", ["2", "GPU-33333333"])
+def test_a_gpu_that_is_not_here_is_refused(
+    limit: str, two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTRAIN_ACCELERATORS", limit)
+    with pytest.raises(ConfigError, match=f"VTRAIN_ACCELERATORS: this machine has no GPU {limit}") as caught:
+        offered()
+    assert FIRST in caught.value.hint
+
+
+def test_a_list_may_stand_in_the_project_file(
+    two_gpus: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.vtrain]\naccelerators = [1, 0]\n")
+    monkeypatch.chdir(tmp_path)
+    assert offered() == (SECOND, FIRST)
+    (tmp_path / "pyproject.toml").write_text("[tool.vtrain]\naccelerators = 0\n")
+    assert offered() == (FIRST,)

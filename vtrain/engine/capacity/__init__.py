@@ -1,0 +1,1 @@
+"""One queue for this machine."""
