@@ -6,16 +6,16 @@ import json
 
 import pytest
 
+from vtrain.engine.cluster import cluster_spec, is_reduction_server, job_string, tf_config
+from vtrain.engine.references import expand_env
 from vtrain.engine.replica import (
+    OUTPUT_FOLDERS,
     ReplicaId,
     Surroundings,
-    cluster_spec,
-    expand_env,
-    job_string,
+    container_argv,
     module_argv,
     replica_environment,
     replica_ids,
-    tf_config,
 )
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -39,8 +39,15 @@ def around(spec: CustomJobSpec, **values: str) -> Surroundings:
     return Surroundings(job_id="42", region="us-central1", hosts=hosts, **values)
 
 
-def spec_seen_by(spec: CustomJobSpec, pool: int, index: int) -> str:
-    return cluster_spec(spec.worker_pool_specs[pool], ReplicaId(pool, index), around(spec))
+def spec_seen_by(spec: CustomJobSpec, pool: int, index: int, trial: str = "") -> str:
+    return cluster_spec(spec.worker_pool_specs[pool], ReplicaId(pool, index), around(spec, trial_id=trial))
+
+
+def reducers(
+    count: int, image: str = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
+):
+    """A pool of Reduction Servers."""
+    return WorkerPoolSpec(container_spec=ContainerSpec(image_uri=image), replica_count=count)
 
 
 def test_cluster_spec_of_one_replica() -> None:
@@ -58,10 +65,33 @@ def test_cluster_spec_of_two_pools() -> None:
     )
 
 
-def test_a_pool_left_out_is_a_missing_key() -> None:
-    seen = json.loads(spec_seen_by(spec_of(1, 1, 0, 1), 3, 0))
-    assert list(seen["cluster"]) == ["workerpool0", "workerpool1", "workerpool3"]
-    assert seen["task"] == {"type": "workerpool3", "index": 0}
+def test_cluster_spec_of_three_pools_in_a_trial() -> None:
+    assert spec_seen_by(spec_of(1, 2, 1), 2, 0, trial="4") == (
+        '{"cluster":{"workerpool0":["cmle-training-workerpool0-0123456789-0:2222"],"workerpool1":'
+        '["cmle-training-workerpool1-0123456789-0:2222","cmle-training-workerpool1-0123456789-1:2222"],'
+        '"workerpool2":["cmle-training-workerpool2-0123456789-0:2222"]},"environment":"cloud",'
+        '"task":{"type":"workerpool2","index":0,"trial":"4"},' + EMPTY_JOB + ',"open_ports":[3333]}'
+    )
+
+
+def test_cluster_spec_of_four_pools_with_one_left_out() -> None:
+    assert spec_seen_by(spec_of(1, 1, 0, 1), 3, 0) == (
+        '{"cluster":{"workerpool0":["cmle-training-workerpool0-0123456789-0:2222"],'
+        '"workerpool1":["cmle-training-workerpool1-0123456789-0:2222"],'
+        '"workerpool3":["cmle-training-workerpool3-0123456789-0:2222"]},"environment":"cloud",'
+        '"task":{"type":"workerpool3","index":0},' + EMPTY_JOB + ',"open_ports":[3333]}'
+    )
+
+
+def test_tf_config_of_a_worker_in_a_trial() -> None:
+    spec = spec_of(1, 2, 1)
+    seen = tf_config(spec.worker_pool_specs[1], ReplicaId(1, 0), around(spec, trial_id="1"))
+    assert seen == (
+        '{"cluster":{"chief":["cmle-training-workerpool0-0123456789-0:2222"],'
+        '"ps":["cmle-training-workerpool2-0123456789-0:2222"],"worker":'
+        '["cmle-training-workerpool1-0123456789-0:2222","cmle-training-workerpool1-0123456789-1:2222"]},'
+        '"environment":"cloud",' + EMPTY_JOB + ',"task":{"cloud":"42","index":0,"trial":"1","type":"worker"}}'
+    )
 
 
 def test_tf_config_has_no_evaluators() -> None:
@@ -100,13 +130,97 @@ def test_pytorch_variables() -> None:
     assert all("LOCAL_RANK" not in env and "NODE_RANK" not in env for env in found)
 
 
-def test_reduction_servers_are_not_counted() -> None:
-    spec = spec_of(1, 1)
-    reducer = WorkerPoolSpec(
-        container_spec=ContainerSpec(image_uri="x/reductionserver:latest"), replica_count=2
+def test_reduction_servers_are_not_counted_but_stand_in_the_cluster() -> None:
+    pools = (*spec_of(1, 1).worker_pool_specs, reducers(2))
+    spec = CustomJobSpec(worker_pool_specs=pools)
+    found = [replica_environment(spec, member, around(spec)) for member in replica_ids(spec)]
+    assert [env.get("RANK") for env in found] == ["0", "1", None, None]
+    assert {env["WORLD_SIZE"] for env in found} == {"2"}
+    assert len(json.loads(found[0]["CLUSTER_SPEC"])["cluster"]["workerpool2"]) == 2
+    assert len(json.loads(found[0]["TF_CONFIG"])["cluster"]["ps"]) == 2
+
+
+def test_parameter_servers_are_counted() -> None:
+    spec = spec_of(1, 1, 2)
+    found = [replica_environment(spec, member, around(spec)) for member in replica_ids(spec)]
+    assert [(env["RANK"], env["WORLD_SIZE"]) for env in found] == [(str(rank), "4") for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("number", "image", "expected"),
+    [
+        (2, "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest", True),
+        (2, "europe-docker.pkg.dev/vertex-ai-restricted/training/reductionserver@sha256:00", True),
+        (1, "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest", False),
+        (2, "example.com/my-reductionserver-client", False),
+    ],
+)
+def test_what_is_a_reduction_server(number: int, image: str, expected: bool) -> None:
+    assert is_reduction_server(number, reducers(1, image)) is expected
+
+
+@pytest.mark.parametrize("counts", [(1,), (1, 1), (1, 2, 1), (1, 3, 2, 1), (1, 0, 2), (1, 0, 0, 1), (3,)])
+def test_every_replica_is_in_the_cluster_at_its_place(counts: tuple[int, ...]) -> None:
+    spec = spec_of(*counts)
+    hosts = around(spec).hosts
+    for member in replica_ids(spec):
+        env = replica_environment(spec, member, around(spec))
+        seen = json.loads(env["CLUSTER_SPEC"])
+        assert seen["cluster"][seen["task"]["type"]][seen["task"]["index"]] == hosts[member]
+        assert sum(map(len, seen["cluster"].values())) == sum(counts)
+        assert ("TF_CONFIG" in env) == ("RANK" in env or member.pool == 3) == (sum(counts) > 1)
+
+
+def test_what_only_a_trial_sees() -> None:
+    spec = spec_of(1)
+    plain = replica_environment(spec, ReplicaId(0, 0), around(spec, output="gs://b/out"))
+    trial = replica_environment(spec, ReplicaId(0, 0), around(spec, output="gs://b/out", trial_id="7"))
+    assert trial.keys() - plain.keys() == {"CLOUD_ML_TRIAL_ID", "CLOUD_ML_HP_METRIC_FILE"}
+    assert trial["CLOUD_ML_TRIAL_ID"] == "7"
+    assert trial["CLOUD_ML_HP_METRIC_FILE"] == "/var/hypertune/output.metrics"
+    assert {name: trial[name] for name in OUTPUT_FOLDERS} == {
+        "AIP_MODEL_DIR": "gs://b/out/7/model/",
+        "AIP_CHECKPOINT_DIR": "gs://b/out/7/checkpoints/",
+        "AIP_TENSORBOARD_LOG_DIR": "gs://b/out/7/logs/",
+    }
+    assert json.loads(trial["CLUSTER_SPEC"])["task"] == {"type": "chief", "index": 0, "trial": "7"}
+
+
+def test_what_fields_of_the_job_add() -> None:
+    board = "projects/1/locations/us-central1/tensorboards/2"
+    spec = CustomJobSpec(
+        worker_pool_specs=spec_of(1).worker_pool_specs, tensorboard=board, enable_dashboard_access=True
     )
-    spec = CustomJobSpec(worker_pool_specs=(*spec.worker_pool_specs, reducer))
-    assert replica_environment(spec, ReplicaId(1, 0), around(spec))["WORLD_SIZE"] == "2"
+    env = replica_environment(spec, ReplicaId(0, 0), around(spec))
+    assert env["AIP_TENSORBOARD_RESOURCE_NAME"] == board
+    assert env["AIP_TENSORBOARD_API_URI"] == "us-central1-aiplatform.googleapis.com"
+    assert env["AIP_DASHBOARD_PORT"] == "8888"
+
+
+def test_variables_of_the_job_use_those_of_the_service_and_take_their_place() -> None:
+    env = (
+        EnvVar(name="RUN", value="$(CLOUD_ML_JOB_ID)/$(RANK)"),
+        EnvVar(name="CLOUD_ML_REGION", value="my-$(CLOUD_ML_REGION)"),
+    )
+    spec = spec_of(1, 1, task=ContainerSpec(image_uri="i", env=env))
+    seen = replica_environment(spec, ReplicaId(1, 0), around(spec))
+    assert (seen["RUN"], seen["CLOUD_ML_REGION"]) == ("42/1", "my-us-central1")
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "expected"),
+    [
+        ((), (), ("entry", "default")),
+        ((), ("a",), ("entry", "a")),
+        (("c",), (), ("c",)),
+        (("c",), ("a",), ("c", "a")),
+    ],
+)
+def test_the_command_line_of_a_container(
+    command: tuple[str, ...], args: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    task = ContainerSpec(image_uri="i", command=command, args=args)
+    assert container_argv(task, ("entry",), ("default",)) == expected
 
 
 def test_a_packages_job_string_argv_and_output() -> None:

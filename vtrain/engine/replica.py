@@ -1,39 +1,50 @@
 """What every replica of a job sees: its environment and argv, as Vertex AI gives them. Pure.
 
 Source of the rules: Google's documentation of distributed training and of environment variables, and
-values seen in real jobs. What neither settles stands behind one constant each.
+values seen in real jobs. What neither settles stands behind one constant each, whose text says so.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 import msgspec
 
-from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
+from vtrain.engine.cluster import cluster_spec, is_reduction_server, job_string, tf_config
+from vtrain.engine.references import expand_env
+from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
-SINGLE_REPLICA_POOL = "chief"
-"""How CLUSTER_SPEC names the pool of a job with one replica; seen in jobs, not documented."""
 TRAINING_PORT = 2222
 MASTER_PORT = 3333
-"""MASTER_PORT and `open_ports` on Vertex; seen, not documented."""
-SERVICE_ACCOUNT = f"service-{LOCAL_PROJECT_NUMBER}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
+"""MASTER_PORT and `open_ports` on Vertex; seen in jobs, not documented."""
+SERVICE_ACCOUNT = "service-{project_number}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
 """CLOUD_ML_JOB_SA where the job names no account: the Custom Code Service Agent."""
-REDUCTION_SERVER_IMAGE = "reductionserver"
+TORCH_VARIABLES_OF_ONE_REPLICA = False
+"""Whether a job with one replica has MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. Not documented: users
+report that it has not."""
 UNCOUNTED_POOLS = (3,)
 """Pools that WORLD_SIZE and RANK leave out: evaluators. Not documented."""
-TF_POOL_NAMES = ("chief", "worker", "ps", "evaluator")
+REDUCTION_SERVERS_ARE_COUNTED = False
+"""Whether WORLD_SIZE and RANK count Reduction Servers. Not documented; Google's sample works only if not."""
+RANK_OF_UNCOUNTED = ""
+"""RANK of a replica that WORLD_SIZE does not count (empty: it has none). Not documented."""
+USER_OVERRIDES_SERVICE = True
+"""Whether a variable of the job's `env` takes the place of a service's of that name. Not documented."""
+PACKAGES_FILL_CLOUD_ML_JOB = True
+"""Whether CLOUD_ML_JOB names module, packages and args of a Python package. Not documented; seen empty for
+containers."""
+HP_METRIC_FILE = "/var/hypertune/output.metrics"
+"""CLOUD_ML_HP_METRIC_FILE. A sample of Google's reads this path; what the variable says is not documented."""
+DASHBOARD_PORT = 8888
+"""AIP_DASHBOARD_PORT with `enableDashboardAccess`; a sample's number, not documented."""
+TENSORBOARD_API_URI = "{region}-aiplatform.googleapis.com"
+"""AIP_TENSORBOARD_API_URI with `tensorboard`. Not documented but for the name."""
+UNKNOWN_ENTRYPOINT = "<ENTRYPOINT>"
+"""What stands in a plan for the ENTRYPOINT of an image that is not here."""
 OUTPUT_FOLDERS = {
     "AIP_MODEL_DIR": "model",
     "AIP_CHECKPOINT_DIR": "checkpoints",
     "AIP_TENSORBOARD_LOG_DIR": "logs",
 }
-
-_REFERENCE = re.compile(r"\$\$\(|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 
 
 class ReplicaId(msgspec.Struct, frozen=True):
@@ -48,10 +59,17 @@ class ReplicaId(msgspec.Struct, frozen=True):
         return f"workerpool{self.pool}-{self.index}"
 
 
+PRIMARY = ReplicaId(0, 0)
+"""The replica whose host is MASTER_ADDR, by the name that all know. Not documented; on the primary Google's
+own images put a local name in its place."""
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's replicas share. `hosts` are `host:port`, one per replica in order.
 
     `output` is the base output directory as the replicas reach it (empty: none), without a trailing slash.
+    `trial_id` is the number of the trial whose job this is (empty: it is no trial's); `metric_file` is where
+    its trainer reports.
     """
 
     job_id: str
@@ -60,6 +78,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     master_port: int = MASTER_PORT
     project_number: str = LOCAL_PROJECT_NUMBER
     output: str = ""
+    trial_id: str = ""
+    metric_file: str = HP_METRIC_FILE
 
 
 def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
@@ -72,17 +92,32 @@ def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
     )
 
 
+def host_name(job_id: str, replica: ReplicaId) -> str:
+    """A replica's name in its job's network, as on Vertex AI: ten hexadecimal digits tell the job."""
+    from hashlib import sha256  # which takes a library of half a megabyte along
+
+    digits = sha256(job_id.encode()).hexdigest()[:10]
+    return f"cmle-training-workerpool{replica.pool}-{digits}-{replica.index}"
+
+
+def service_hosts(spec: CustomJobSpec, job_id: str) -> dict[ReplicaId, str]:
+    """The hosts and ports of a job's replicas, as on Vertex AI."""
+    return {member: f"{host_name(job_id, member)}:{TRAINING_PORT}" for member in replica_ids(spec)}
+
+
 def replica_environment(spec: CustomJobSpec, replica: ReplicaId, around: Surroundings) -> dict[str, str]:
     """The variables that the service and the user set, in that order; the user's may override."""
     pool = spec.worker_pool_specs[replica.pool]
+    several = len(around.hosts) > 1
     variables = {"CLUSTER_SPEC": cluster_spec(pool, replica, around)}
-    if len(around.hosts) > 1:
-        variables["TF_CONFIG"] = tf_config(pool, replica, around)
+    if several:
+        reducers = any(is_reduction_server(*numbered) for numbered in enumerate(spec.worker_pool_specs))
+        variables["TF_CONFIG"] = tf_config(pool, replica, around, reduction_server=reducers)
+    if several or TORCH_VARIABLES_OF_ONE_REPLICA:
         variables |= _torch_variables(spec, replica, around)
-    variables |= _service_variables(spec, pool, around)
-    if around.output:
-        variables |= {name: f"{around.output}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
-    return variables | expand_env(pool.task.env if pool.task else (), variables)
+    variables |= _service_variables(spec, pool, around) | _optional_variables(spec, around)
+    own = expand_env(pool.task.env if pool.task else (), variables)
+    return variables | own if USER_OVERRIDES_SERVICE else own | variables
 
 
 def module_argv(task: PythonPackageSpec, python: str) -> tuple[str, ...]:
@@ -90,101 +125,58 @@ def module_argv(task: PythonPackageSpec, python: str) -> tuple[str, ...]:
     return (python, "-m", task.python_module, *task.args)
 
 
-def cluster_spec(pool: WorkerPoolSpec, replica: ReplicaId, around: Surroundings) -> str:
-    """CLUSTER_SPEC's value, keys in Vertex's order. Pools that the job does not have are missing keys."""
-    single = len(around.hosts) == 1
-    cluster: dict[str, list[str]] = {}
-    for member, host in around.hosts.items():
-        cluster.setdefault(SINGLE_REPLICA_POOL if single else f"workerpool{member.pool}", []).append(host)
-    task_type = SINGLE_REPLICA_POOL if single else f"workerpool{replica.pool}"
-    document: dict[str, Any] = {
-        "cluster": cluster,
-        "environment": "cloud",
-        "task": {"type": task_type, "index": replica.index},
-        "job": job_string(pool.task),
-    }
-    if not single:
-        document["open_ports"] = [around.master_port]
-    return _compact(document)
-
-
-def tf_config(pool: WorkerPoolSpec, replica: ReplicaId, around: Surroundings) -> str:
-    """TF_CONFIG's value; evaluators are not members of its cluster."""
-    cluster: dict[str, list[str]] = {}
-    for member, host in around.hosts.items():
-        if TF_POOL_NAMES[member.pool] != "evaluator":
-            cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
-    document = {
-        "cluster": dict(sorted(cluster.items())),
-        "environment": "cloud",
-        "job": job_string(pool.task),
-        "task": {"cloud": around.job_id, "index": replica.index, "type": TF_POOL_NAMES[replica.pool]},
-    }
-    return _compact(document)
-
-
-def job_string(task: ContainerSpec | PythonPackageSpec | None) -> str:
-    """CLUSTER_SPEC's `job`: a string that holds JSON, empty values for a container."""
-    package = task if isinstance(task, PythonPackageSpec) else PythonPackageSpec()
-    return _compact(
-        {
-            "python_module": package.python_module,
-            "package_uris": package.package_uris,
-            "job_args": package.args,
-        }
-    )
-
-
-def expand_env(env: Iterable[EnvVar], service: Mapping[str, str]) -> dict[str, str]:
-    """A user's variables with `$(NAME)` replaced from the service's and those before it.
-
-    `$$(NAME)` yields `$(NAME)`, and a reference to what is not set stays as typed (as in Kubernetes).
-    """
-    known = dict(service)
-    own: dict[str, str] = {}
-    for variable in env:
-        value = _REFERENCE.sub(lambda match: _resolve(match, known), variable.value)
-        known[variable.name] = own[variable.name] = value
-    return own
-
-
-def _resolve(match: re.Match[str], known: Mapping[str, str]) -> str:
-    if match[1] is None:
-        return "$("
-    return known.get(match[1], match[0])
+def container_argv(
+    task: ContainerSpec, entrypoint: tuple[str, ...], default: tuple[str, ...]
+) -> tuple[str, ...]:
+    """A container's command line: `command` takes the place of ENTRYPOINT and CMD, `args` that of CMD."""
+    own = task.command or entrypoint
+    return (*own, *(task.args or (() if task.command else default)))
 
 
 def _torch_variables(spec: CustomJobSpec, replica: ReplicaId, around: Surroundings) -> dict[str, str]:
     counted = [member for member in around.hosts if _counts(spec, member)]
-    primary = next(iter(around.hosts.values()))
+    rank = str(counted.index(replica)) if replica in counted else RANK_OF_UNCOUNTED
     variables = {
-        "MASTER_ADDR": primary.rpartition(":")[0],
+        "MASTER_ADDR": around.hosts[PRIMARY].rpartition(":")[0],
         "MASTER_PORT": str(around.master_port),
         "WORLD_SIZE": str(len(counted)),
     }
-    if replica in counted:
-        variables["RANK"] = str(counted.index(replica))
-    return variables
+    return variables | ({"RANK": rank} if rank else {})
 
 
 def _counts(spec: CustomJobSpec, member: ReplicaId) -> bool:
-    task = spec.worker_pool_specs[member.pool].task
-    image = task.image_uri if isinstance(task, ContainerSpec) else ""
-    return member.pool not in UNCOUNTED_POOLS and REDUCTION_SERVER_IMAGE not in image
+    if member.pool in UNCOUNTED_POOLS:
+        return False
+    is_reducer = is_reduction_server(member.pool, spec.worker_pool_specs[member.pool])
+    return REDUCTION_SERVERS_ARE_COUNTED or not is_reducer
 
 
 def _service_variables(spec: CustomJobSpec, pool: WorkerPoolSpec, around: Surroundings) -> dict[str, str]:
+    described = pool.task if PACKAGES_FILL_CLOUD_ML_JOB else None
+    account = spec.service_account or SERVICE_ACCOUNT.format(project_number=around.project_number)
     variables = {
         "CLOUD_ML_PROJECT_ID": around.project_number,
         "CLOUD_ML_JOB_ID": around.job_id,
         "CLOUD_ML_REGION": around.region,
-        "CLOUD_ML_JOB": job_string(pool.task),
-        "CLOUD_ML_JOB_SA": spec.service_account or SERVICE_ACCOUNT,
+        "CLOUD_ML_JOB": job_string(described),
+        "CLOUD_ML_JOB_SA": account,
     }
     if pool.container_spec is not None:
         variables["AIP_USE_CUSTOM_CONTAINER"] = "true"
     return variables
 
 
-def _compact(document: Mapping[str, Any]) -> str:
-    return json.dumps(document, separators=(",", ":"))
+def _optional_variables(spec: CustomJobSpec, around: Surroundings) -> dict[str, str]:
+    """What only some jobs have: an output directory, a trial, a TensorBoard, a dashboard."""
+    variables: dict[str, str] = {}
+    if around.output:
+        base = f"{around.output}/{around.trial_id}" if around.trial_id else around.output
+        variables |= {name: f"{base}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
+    if around.trial_id:
+        variables |= {"CLOUD_ML_TRIAL_ID": around.trial_id, "CLOUD_ML_HP_METRIC_FILE": around.metric_file}
+    if spec.tensorboard:
+        api = TENSORBOARD_API_URI.format(region=around.region)
+        variables |= {"AIP_TENSORBOARD_RESOURCE_NAME": spec.tensorboard, "AIP_TENSORBOARD_API_URI": api}
+    if spec.enable_dashboard_access:
+        variables["AIP_DASHBOARD_PORT"] = str(DASHBOARD_PORT)
+    return variables

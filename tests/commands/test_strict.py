@@ -1,0 +1,78 @@
+"""What a backend does not reproduce is told in one line; with `--strict` it is refused, nothing changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vertex_service import VertexService
+
+CONFIG = """
+workerPoolSpecs:
+- machineSpec: {machineType: n1-standard-4}
+  replicaCount: 1
+  nfsMounts: [{server: 10.0.0.1, path: /data, mountPoint: data}]
+  diskSpec: {bootDiskType: pd-ssd, bootDiskSizeGb: 300}
+  pythonPackageSpec: {pythonModule: trainer.task, executorImageUri: example.com/i, packageUris: ["gs://packages/t.tar.gz"]}
+network: projects/1/global/networks/n
+scheduling: {strategy: SPOT, restartJobOnWorkerRestart: true, timeout: 60s}
+"""
+DECLARED = "nfsMounts of workerPoolSpecs[0], bootDiskSizeGb of workerPoolSpecs[0], network."
+
+
+@pytest.fixture
+def flags(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "job.yaml").write_text(CONFIG)
+    return (f"--config={tmp_path / 'job.yaml'}", "--display-name=demo")
+
+
+def test_one_line_says_all(vtrain: Any, flags: tuple[str, ...]) -> None:
+    ended = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run")
+    assert ended.code == 0, ended.err
+    lines = [line for line in ended.err.splitlines() if "reproduced" in line]
+    assert lines == [f"WARNING: Not reproduced here: machineType of workerPoolSpecs[0], {DECLARED}"]
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+@pytest.mark.parametrize("command", ["create", "local-run"])
+def test_strict_refuses(
+    vtrain: Any, flags: tuple[str, ...], command: str, dry_run: tuple[str, ...], vtrain_home: Path
+) -> None:
+    ended = vtrain("custom-jobs", command, *flags, "--backend=process", "--strict", *dry_run)
+    assert (ended.code, ended.out) == (1, "")
+    assert (
+        f"ERROR: The backend process does not reproduce machineType of workerPoolSpecs[0], {DECLARED}"
+        in ended.err
+    )
+    assert not vtrain_home.exists()
+
+
+@pytest.mark.docker
+def test_containers_have_machine_types(
+    vtrain: Any, flags: tuple[str, ...], base_image: str, vtrain_home: Path
+) -> None:
+    words = ("custom-jobs", "create", *flags, "--backend=docker", "--dry-run")
+    ended = vtrain(*words)
+    assert ended.code == 0, ended.err
+    assert f"WARNING: Not reproduced here: {DECLARED}\n" in ended.err
+    refused = vtrain(*words, "--strict")
+    assert (refused.code, refused.out) == (1, "")
+    assert f"ERROR: The backend docker does not reproduce {DECLARED}" in refused.err
+    assert not vtrain_home.exists()
+
+
+def test_strict_lets_pass_what_is_reproduced(vtrain: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.py").write_text("print('ran')\n")
+    flags = ("--backend=process", f"--local-package-path={tmp_path / 't.py'}", "--strict", "--dry-run")
+    ended = vtrain("custom-jobs", "local-run", *flags)
+    assert ended.code == 0, ended.err
+    assert "reproduced" not in ended.err
+
+
+def test_the_service_reproduces_everything(
+    vtrain: Any, flags: tuple[str, ...], vertex: VertexService
+) -> None:
+    ended = vtrain("custom-jobs", "create", *flags, "--strict")
+    assert ended.code == 0, ended.err
+    assert "reproduced" not in ended.err

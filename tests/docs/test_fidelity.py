@@ -1,0 +1,63 @@
+"""The page about fidelity and the code say the same: constants, and fields that are not reproduced."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import pairwise
+
+from snippets import ROOT
+
+from vtrain.engine.notices import PROCESS_POOL_FIELDS, SPEC_FIELDS
+
+PAGE = (ROOT / "docs" / "reference" / "fidelity.md").read_text(encoding="utf-8")
+CONSTANT = re.compile(r"`(vtrain\.[a-z_.]+)\.([A-Z_]+)`")
+UNSURE = re.compile(r"not\s+documented|inferred", re.IGNORECASE)
+ELSEWHERE = {"scheduling.strategy", "scheduling.maxWaitDuration", "encryptionSpec"}
+"""Fields that neither of the lists of names holds."""
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of a section's table."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
+
+
+def unsure_constants() -> Iterator[str]:
+    """Every constant of the engine, and of the plug, whose text says that nobody has documented it."""
+    files = [*(ROOT / "vtrain" / "engine").glob("*.py"), *(ROOT / "vtrain" / "backends").glob("*.py")]
+    for path in sorted(files):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        for assignment, text in pairwise(body):
+            targets = getattr(assignment, "targets", None) or [getattr(assignment, "target", None)]
+            is_text = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+            if isinstance(targets[0], ast.Name) and is_text and UNSURE.search(str(text.value.value)):
+                yield f"{module}.{targets[0].id}"
+
+
+def test_the_constants_of_the_page_are_there() -> None:
+    named = CONSTANT.findall(PAGE)
+    assert len(named) > 20
+    assert [f"{module}.{name}" for module, name in named if not hasattr(import_module(module), name)] == []
+
+
+def test_every_constant_that_is_unsure_is_on_the_page() -> None:
+    found = list(unsure_constants())
+    assert "vtrain.engine.replica.MASTER_PORT" in found
+    assert [name for name in found if f"`{name}`" not in PAGE] == []
+
+
+def test_every_rule_that_is_unsure_names_its_constant() -> None:
+    for heading in ("What a replica sees", "How a job ends", "Hardware"):
+        assert len(rows(heading)) >= 5
+        for rule, sure, _, constant in rows(heading):
+            assert bool(CONSTANT.search(constant)) or not UNSURE.search(sure), rule
+
+
+def test_what_is_not_reproduced_is_explained_field_by_field() -> None:
+    told = {field for row in rows("What is not reproduced") for field in re.findall(r"`([\w.]+)`", row[0])}
+    assert told == {*SPEC_FIELDS, *PROCESS_POOL_FIELDS, *ELSEWHERE}

@@ -1,0 +1,34 @@
+"""A service that the tests of this folder run jobs on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from vtrain.backends import BackendSettings, JobBackend, open_backend
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A service to run jobs on, and how long things take there, in seconds.
+
+    `patience` is for a job, `pause` between two looks; a primary goes on for `linger`, until all are up.
+    """
+
+    settings: BackendSettings
+    bucket: str
+    patience: float
+    pause: float
+    linger: float
+
+    def open(self) -> JobBackend:
+        """The backend, as a command would open it."""
+        return open_backend("vertex", self.settings)
+
+    def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until it is so."""
+        deadline = time.monotonic() + self.patience
+        while not reached():
+            assert time.monotonic() < deadline, "this took too long"
+            time.sleep(self.pause)
