@@ -10,6 +10,9 @@ from vtrain.errors import JobCancelledError, JobFailedError, LocalRunError, Vtra
 from vtrain.failure import hint as hint_for
 from vtrain.failure import meaning
 from vtrain.messages import states
+from vtrain.messages.base import Status
+from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.secrets import is_made_here, masked_document
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
@@ -43,29 +46,60 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failure_of(job: Job) -> Failure | None:
-    """The failure in a job's `error`, or None for a job without one."""
+    """The failure in a job's `error`, its secrets masked; None for a job without one."""
     if job.error is None or states.job_state(job.state) != states.FAILED:
         return None
-    detail = _detail(job, ERROR_INFO)
+    error = _shown_error(job, job.error)
+    detail = _detail(error, ERROR_INFO)
     info: dict[str, str] = detail.get("metadata", {})
-    trace = tuple(_detail(job, DEBUG_INFO).get("stackEntries", ()))
+    trace = tuple(_detail(error, DEBUG_INFO).get("stackEntries", ()))
     code = int(info["exitCode"]) if "exitCode" in info else None
     return Failure(
         replica=info.get("replica", ""),
         exit_code=code,
-        message=job.error.message,
+        message=error.message,
         traceback=trace,
         file=info.get("file", ""),
         line=info.get("line", ""),
         log=info.get("log", ""),
         explained=detail.get("reason", "") in _EXPLAINED,
-        hint=info.get("hint") or hint_for("\n".join(trace) or job.error.message, code),
+        hint=info.get("hint") or hint_for("\n".join(trace) or error.message, code),
     )
 
 
-def _detail(job: Job, kind: str) -> dict[str, Any]:
-    details = job.error.details if job.error else ()
-    return next((detail for detail in details if detail.get("@type") == kind), {})
+def _shown_error(job: Job, error: Status) -> Status:
+    """The error of a job without the secrets that stand in the job's variables."""
+    if not is_made_here(job):
+        return error
+    return from_document(Status, masked_document(to_document(job))["error"])
+
+
+class ReplicaUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a replica of a local job; memory is in bytes, processor time in seconds."""
+
+    name: str
+    exit_codes: tuple[int, ...]
+    peak_memory_bytes: int
+    cpu_seconds: float
+
+
+def replica_uses(job: Job) -> tuple[ReplicaUse, ...]:
+    """The replicas of a job that ran on this machine; none of any other job."""
+    return tuple(_replica_use(record) for record in (job.answer or {}).get("replicas", ()))
+
+
+def _replica_use(record: dict[str, Any]) -> ReplicaUse:
+    attempts = record["attempts"]
+    return ReplicaUse(
+        name=record["name"],
+        exit_codes=tuple(attempt["exitCode"] for attempt in attempts if "exitCode" in attempt),
+        peak_memory_bytes=max((attempt.get("peakMemoryBytes", 0) for attempt in attempts), default=0),
+        cpu_seconds=sum(attempt.get("cpuSeconds", 0.0) for attempt in attempts),
+    )
+
+
+def _detail(error: Status, kind: str) -> dict[str, Any]:
+    return next((detail for detail in error.details if detail.get("@type") == kind), {})
 
 
 def raise_verdict(job: Job) -> None:

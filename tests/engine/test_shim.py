@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from vtrain.engine.folder import ReplicaExit, ReplicaFolder, ReplicaOrder, hold_
 from vtrain.engine.log_reader import read_logs
 from vtrain.messages.log import LogQuery
 
+PATIENCE_SECONDS = 60.0
 SHIM = Path(vtrain.__file__).parent / "engine" / "shim.py"
 
 
@@ -46,7 +48,7 @@ class Case:
         return shim
 
     def run(self, *argv: str, **options: str) -> ReplicaExit:
-        assert self.start(*argv, **options).wait(20) == 0  # type: ignore[arg-type]
+        assert self.start(*argv, **options).wait(PATIENCE_SECONDS) == 0  # type: ignore[arg-type]
         return self.exit()
 
     def exit(self) -> ReplicaExit:
@@ -59,22 +61,43 @@ class Case:
         return [line for entry in page.entries for line in entry.message.split("\n")]
 
     def until_line(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (list(self.logs.glob("*.idx")) and self.lines()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
 
+def test_a_wake_up_call_that_nobody_takes_harms_nothing(case: Case) -> None:
+    fifo = case.logs / "no-fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        with pytest.raises(BlockingIOError):
+            while True:
+                os.write(reader, b"." * 4096)
+        assert case.run(*python("print('x'); raise SystemExit(3)")).code == 3
+    finally:
+        os.close(reader)
+    assert case.lines() == ["x"]
+
+
 @pytest.fixture
 def case(tmp_path: Path) -> Iterator[Case]:
     yield Case(tmp_path)
-    marker = f"TMPDIR={tmp_path}".encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                assert marker not in (entry / "environ").read_bytes(), (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (left := started_in(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left == []
+
+
+def started_in(folder: Path) -> list[bytes]:
+    """The command lines of living processes whose TMPDIR is in this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"TMPDIR={folder}/".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes())
+    return found
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -126,9 +149,10 @@ def test_nothing_is_lost_under_load(case: Case) -> None:
     assert raw == "".join(f"line {i}\n" for i in range(100000)) + "last"
 
 
-def test_descendants_end_with_their_replica(case: Case) -> None:
-    stubborn = "trap '' TERM; echo in; sleep 60"
-    report = case.run("sh", "-c", f'(setsid sh -c "{stubborn}") & sleep 0.2; exit 3')
+def test_descendants_end_with_their_replica(case: Case, tmp_path: Path) -> None:
+    stubborn = f"trap '' TERM; echo in; touch '{tmp_path}/in'; exec sleep 600"
+    awaited = f"until test -e '{tmp_path}/in'; do sleep 0.05; done"
+    report = case.run("sh", "-c", f'(exec setsid sh -c "{stubborn}") & {awaited}; exit 3')
     assert report.code == 3
     assert case.lines() == ["in"]
 
@@ -141,8 +165,9 @@ def test_stop_is_polite_first(case: Case) -> None:
     )
     shim = case.start(*python(code))
     case.until_line()
-    os.kill(lock_holder(case.replica.lock), signal.SIGTERM)
-    assert shim.wait(10) == 0
+    assert lock_holder(case.replica.lock) == shim.pid
+    os.kill(shim.pid, signal.SIGTERM)
+    assert shim.wait(PATIENCE_SECONDS) == 0
     assert (case.exit().code, case.exit().stopped) == (0, True)
     assert case.lines() == ["ready", "saved"]
 
@@ -152,8 +177,8 @@ def test_stop_kills_after_the_grace_period(case: Case) -> None:
     case.until_line()
     begin = time.monotonic()
     os.kill(shim.pid, signal.SIGTERM)
-    assert shim.wait(10) == 0
-    assert 0.25 < time.monotonic() - begin < 5
+    assert shim.wait(PATIENCE_SECONDS) == 0
+    assert time.monotonic() - begin > 0.25
     assert (case.exit().code, case.exit().signal) == (137, signal.SIGKILL)
 
 
@@ -161,8 +186,8 @@ def test_a_killed_shim_takes_the_trainer_along(case: Case) -> None:
     shim = case.start("sh", "-c", "echo ready; exec sleep 60")
     case.until_line()
     os.kill(shim.pid, signal.SIGKILL)
-    shim.wait(10)
-    deadline = time.monotonic() + 5
+    shim.wait(PATIENCE_SECONDS)
+    deadline = time.monotonic() + PATIENCE_SECONDS
     trainer = int((case.replica.path / "started.json").read_text().split(":")[1].split(",")[0])
     while Path(f"/proc/{trainer}/cmdline").exists() and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -6,11 +6,15 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import msgspec
+
 from vtrain.backends.local_plan import package_files
-from vtrain.backends.process_plan import HOST, output_folder
+from vtrain.backends.process_buckets import HOST, buckets_folder, output_folder
+from vtrain.engine.credentials import credentials_variables
 from vtrain.engine.folder import (
     JobFolder,
     JobOrder,
@@ -18,6 +22,7 @@ from vtrain.engine.folder import (
     ReplicaOrder,
     hold_lock,
     lock_holder,
+    read_struct,
     spawn_holding,
 )
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
@@ -28,16 +33,22 @@ from vtrain.engine.replica import (
     replica_environment,
     replica_ids,
 )
+from vtrain.engine.spare_pipes import close, open_pipes, salvage
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
 
 NAME = "process"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+UNREAD = "what it wrote last may be lost with the process that kept its lines"
 
 
 class ProcessLauncher:
     """Replicas as processes: one shim each, one host and port each on the loopback."""
 
     name = NAME
+
+    def __init__(self) -> None:
+        self._pipes: dict[ReplicaFolder, dict[int, int]] = {}
 
     def needs_preparation(self, order: JobOrder) -> bool:
         return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
@@ -49,16 +60,33 @@ class ProcessLauncher:
         """Nothing: processes share this machine's network."""
 
     def replica_orders(
-        self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+        self,
+        order: JobOrder,
+        folder: JobFolder,
+        runtimes: tuple[Runtime, ...],
+        devices: Mapping[str, tuple[str, ...]],
     ) -> dict[str, ReplicaOrder]:
         spec = order.job.job_spec
         around = surroundings(order, free_ports(len(replica_ids(spec)) + 1))
         for name in ("model", "checkpoints", "logs") if around.output else ():
             Path(around.output, name).mkdir(parents=True, exist_ok=True)
-        return {
-            member.name: _replica_order(order, folder, member, around, runtimes[member.pool])
-            for member in around.hosts
-        }
+        gcs = buckets_folder(spec, Path(order.home))
+        found = {}
+        for member in around.hosts:
+            replica = _replica_order(order, folder, member, around, runtimes[member.pool])
+            own = with_devices(replica, _leased(order, member, devices))
+            found[member.name] = msgspec.structs.replace(own, gcs=gcs)
+        return found
+
+    def another_order(self, attempt: ReplicaFolder) -> ReplicaOrder:
+        first = read_struct(attempt.root / "spec.json", ReplicaOrder)
+        assert first is not None
+        return msgspec.structs.replace(
+            first,
+            env=first.env | {"TMPDIR": str(attempt.tmp)},
+            cwd=str(attempt.work),
+            attempt=attempt.attempt,
+        )
 
     def start(self, replica: ReplicaFolder) -> None:
         lock = None if replica.touched else hold_lock(replica.lock)
@@ -69,7 +97,12 @@ class ProcessLauncher:
         spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
 
     def lives(self, replica: ReplicaFolder) -> bool:
-        return lock_holder(replica.lock) != 0
+        shim = lock_holder(replica.lock)
+        if shim > 0 and replica not in self._pipes and replica.started():
+            self._pipes[replica] = open_pipes(replica, shim)
+        elif shim == 0 and replica.exit() is not None:
+            close(self._pipes.pop(replica, {}))
+        return shim != 0
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:  # noqa: ARG002 - shims write exits at once
         return True
@@ -82,6 +115,12 @@ class ProcessLauncher:
 
         self._signal(replica, signal.SIGKILL)
         kill_strays(replica.tmp)
+
+    def salvage(self, replica: ReplicaFolder) -> str:
+        pipes = self._pipes.pop(replica, {})
+        is_whole = bool(pipes) or not replica.started()
+        salvage(replica, pipes)
+        return "" if is_whole else UNREAD
 
     def clear(self, order: JobOrder) -> str:  # noqa: ARG002
         return ""
@@ -121,11 +160,30 @@ def free_ports(count: int) -> list[int]:
         return ports
 
 
+def with_devices(order: ReplicaOrder, uuids: tuple[str, ...] | None) -> ReplicaOrder:
+    """The order of a replica that sees these GPUs and no others; with None, what its submitter sees."""
+    if uuids is None:
+        return order
+    return msgspec.structs.replace(order, env=order.env | {VISIBLE_DEVICES: ",".join(uuids)})
+
+
+def _leased(
+    order: JobOrder, member: ReplicaId, devices: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    """The GPUs of a replica that asked for some: its own or, where there were too few, none."""
+    machine = order.job.job_spec.worker_pool_specs[member.pool].machine_spec
+    if order.claim.accelerators is None or machine is None:
+        return None
+    from vtrain.engine.accelerators import gpu_count
+
+    return devices.get(member.name, ()) if gpu_count(machine) else None
+
+
 def _runtime(pool: WorkerPoolSpec, home: Path, log: Log) -> Runtime:
     if not package_files(pool):
         return Runtime(python=sys.executable)
     from vtrain.backends.process_plan import environment_spec
-    from vtrain.engine.environments import EnvironmentFailed, make_environment, plan_environment
+    from vtrain.engine.environments.environment import EnvironmentFailed, make_environment, plan_environment
 
     try:
         made = make_environment(plan_environment(environment_spec(pool, home), home), log)
@@ -141,7 +199,7 @@ def _replica_order(
     task = spec.worker_pool_specs[member.pool].python_package_spec
     assert isinstance(task, PythonPackageSpec)
     replica = folder.replica(member.name)
-    env = {"PYTHONUNBUFFERED": "1"} | order.base_env
+    env = {"PYTHONUNBUFFERED": "1"} | order.base_env | credentials_variables(order, folder)
     env["PATH"] = os.pathsep.join([*runtime.path_entries, env.get("PATH", os.defpath)])
     env["TMPDIR"] = str(replica.tmp)
     return ReplicaOrder(

@@ -46,3 +46,10 @@ class ContainerOptions(msgspec.Struct, frozen=True, kw_only=True):
     gpus: bool = False
     require_accelerators: bool = False
     credentials_file: str = ""
+
+
+class SimulatedPreemption(msgspec.Struct, frozen=True, kw_only=True):
+    """Once, that long after the job has begun to run, a replica (by default the last) loses its machine."""
+
+    after_seconds: float
+    replica: str = ""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from vtrain.containers.address import EngineAddress
-from vtrain.engine.container_options import ContainerOptions
+from vtrain.engine.capacity.claim import Claim
+from vtrain.engine.container_options import ContainerOptions, SimulatedPreemption
 from vtrain.messages.custom_job import CustomJob
+from vtrain.privacy import FOLDER_MODE, make_private, write_private
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -20,11 +24,17 @@ SERVICE = "service"
 """The task name under which the engine itself writes lines, as Vertex does."""
 
 
+LOST = "the process that watched over it was killed"
+"""`interruption` of a replica that vanished without an exit code."""
+
+
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     """All that a supervisor needs to run a job, decided when the job was submitted.
 
     `base_env` is what replicas inherit from the environment of the command that submitted;
-    `source_folder` is where their code is edited. `engine` is the Docker engine that runs the containers.
+    `source_folder` is where their code is edited. `boot_id` tells since which start of the machine it runs,
+    `preemption` what is simulated. `engine` is the Docker engine that runs the containers, `claim` what the
+    job leases of this machine.
     """
 
     home: str
@@ -36,10 +46,16 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     source_folder: str = ""
     container: ContainerOptions = ContainerOptions()
     engine: EngineAddress | None = None
+    preemption: SimulatedPreemption | None = None
+    boot_id: str = ""
+    claim: Claim = Claim()
 
 
 class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element."""
+    """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element.
+
+    `gcs` is the folder that it sees as /gcs; empty: it sees none.
+    """
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -48,6 +64,7 @@ class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
     wake: str
     grace_seconds: float
     attempt: int = 0
+    gcs: str = ""
 
 
 class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +73,8 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     Times are in seconds since the epoch. `oom` says that the kernel ended a process of this machine
     for want of memory meanwhile. `stopped`: the engine had asked it to end. `interruption` says what else
     ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost, and
-    `log_error` says what else kept a part of the log from being read.
+    `log_error` says what else kept a part of the log from being read. `peak_memory_bytes` (0: not known) and
+    `cpu_seconds` are what the replica has used.
     """
 
     code: int
@@ -70,16 +88,27 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     interruption: str = ""
     log_error: str = ""
     gap: tuple[float, float] | None = None
+    peak_memory_bytes: int = 0
+    cpu_seconds: float = 0.0
 
 
 class ReplicaFolder(msgspec.Struct, frozen=True):
-    """`jobs/ID/replicas/NAME`."""
+    """One attempt of a replica: `jobs/ID/replicas/NAME` (`root`), the later ones below its `restarts/N`."""
 
-    path: Path
+    root: Path
+    attempt: int = 0
+
+    @property
+    def path(self) -> Path:
+        return self.root / "restarts" / str(self.attempt) if self.attempt else self.root
 
     @property
     def name(self) -> str:
-        return self.path.name
+        return self.root.name
+
+    @property
+    def job(self) -> JobFolder:
+        return JobFolder(self.root.parents[1])
 
     @property
     def lock(self) -> Path:
@@ -96,7 +125,7 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     def order(self, order: msgspec.Struct) -> None:
         """Write what whoever starts the replica will read."""
         for folder in (self.path, self.work, self.tmp):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
         write_struct(self.path / "spec.json", order)
 
     def exit(self) -> ReplicaExit | None:
@@ -134,18 +163,28 @@ class JobFolder(msgspec.Struct, frozen=True):
         """The raw log of a replica, or of `service`."""
         return self.logs / f"{task}.log"
 
-    def replica(self, name: str) -> ReplicaFolder:
-        return ReplicaFolder(self.path / "replicas" / name)
+    def replica(self, name: str, attempt: int = 0) -> ReplicaFolder:
+        return ReplicaFolder(self.path / "replicas" / name, attempt)
 
     def make(self, order: JobOrder) -> None:
         """Make the folder with everything a supervisor needs."""
-        self.logs.mkdir(mode=0o700, parents=True)
+        make_private(self.path.parent)
+        self.path.mkdir(mode=FOLDER_MODE)
+        self.logs.mkdir(mode=FOLDER_MODE)
         os.mkfifo(self.wake_fifo, 0o600)
         write_struct(self.path / "spec.json", order)
 
     def order(self) -> JobOrder:
         """What was ordered when the job was submitted."""
         return msgspec.json.decode((self.path / "spec.json").read_bytes(), type=JobOrder, strict=False)
+
+    def is_readable(self) -> bool:
+        """Whether a supervisor can learn from the folder what to do."""
+        try:
+            self.order()
+        except (msgspec.DecodeError, FileNotFoundError):
+            return False
+        return True
 
     def wake(self) -> bool:
         """Make the supervisor look around now; False when none lives."""
@@ -157,6 +196,8 @@ class JobFolder(msgspec.Struct, frozen=True):
             os.write(fifo, b".")
         except BlockingIOError:
             return True  # it has been woken often enough
+        except BrokenPipeError:
+            return False  # it died just now
         finally:
             os.close(fifo)
         return True
@@ -165,7 +206,7 @@ class JobFolder(msgspec.Struct, frozen=True):
 def write_struct(path: Path, value: Any) -> None:
     """Write a value as JSON in one piece."""
     temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(msgspec.json.encode(value))
+    write_private(temporary, msgspec.json.encode(value))
     temporary.rename(path)
 
 
@@ -191,20 +232,32 @@ def hold_lock(path: Path) -> int | None:
     return descriptor
 
 
+@contextmanager
+def closed_on_error(descriptor: int) -> Iterator[None]:
+    """Let a lock go where what it was held for does not come about."""
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
 def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path) -> int:
     """Start a program in a session of its own that holds `lock` from now on; its process id.
 
-    The number of the descriptor becomes its last argument. Closes `lock` here.
+    The number of the descriptor there becomes its last argument. Closes `lock` here. Raises OSError.
     """
-    os.set_inheritable(lock, True)
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    held = 3 if lock != 3 else 4
     actions = [
+        # Here it stays closed to children: one that another thread starts now would hold it too.
+        (os.POSIX_SPAWN_DUP2, lock, held),
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, str(log), log_flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
-        return os.posix_spawn(argv[0], [*argv, str(lock)], env, file_actions=actions, setsid=True)
+        return os.posix_spawn(argv[0], [*argv, str(held)], env, file_actions=actions, setsid=True)
     finally:
         os.close(lock)
 

@@ -37,15 +37,18 @@ class JournalWriter:
     A disk that refuses is no reason to stop a trainer: what could not be stored is counted in `lost`.
     """
 
-    def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True) -> None:
-        """What came `from_pipe` cannot be read again: what fits is stored. Else a block is all or nothing."""
+    def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True, goes_on: bool = False) -> None:
+        """What came `from_pipe` cannot be read again: what fits is stored. Else a block is all or nothing.
+
+        `goes_on`: another writer has begun this attempt, and has died.
+        """
         self.lost = 0
         self._from_pipe = from_pipe
         self._attempt = attempt
         self._raw = os.open(base + RAW_SUFFIX, _FLAGS, 0o600)
         self._index = os.open(base + INDEX_SUFFIX, _FLAGS, 0o600)
         self._end = os.fstat(self._raw).st_size
-        self._repair()
+        self._repair(goes_on)
 
     def write(self, block: memoryview | bytes, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
         """Store one block that was written to `stream` at that time, by default just now.
@@ -92,9 +95,12 @@ class JournalWriter:
         os.ftruncate(self._raw, self._end)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _append_record(self, stream: int, time_ns: int = 0, pieces: int = 0) -> bool:
+    def _append_record(
+        self, stream: int, time_ns: int = 0, pieces: int = 0, *, attempt: int | None = None
+    ) -> bool:
         """Whether the record is there. Without one the next record covers what this one should have."""
-        record = RECORD.pack(time_ns or time.time_ns(), self._end, stream, self._attempt, pieces)
+        number = self._attempt if attempt is None else attempt
+        record = RECORD.pack(time_ns or time.time_ns(), self._end, stream, number, pieces)
         try:
             written = os.write(self._index, record)
         except OSError:
@@ -103,17 +109,18 @@ class JournalWriter:
             os.ftruncate(self._index, os.fstat(self._index).st_size - written)
         return written == RECORD.size
 
-    def _repair(self) -> None:
+    def _repair(self, goes_on: bool) -> None:
         """Cut a torn last record off; then cover raw bytes that no record covers yet, or cut them off."""
         size = os.fstat(self._index).st_size
         whole = size - size % RECORD.size
         if size != whole:
             os.ftruncate(self._index, whole)
-        covered = 0
+        covered = attempt = 0
         if whole:
-            covered = RECORD.unpack(os.pread(self._index, RECORD.size, whole - RECORD.size))[1]
+            _, covered, _, attempt, _ = RECORD.unpack(os.pread(self._index, RECORD.size, whole - RECORD.size))
         if covered < self._end and self._from_pipe:
-            self._append_record(STDOUT)
+            writer = self._attempt - (not goes_on)  # else the attempt before this wrote it
+            self._append_record(STDOUT, attempt=max(attempt, writer))
         elif covered < self._end:
             os.ftruncate(self._raw, covered)
             self._end = covered

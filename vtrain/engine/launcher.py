@@ -53,9 +53,20 @@ class Launcher(Protocol):
         """Make what needs no preparation, while that is under way in another process."""
 
     def replica_orders(
-        self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+        self,
+        order: JobOrder,
+        folder: JobFolder,
+        runtimes: tuple[Runtime, ...],
+        devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
-        """How each replica is run, the primary first; what `start` reads again."""
+        """How each replica is run, the primary first; what `start` reads again.
+
+        `devices` are the accelerators that each replica has for itself, by UUID; a replica that is not among
+        them has none.
+        """
+
+    def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
+        """How a replica is run once more: as at its first attempt, in the folder of this one."""
 
     def start(self, replica: ReplicaFolder) -> None:
         """Start an ordered replica; where it was started before, watch over it unless somebody does."""
@@ -71,6 +82,9 @@ class Launcher(Protocol):
 
     def kill(self, replica: ReplicaFolder) -> None:
         """End whatever is left of the replica now."""
+
+    def salvage(self, replica: ReplicaFolder) -> str:
+        """Store what a replica wrote that nothing watches over any more; why a part may be lost, in words."""
 
     def clear(self, order: JobOrder) -> str:
         """Remove what was made for the job outside its folder; a sentence on what could not be removed."""

@@ -26,11 +26,15 @@ _SEVERITY = {STDOUT: "INFO", STDERR: "ERROR", SERVICE_WORDS: "INFO"}
 
 
 class _Open(msgspec.Struct, array_like=True):
-    """A line that has begun: its first record, the offset of its first byte, and whether a part is out."""
+    """A line that has begun: its first record, the offset of its first byte, and whether a part is out.
+
+    `size` is how much of it has been seen: what is too short to hand out need not be read for each block.
+    """
 
     record: int
     offset: int
     continued: bool = False
+    size: int = 0
 
 
 class _Place(msgspec.Struct, array_like=True):
@@ -64,12 +68,13 @@ def read_logs(folder: Path, query: LogQuery, *, ended: bool) -> LogPage:
         if query.task_name in ("", task) and not query.trial_id
     ]
     entries: list[LogEntry] = []
-    budget = max(query.limit, 1)
+    budget = limit = max(query.limit, 1)
     waiting = [(reader.next_time(ended), i) for i, reader in enumerate(readers) if reader.has_more(ended)]
     heapq.heapify(waiting)
     while waiting and (budget > 0 or not entries):  # an empty page means: nothing more now
         _, i = heapq.heappop(waiting)
-        budget -= readers[i].read_piece(min(max(budget, 1), MAX_ENTRY_BYTES), entries, ended)
+        size = budget if budget > 0 else limit
+        budget -= readers[i].read_piece(min(size, MAX_ENTRY_BYTES), entries, ended)
         if readers[i].has_more(ended):
             heapq.heappush(waiting, (readers[i].next_time(ended), i))
     for reader in readers:
@@ -88,18 +93,18 @@ def lost_log(query: LogQuery) -> LogPage:
     return LogPage(entries=(entry,), cursor=_LOST)
 
 
-def read_tail(folder: Path, task: str, stream: int, size: int) -> str:
-    """About the last `size` bytes that a replica wrote to one stream, as text."""
+def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0) -> str:
+    """About the last `size` bytes that an attempt of a replica wrote to one stream, as text."""
     reader = _TaskReader(folder, task, _Place())
     pieces: list[bytes] = []
     held = 0
     for number in reversed(range(reader.blocks(ended=True))):
         block = reader.block(number, ended=True)
-        if block.stream == stream and held < size:
+        if (block.stream, block.attempt) == (stream, attempt) and held < size:
             start = max(block.start, block.end - (size - held))
             pieces.append(reader.raw(start, block.end))
             held += block.end - start
-        if held >= size:
+        if held >= size or block.attempt < attempt:
             break
     reader.close()
     return b"".join(reversed(pieces)).decode("utf-8", "replace")
@@ -143,8 +148,8 @@ class _TaskReader:
             time, end, stream, attempt, _ = self._record(number)
             return _Block(time, start, end, stream, attempt)
         assert ended
-        time = self._record(number - 1)[0] if number else 0
-        return _Block(time, start, self._size, STDOUT, 0)
+        time, _, _, attempt, _ = self._record(number - 1) if number else (0, 0, 0, 0, 0)
+        return _Block(time, start, self._size, STDOUT, attempt)
 
     def raw(self, start: int, end: int) -> bytes:
         return os.pread(self._raw, end - start, start)
@@ -158,6 +163,7 @@ class _TaskReader:
     def read_piece(self, size: int, entries: list[LogEntry], ended: bool) -> int:
         """Take at most `size` bytes of the next block apart into entries; how many it took."""
         block = self.block(self._place.record, ended)
+        self._end_lines_before(block.attempt, entries)
         block.start = max(block.start, self._place.offset)
         end = min(block.end, block.start + size)
         piece = self.raw(block.start, end)
@@ -182,10 +188,25 @@ class _TaskReader:
             block.start = line.offset
             text = self._open_bytes(stream, self._place.record, self._size)
             if ended:
-                self._add_line(block, text, line, entries)
-                del self._place.open_lines[stream]
+                self._end_line(stream, line, entries)
             elif line.continued or not (stream == STDOUT and text.startswith(b"{")):
                 self._hand_out(block, text, line, entries)
+
+    def _end_lines_before(self, attempt: int, entries: list[LogEntry]) -> None:
+        """What an earlier attempt left without a newline is a line of its own."""
+        for stream, line in sorted(self._place.open_lines.items()):
+            if self.block(line.record, ended=True).attempt < attempt:
+                self._end_line(stream, line, entries)
+
+    def _end_line(self, stream: int, line: _Open, entries: list[LogEntry]) -> None:
+        block = self.block(line.record, ended=True)
+        block.start = line.offset
+        text = self._open_bytes(stream, self._place.record, self._size)
+        if text or not line.continued:
+            self._add_line(block, text, line, entries)
+        else:  # all of it is out, and the next line may begin at this very place
+            self._add(block, line.offset, text, entries, mark="end")
+        del self._place.open_lines[stream]
 
     def _record(self, number: int) -> tuple[int, int, int, int, int]:
         found: tuple[int, int, int, int, int] = RECORD.unpack(
@@ -197,6 +218,9 @@ class _TaskReader:
         line = self._place.open_lines.get(block.stream)
         if line is not None:
             head, newline, rest = piece.partition(b"\n")
+            line.size += len(head)
+            if not newline and line.size < MAX_ENTRY_BYTES:
+                return
             end = block.start + len(head)
             began = self.block(line.record, ended=True)
             began.start = line.offset
@@ -212,7 +236,7 @@ class _TaskReader:
             self._add_lines(block, whole, entries)
         if beginning:
             start = block.start + len(whole) + len(newline)
-            self._place.open_lines[block.stream] = _Open(self._place.record, start)
+            self._place.open_lines[block.stream] = _Open(self._place.record, start, size=len(beginning))
             self._shorten(block, beginning, self._place.open_lines[block.stream], entries)
 
     def _open_bytes(self, stream: int, stop_record: int, stop: int) -> bytes:
@@ -236,9 +260,9 @@ class _TaskReader:
             return
         for start, part in found:
             self._add(block, line.offset + start, part, entries, partial=True)
-        line.offset, line.record, line.continued = self._after(
-            block.stream, line, sum(len(p) for _, p in found)
-        )
+        count = sum(len(part) for _, part in found)
+        line.offset, line.record, line.continued = self._after(block.stream, line, count)
+        line.size = len(text) - count
 
     def _after(self, stream: int, line: _Open, count: int) -> tuple[int, int, bool]:
         """The place `count` bytes of the stream after the beginning of its open line."""
@@ -248,7 +272,7 @@ class _TaskReader:
             offset = max(offset, block.start)
             if block.stream == stream:
                 here = block.end - offset
-                if count < here or number + 1 >= self.blocks(ended=True):
+                if count <= here or number + 1 >= self.blocks(ended=True):
                     return offset + count, number, True
                 count -= here
             if number + 1 >= self.blocks(ended=True):
@@ -280,6 +304,7 @@ class _TaskReader:
         *,
         payload: dict[str, Any] | None = None,
         partial: bool = False,
+        mark: str = "",
     ) -> None:
         if block.time < self._since:
             return
@@ -291,7 +316,7 @@ class _TaskReader:
         entries.append(
             LogEntry(
                 time=block.time,
-                insert_id=f"{self._task}/{stream}/{offset}",
+                insert_id=f"{self._task}/{stream}/{offset}{mark}",
                 severity=severity,
                 task_name=self._task,
                 payload=text,

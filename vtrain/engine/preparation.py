@@ -13,6 +13,7 @@ import msgspec
 
 from vtrain.engine.folder import JobOrder
 from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
+from vtrain.engine.process_tree import descendants, signal_all
 
 KILL_SECONDS = 3.0
 """What the tools get to end before the rest of their process group is killed."""
@@ -95,9 +96,19 @@ def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
         return _Result(runtimes=launcher.prepare(order, lambda block: _write(output, block)))
     except PrepareFailed as failed:
         return _Result(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
+    except _Interrupted:
+        _kill_tools()
+        return _Result(failure="The preparation of the environment was cancelled.")
     except BaseException as error:  # the child's only way out is the pipe
         _write(output, traceback.format_exc().encode())
         return _Result(failure=f"The environment could not be made: {error!r}.")
+
+
+def _kill_tools() -> None:
+    """End those, too, that had started in that very moment, so that nobody knew of them yet."""
+    while left := descendants(os.getpid()):
+        signal_all(left, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def _interrupt(*_: object) -> None:

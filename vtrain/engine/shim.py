@@ -41,6 +41,7 @@ _F_SETPIPE_SZ = 1031
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LINUX = sys.platform.startswith("linux")
+_MAXRSS_UNIT = 1024 if _LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
 
 
@@ -70,6 +71,8 @@ class Shim:
         self._deadline = 0.0
         self._terminated: set[int] = set()
         self._last_read = 0.0
+        self._cpu_seconds = 0.0
+        self._peak_memory = 0
 
     def run(self) -> None:
         """Start, pump until nothing of the replica is left, report."""
@@ -120,7 +123,9 @@ class Shim:
             code, _, message = told.decode("utf-8", "replace").partition(" ")
             self._report.update(code=int(code), message=message)
         else:
-            write_json(f"{self._folder}/started.json", {"pid": self._child, "time": time.time()})
+            told_pipes = [out[0], err[0]]
+            started = {"pid": self._child, "time": time.time(), "pipes": told_pipes}
+            write_json(f"{self._folder}/started.json", started)
 
     def _adopt_pipe(self, pipe: int, stream: int) -> None:
         if _LINUX:
@@ -172,13 +177,18 @@ class Shim:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            self._add_usage(used)
             if pid == self._child:
                 self._record_exit(os.waitstatus_to_exitcode(status))
+
+    def _add_usage(self, used) -> None:  # type: ignore[no-untyped-def]
+        self._cpu_seconds += used.ru_utime + used.ru_stime
+        self._peak_memory = max(self._peak_memory, used.ru_maxrss * _MAXRSS_UNIT)
 
     def _record_exit(self, code: int) -> None:
         self._report["code"] = code if code >= 0 else 128 - code
@@ -208,6 +218,8 @@ class Shim:
         self._journal.close()
         self._report.setdefault("ended", time.time())
         self._report["log_lost_bytes"] = self._journal.lost
+        self._report["peak_memory_bytes"] = self._peak_memory
+        self._report["cpu_seconds"] = self._cpu_seconds
         text = json.dumps(self._report).encode()
         with open(f"{self._folder}/exit.json.tmp", "r+b") as file:
             file.write(text)
@@ -221,8 +233,12 @@ class Shim:
             fifo = os.open(self._spec["wake"], os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             return  # no supervisor lives; the one that takes over reads the files
-        os.write(fifo, b".")
-        os.close(fifo)
+        try:
+            os.write(fifo, b".")
+        except (BlockingIOError, BrokenPipeError):
+            return  # it has been woken often enough, or it died just now
+        finally:
+            os.close(fifo)
 
 
 def become_trainer(spec: dict, out: int, err: int, failure: int) -> None:  # type: ignore[type-arg]
@@ -231,6 +247,10 @@ def become_trainer(spec: dict, out: int, err: int, failure: int) -> None:  # typ
     try:
         parent = os.getppid()
         os.setsid()
+        if spec.get("gcs"):
+            wanted = f"{spec['gcs']} as /gcs"
+            show_buckets_of(spec["gcs"])
+            wanted = spec["cwd"]
         set_process_control(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
@@ -247,6 +267,15 @@ def become_trainer(spec: dict, out: int, err: int, failure: int) -> None:  # typ
         code = _EXIT_CODES.get(error.errno or 0, 126)
         os.write(failure, f"{code} {error.strerror}: {wanted}".encode())
     os._exit(127)
+
+
+def show_buckets_of(folder: str) -> None:
+    """Mount /gcs for this process. Imported by those replicas only that want it."""
+    if TYPE_CHECKING:
+        from vtrain.engine.bucket_mount import show_buckets
+    else:
+        from bucket_mount import show_buckets
+    show_buckets(folder)
 
 
 def set_process_control(option: int, value: int) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from vtrain.engine.folder import JobFolder, ReplicaExit
+from vtrain.engine.folder import LOST, JobFolder, ReplicaExit, ReplicaFolder
 from vtrain.engine.journal import STDERR, STDOUT
-from vtrain.engine.log_reader import read_tail
 from vtrain.engine.source_paths import in_source
 from vtrain.failure import Traceback, hint, last_traceback
 from vtrain.messages.base import Status
@@ -27,15 +26,39 @@ TAIL_BYTES = 128 * 1024
 _TYPE = "type.googleapis.com/google.rpc."
 
 
-def replica_failed(folder: JobFolder, replica: str, end: ReplicaExit, source_folder: str) -> Status:
-    """A replica ended with another code than 0, or could not be started."""
+def replica_failed(
+    folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit, source_folder: str, *, restarts: int = 0
+) -> Status:
+    """A replica ended with another code than 0, or could not be started. `restarts` are the job's."""
+    error = _replica_failed(folder, attempt, end, source_folder)
+    used = _usage(end) | ({"restarts": str(restarts)} if restarts else {})
+    info, *others = error.details
+    details = ({**info, "metadata": info["metadata"] | used}, *others)
+    return Status(code=error.code, message=error.message, details=details)
+
+
+def _usage(end: ReplicaExit) -> dict[str, str]:
+    """What the replica has used, as far as it is known."""
+    used = {}
+    if end.peak_memory_bytes:
+        used["peakMemoryBytes"] = str(end.peak_memory_bytes)
+    if end.cpu_seconds:
+        used["cpuSeconds"] = f"{end.cpu_seconds:.1f}"
+    return used
+
+
+def _replica_failed(
+    folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit, source_folder: str
+) -> Status:
+    replica = attempt.name
     log = folder.log(replica)
     if end.message:
         return _start_failed(replica, end, log)
+    if end.interruption == LOST:
+        return supervision_lost(folder, replica)
     if end.interruption:
         return _interrupted(replica, end, log)
-    text = read_tail(folder.logs, replica, STDERR, TAIL_BYTES)
-    trace = last_traceback(text) or last_traceback(read_tail(folder.logs, replica, STDOUT, TAIL_BYTES))
+    text, trace = _last_words(folder, attempt)
     trace = in_source(trace, source_folder) if trace is not None else None
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
     if end.signal:
@@ -51,6 +74,17 @@ def replica_failed(folder: JobFolder, replica: str, end: ReplicaExit, source_fol
     if trace is not None:
         details.append({"@type": _TYPE + "DebugInfo", "stackEntries": list(trace.lines)})
     return Status(code=code, message=message, details=tuple(details))
+
+
+def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceback | None]:
+    """The end of what the attempt wrote to stderr, and its last traceback, wherever it stands."""
+    from vtrain.engine.log_reader import read_tail  # most jobs end without
+
+    ends = [
+        read_tail(folder.logs, attempt.name, stream, TAIL_BYTES, attempt.attempt)
+        for stream in (STDERR, STDOUT)
+    ]
+    return ends[0], last_traceback(ends[0]) or last_traceback(ends[1])
 
 
 def environment_failed(folder: JobFolder, message: str, advice: str) -> Status:
@@ -71,10 +105,27 @@ def supervision_lost(folder: JobFolder, replica: str) -> Status:
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
 
 
+def machine_restarted(folder: JobFolder) -> Status:
+    """The machine was started anew while the job ran; a training is not begun again by somebody who looks."""
+    metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
+    return Status(
+        code=INTERNAL_CODE,
+        message="This machine was restarted before the job had ended.",
+        details=(error_info("MACHINE_RESTARTED", metadata),),
+    )
+
+
 def folder_lost(folder: JobFolder) -> Status:
     """The job's folder is gone, and with it everything by which the job could be ended."""
     message = f"The job's folder {folder.path} was removed before the job had ended."
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", {}),))
+
+
+def folder_damaged(folder: JobFolder) -> Status:
+    """What the job's folder says of the job cannot be read any more."""
+    metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
+    message = f"The job's folder {folder.path} is damaged: its spec.json cannot be read."
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
 
 
 def engine_failed(folder: JobFolder, fault: Exception) -> Status:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtrain.output.console import Console
-from vtrain.verdict import Failure, failure_of
+from vtrain.output.controls import on_one_line
+from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 RULE = "─" * 72
+MAX_USES = 8
+"""How many replicas the card lists."""
 
 
 def show_failure(console: Console, job: Job) -> None:
@@ -21,21 +24,21 @@ def show_failure(console: Console, job: Job) -> None:
     failure = failure_of(job)
     if failure is None:
         return
-    console.status("\n".join(card_lines(failure, job.display_name)))
+    console.status("\n".join(card_lines(failure, job.display_name, replica_uses(job))))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.status(_annotation(failure))
         _add_summary(failure, job)
 
 
-def card_lines(failure: Failure, title: str) -> list[str]:
-    """The card as lines of text."""
-    lines = [RULE, f"FAILED  {title}: {_headline(failure)}"]
+def card_lines(failure: Failure, title: str, uses: tuple[ReplicaUse, ...] = ()) -> list[str]:
+    """The card as lines of text; `uses` are the replicas of a job that ran here."""
+    lines = [RULE, f"FAILED  {on_one_line(title)}: {_headline(failure)}"]
     if failure.traceback:
         lines += ["", *(f"  {line}" for line in without_launcher(failure.traceback))]
     elif failure.replica == "":
         further = failure.message.splitlines()[1:]
         lines += ["", *(f"  {line}" for line in further)] if further else []
-    pointers = list(_pointers(failure))
+    pointers = [*_pointers(failure), *_use_lines(uses)]
     return [*lines, *([""] if pointers or len(lines) > 2 else []), *pointers, RULE]
 
 
@@ -47,6 +50,25 @@ def _pointers(failure: Failure) -> Iterator[str]:
         yield f"  log   {failure.log}"
     if failure.hint:
         yield f"  hint  {failure.hint}"
+
+
+def _use_lines(uses: tuple[ReplicaUse, ...]) -> Iterator[str]:
+    """What each replica has used, and how often it was started."""
+    for use in uses[:MAX_USES]:
+        yield f"  used  {use.name}: {', '.join(_use_words(use))}"
+    if len(uses) > MAX_USES:
+        yield f"        and {len(uses) - MAX_USES} more replicas, which `describe` shows"
+
+
+def _use_words(use: ReplicaUse) -> Iterator[str]:
+    codes = " ".join(map(str, use.exit_codes))
+    count = len(use.exit_codes)
+    exits = f"{count} attempts, exit codes {codes}" if count > 1 else f"exit code {codes}"
+    yield exits if count else "no exit code"
+    if use.peak_memory_bytes:
+        yield f"{use.peak_memory_bytes / 1e6:.0f} MB of memory at the peak"
+    if use.cpu_seconds:  # 0: not known
+        yield f"{use.cpu_seconds:.1f} s of processor time"
 
 
 def without_launcher(traceback: tuple[str, ...]) -> list[str]:
@@ -86,6 +108,6 @@ def _add_summary(failure: Failure, job: Job) -> None:
         quoted = quoted[1:]
     fence = "\n".join(["", "```text", *quoted, "```", ""]) if quoted else ""
     hint = f"\n{failure.hint}\n" if failure.hint else ""
-    text = f"### {job.display_name} failed\n\n{_headline(failure)}\n{fence}{hint}"
+    text = f"### {on_one_line(job.display_name)} failed\n\n{_headline(failure)}\n{fence}{hint}"
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(text)

@@ -12,17 +12,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from vtrain.backends import JobBackend, Query
 from vtrain.errors import ConflictError, NotFoundError, VtrainError
 from vtrain.messages import states
-from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
+from vtrain.messages.base import GcsDestination
+from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, Scheduling, WorkerPoolSpec
 from vtrain.messages.log import LogEntry, LogQuery
 from vtrain.messages.resources import Job
 from vtrain.testing.script import Script, script_job
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 HOLDING = Script().write("ready\n").hang()
 
 
@@ -141,7 +143,7 @@ class BackendContract:
     # logs
 
     def test_every_line_once_and_in_order(self, backend: JobBackend) -> None:
-        script = Script().count(5000).sleep(0.1).write_error("bad\n")
+        script = Script().count(5000).sleep(1.0).write_error("bad\n")
         job = self.start(backend, script, Script().count(500).hang())
         self.wait(backend, job.name)
         expected = [f"line {number}" for number in range(5000)]
@@ -170,7 +172,7 @@ class BackendContract:
         assert self.lines(backend, job.name) == ["first", "last"]
 
     def test_streams_have_their_severity(self, backend: JobBackend) -> None:
-        script = Script().write("a\n").sleep(0.1).write_error("b\n")
+        script = Script().write("a\n").sleep(1.0).write_error("b\n")
         job = self.wait(backend, self.start(backend, script).name)
         entries = self.entries(backend, job.name)
         assert [(e.payload, e.severity, e.stream) for e in entries] == [
@@ -186,6 +188,39 @@ class BackendContract:
         assert self.wait(backend, second.name).state == states.SUCCEEDED
         assert self.lines(backend, first.name) == ["one"]
         assert self.lines(backend, second.name) == ["two"]
+
+    # restarts, by Vertex AI's rules
+
+    def test_a_crash_is_tried_again(self, backend: JobBackend) -> None:
+        job = self.run(backend, Script().write("begin\n").crash_first(2).write("done\n"))
+        assert job.state == states.SUCCEEDED
+        assert self.lines(backend, job.name) == ["begin", "begin", "begin", "done"]
+        assert {entry.attempt for entry in self.entries(backend, job.name)} == {0, 1, 2}
+
+    def test_a_line_without_an_end_stays_in_its_attempt(self, backend: JobBackend) -> None:
+        job = self.run(backend, Script().write("torn").crash_first(1))
+        assert self.lines(backend, job.name) == ["torn", "torn"]
+
+    def test_a_crash_that_stays_fails_the_job(self, backend: JobBackend) -> None:
+        job = self.run(backend, Script().write("begin\n").die(11))
+        assert job.state == states.FAILED
+        assert job.error is not None
+        metadata = job.error.details[0]["metadata"]
+        assert (metadata["exitCode"], metadata["restarts"]) == ("139", "3")
+        assert self.lines(backend, job.name) == ["begin"] * 4
+
+    def test_a_crash_begins_the_whole_job_again(self, backend: JobBackend) -> None:
+        primary = Script().write("begin\n").hang_first(1).write("done\n")
+        job = self.run(backend, primary, Script().sleep(3.0).crash_first(1).hang())
+        assert job.state == states.SUCCEEDED
+        assert self.lines(backend, job.name)[-2:] == ["begin", "done"]
+
+    def test_disabled_retries(self, backend: JobBackend) -> None:
+        scheduling = Scheduling(disable_retries=True)
+        job = self.run(backend, Script().crash_first(1), scheduling=scheduling)
+        assert job.state == states.FAILED
+        assert job.error is not None
+        assert "restarts" not in job.error.details[0]["metadata"]
 
     # cancel and delete
 
@@ -238,6 +273,16 @@ class BackendContract:
         assert backend.list(Query()).jobs == ()
 
     # what the tests above are written with
+
+    def run(self, backend: JobBackend, *scripts: Script, scheduling: Scheduling | None = None) -> Job:
+        """A job with an output directory, once it has ended."""
+        job = self.make_job(*scripts)
+        output = GcsDestination(output_uri_prefix="gs://contract/restarts")
+        spec = msgspec.structs.replace(
+            job.job_spec, base_output_directory=output, scheduling=scheduling or job.job_spec.scheduling
+        )
+        job = msgspec.structs.replace(job, job_spec=spec)
+        return self.wait(backend, backend.submit(backend.plan(job)).name)
 
     def start(self, backend: JobBackend, *scripts: Script) -> Job:
         """Submit a job of these scripts."""

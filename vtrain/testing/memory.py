@@ -6,10 +6,14 @@ lets every replica do one step of its script.
 
 from __future__ import annotations
 
+import signal
+
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query, Replica
+from vtrain.engine.folder import ReplicaExit
 from vtrain.engine.instants import timestamp
+from vtrain.engine.recovery import Action, Restart, action_after, cause_of
 from vtrain.engine.replica import Surroundings, module_argv, replica_environment, replica_ids
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, UnavailableError
 from vtrain.messages import states
@@ -30,6 +34,7 @@ class _Player(msgspec.Struct):
     name: str
     script: Script
     step: int = 0
+    attempt: int = 0
     exit_code: int | None = None
 
 
@@ -40,6 +45,7 @@ class _Run(msgspec.Struct):
     players: list[_Player]
     entries: list[LogEntry]
     cancelled: bool = False
+    restarts: tuple[Restart, ...] = ()
 
 
 class MemoryBackend:
@@ -163,7 +169,7 @@ class MemoryBackend:
             if player.exit_code is None:
                 self._step(run, player)
             if player.exit_code:
-                _end(run, states.FAILED, _failed(player))
+                _follow(run, player)
                 return
         if run.players and run.players[0].exit_code == 0:
             _end(run, states.SUCCEEDED, None)
@@ -173,7 +179,7 @@ class MemoryBackend:
             player.exit_code = 0
             return
         action, value = player.script.steps[player.step]
-        if action == "hang":
+        if action == "hang" or (action == "hang_first" and player.attempt < int(value)):
             return
         player.step += 1
         if action in ("stdout", "stderr"):
@@ -184,6 +190,8 @@ class MemoryBackend:
             self._write(run, player, "stdout", "0\n")
         elif action in ("exit", "die"):
             player.exit_code = int(value) + (128 if action == "die" else 0)
+        elif action == "crash_first" and player.attempt < int(value):
+            player.exit_code = 128 + signal.SIGABRT
 
     def _write(self, run: _Run, player: _Player, stream: str, text: str) -> None:
         for line in text.removesuffix("\n").split("\n"):
@@ -195,9 +203,31 @@ class MemoryBackend:
                     severity="INFO" if stream == "stdout" else "ERROR",
                     task_name=player.name,
                     payload=line.encode(),
+                    attempt=player.attempt,
                     stream=stream,
                 )
             )
+
+
+def _follow(run: _Run, player: _Player) -> None:
+    """Do what the rules say about a replica that failed."""
+    end = ReplicaExit(code=player.exit_code or 0, started=0.0, ended=0.0)
+    cause = cause_of(end)
+    action = action_after(cause, player.name, run.restarts, run.job.job_spec.scheduling)
+    if action is Action.FAIL:
+        _end(run, states.FAILED, _failed(player, len(run.restarts)))
+        return
+    again = [player] if action is Action.RESTART_REPLICA else run.players
+    restart = Restart(
+        time=0.0,
+        cause=player.name,
+        replicas=tuple(other.name for other in again),
+        reason=cause.value,
+        is_retry=action is Action.RETRY_JOB,
+    )
+    run.restarts = (*run.restarts, restart)
+    for other in again:
+        other.step, other.exit_code, other.attempt = 0, None, other.attempt + 1
 
 
 def _end(run: _Run, state: str, error: Status | None) -> None:
@@ -205,8 +235,10 @@ def _end(run: _Run, state: str, error: Status | None) -> None:
     run.job = msgspec.structs.replace(run.job, state=state, error=error, end_time=now, update_time=now)
 
 
-def _failed(player: _Player) -> Status:
+def _failed(player: _Player, restarts: int) -> Status:
     metadata = {"replica": player.name, "exitCode": str(player.exit_code)}
+    if restarts:
+        metadata["restarts"] = str(restarts)
     return Status(
         code=3,
         message=f"The replica {player.name} exited with a non-zero status of {player.exit_code}.",

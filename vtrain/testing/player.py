@@ -7,7 +7,10 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
+
+_starts = 0
 
 
 def play(action: str, value: Any) -> None:
@@ -29,6 +32,22 @@ def play(action: str, value: Any) -> None:
         os._exit(value)
     elif action == "die":
         os.kill(os.getpid(), value)
+    elif action == "crash_first" and starts() <= value:
+        os.kill(os.getpid(), signal.SIGABRT)
+    elif action == "hang_first" and starts() <= value:
+        play("hang", 0)
+
+
+def starts() -> int:
+    """How often this replica has been started, this time included; AIP_CHECKPOINT_DIR keeps the count."""
+    global _starts
+    if not _starts:
+        task = json.loads(os.environ["CLUSTER_SPEC"])["task"]
+        folder = os.environ["AIP_CHECKPOINT_DIR"].replace("gs://", "/gcs/")
+        with Path(folder, f"starts-{task['type']}-{task['index']}").open("a+b") as file:
+            file.write(b".")
+            _starts = file.tell()
+    return _starts
 
 
 def write(descriptor: int, text: str) -> None:
@@ -51,5 +70,8 @@ def leave_grandchild() -> None:
 
 
 if __name__ == "__main__":
-    for step in json.loads(sys.argv[1]):
+    steps = json.loads(sys.argv[1])
+    if any(action.endswith("_first") for action, _ in steps):
+        starts()  # before anything is seen of this start, after which it may be ended
+    for step in steps:
         play(*step)

@@ -53,6 +53,14 @@ class Script(msgspec.Struct, frozen=True):
         """End by this signal."""
         return self._then("die", signal)
 
+    def crash_first(self, times: int) -> Script:
+        """Abort (SIGABRT), unless the replica has been started more often; needs an output directory."""
+        return self._then("crash_first", times)
+
+    def hang_first(self, times: int) -> Script:
+        """Do nothing until ended from outside, unless the replica has been started more often."""
+        return self._then("hang_first", times)
+
     def _then(self, action: str, value: str | float) -> Script:
         return Script((*self.steps, (action, value)))
 

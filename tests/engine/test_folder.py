@@ -1,0 +1,69 @@
+"""A job's folder: locks that are handed to children, and the supervisor's wake-up call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtrain.engine.folder import JobFolder, hold_lock, lock_holder, spawn_holding
+
+WAIT = "import os, sys; os.read(int(sys.argv[1]), 1)"
+
+
+def test_a_child_holds_the_lock_and_no_other_can_inherit_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever another thread starts meanwhile would keep the lock from being free again."""
+    path = tmp_path / "lock"
+    lock = hold_lock(path)
+    assert lock is not None
+    inheritable = []
+    spawn = os.posix_spawn
+
+    def watched(*arguments: Any, **options: Any) -> int:
+        inheritable.append(os.get_inheritable(lock))
+        return spawn(*arguments, **options)
+
+    monkeypatch.setattr(os, "posix_spawn", watched)
+    reading, writing = os.pipe()
+    os.set_inheritable(reading, True)
+    child = spawn_holding(
+        lock, [sys.executable, "-c", WAIT, str(reading)], dict(os.environ), tmp_path / "log"
+    )
+    os.close(reading)
+    assert inheritable == [False]
+    assert lock_holder(path) != 0
+    os.close(writing)
+    assert os.waitpid(child, 0)[1] == 0, (tmp_path / "log").read_text()
+    assert lock_holder(path) == 0
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_any_descriptor_can_be_handed_on(tmp_path: Path, number: int) -> None:
+    program = (
+        "import os, sys; from vtrain.engine.folder import hold_lock, spawn_holding\n"
+        "lock = hold_lock(sys.argv[1]); number = int(sys.argv[2])\n"
+        "held = os.dup2(lock, number, inheritable=False) if lock != number else lock\n"
+        "child = spawn_holding(held, [sys.executable, '-c', 'import os, sys; os.fstat(int(sys.argv[1]))'],"
+        " dict(os.environ), sys.argv[3])\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    argv = [sys.executable, "-c", program, str(tmp_path / "lock"), str(number), str(tmp_path / "log")]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    child = os.posix_spawn(argv[0], argv, environment)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_nobody_hears_a_call_without_a_supervisor(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    assert not folder.wake()
+    os.mkfifo(folder.wake_fifo)
+    assert not folder.wake()
+    reader = os.open(folder.wake_fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert folder.wake()
+    assert os.read(reader, 10) == b"."
+    os.close(reader)

@@ -1,0 +1,34 @@
+"""`--simulate-preemption`: a time, and perhaps a replica."""
+
+from __future__ import annotations
+
+import pytest
+
+from vtrain.errors import UsageError
+from vtrain.flags.local import LocalFlags, simulated_preemption
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "replica"),
+    [("30s", 30, ""), ("1h30m", 5400, ""), ("0s", 0, ""), ("5s,workerpool1-0", 5, "workerpool1-0")],
+)
+def test_a_time_and_perhaps_a_replica(text: str, seconds: float, replica: str) -> None:
+    asked = simulated_preemption(LocalFlags(simulate_preemption=text))
+    assert asked is not None and (asked.after_seconds, asked.replica) == (seconds, replica)
+
+
+def test_without_the_flag_nothing_is_preempted() -> None:
+    assert simulated_preemption(LocalFlags()) is None
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5s", ",workerpool0-0", ",chief"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--simulate-preemption: expected a duration"):
+        simulated_preemption(LocalFlags(simulate_preemption=text))
+
+
+@pytest.mark.parametrize("text", ["5s,", "5s,chief", "5s,workerpool0", "5s,workerpool0-0,workerpool1-0"])
+def test_what_is_no_name_of_a_replica_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a replica") as caught:
+        simulated_preemption(LocalFlags(simulate_preemption=text))
+    assert "workerpool1-0" in caught.value.hint

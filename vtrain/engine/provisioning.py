@@ -1,0 +1,101 @@
+"""Everything before the first replica starts: the queue, the preparation, the order of every replica."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from vtrain.engine.capacity.admission import Waiting, admit
+from vtrain.engine.folder import JobFolder, JobOrder, write_struct
+from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
+from vtrain.engine.preparation import Preparation
+from vtrain.engine.service_log import PREPARING, STARTING, ServiceLog
+from vtrain.engine.store import Store
+
+PREPARATION_PATIENCE_SECONDS = 60.0
+"""How long a preparation is tried again while what it needs (an engine) does not answer."""
+
+Pause = Callable[..., None]
+"""Sleep until something happens, also on further descriptors; raises where the job's end was asked for."""
+
+
+class Provisioning:
+    """One job on its way to its first replica. `pause` sleeps, and may raise to end it all."""
+
+    def __init__(
+        self,
+        folder: JobFolder,
+        order: JobOrder,
+        launcher: Launcher,
+        log: ServiceLog,
+        pause: Pause,
+        lock: int,
+    ) -> None:
+        self._folder = folder
+        self._order = order
+        self._launcher = launcher
+        self._log = log
+        self._pause = pause
+        self._lock = lock
+
+    def wait_for_room(self, store: Store, queued: Callable[[], None]) -> Mapping[str, tuple[str, ...]]:
+        """The accelerators of each replica, once the job fits here; `queued` hears that it waits."""
+        told = ""
+        while isinstance(answer := admit(store, self._order), Waiting):
+            if answer.reason != told:
+                self._log.say(f"Job is queued: {answer.reason}")
+                told = answer.reason
+            queued()
+            self._pause()
+        return answer.devices
+
+    def order_replicas(self, devices: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """Write how each replica is run, the primary first; their names."""
+        self._log.say(*PREPARING)
+        orders = self._patient_orders(devices)
+        for name, order in orders.items():
+            self._folder.replica(name).order(order)
+        write_struct(self._folder.path / "replicas.json", list(orders))
+        return [*orders]
+
+    def _patient_orders(self, devices: Mapping[str, tuple[str, ...]]) -> Mapping[str, msgspec.Struct]:
+        """How each replica is run, once what it needs is made."""
+        deadline = time.monotonic() + PREPARATION_PATIENCE_SECONDS
+        while True:
+            try:
+                runtimes = self._prepare()
+                orders = self._launcher.replica_orders(self._order, self._folder, runtimes, devices)
+            except PrepareFailed as failed:
+                if not failed.is_transient or time.monotonic() > deadline:
+                    raise
+                self._pause()
+            else:
+                self._log.say(*STARTING)
+                return orders
+
+    def _prepare(self) -> tuple[Runtime, ...]:
+        if not self._launcher.needs_preparation(self._order):
+            return self._launcher.prepare(self._order, self._log.pass_on)
+        preparation = Preparation(self._launcher, self._order, closing=(self._lock,))
+        try:
+            self._launcher.begin(self._order)
+            while not preparation.ended:
+                self._pause(preparation.pipe)
+                for block in preparation.output():
+                    self._log.pass_on(block)
+        except BaseException:
+            preparation.kill()
+            raise
+        return preparation.result()
+
+
+def ordered_replicas(folder: JobFolder) -> list[str]:
+    """The replicas' names, in order, when it was decided how they run; else none."""
+    try:
+        names: Any = msgspec.json.decode((folder.path / "replicas.json").read_bytes(), type=list[str])
+    except FileNotFoundError:
+        return []
+    return list(names)

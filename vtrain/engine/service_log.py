@@ -1,0 +1,63 @@
+"""The lines that the engine itself writes into a job's log, as the service does."""
+
+from __future__ import annotations
+
+from vtrain.engine.folder import SERVICE, JobFolder, ReplicaFolder
+from vtrain.engine.instants import from_epoch
+from vtrain.engine.journal import SERVICE_WORDS, STDERR, STDOUT, JournalWriter
+
+PREPARING = (
+    "Waiting for job to be provisioned.",
+    "vtrain is provisioning job running framework.",
+    "vtrain is setting up this job.",
+)
+STARTING = ("Waiting for training program to start.", "Job is preparing.")
+
+
+class ServiceLog:
+    """The journal of the task `service`."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._journal = JournalWriter(str(folder.logs / SERVICE))
+
+    def say(self, *lines: str) -> None:
+        """What goes on."""
+        self._write(lines, SERVICE_WORDS)
+
+    def complain(self, *lines: str) -> None:
+        """What went wrong."""
+        self._write(lines, STDERR)
+
+    def pass_on(self, block: bytes) -> None:
+        """What a tool wrote that prepares the job."""
+        self._journal.write(block if block.endswith(b"\n") else block + b"\n", STDOUT)
+
+    def tell_losses(self, attempts: tuple[ReplicaFolder, ...]) -> None:
+        """A log that is not whole says so itself."""
+        for attempt in attempts:
+            self.complain(*_losses(attempt))
+
+    def close(self) -> None:
+        """Hand everything to the disk."""
+        self._journal.close()
+
+    def _write(self, lines: tuple[str, ...], stream: int) -> None:
+        if lines:
+            self._journal.write("".join(f"{line}\n" for line in lines).encode(), stream)
+
+
+def _losses(attempt: ReplicaFolder) -> list[str]:
+    end, name = attempt.exit(), attempt.name
+    if end is None:
+        return []
+    found = []
+    if end.log_lost_bytes:
+        found.append(
+            f"At least {end.log_lost_bytes} bytes of the log of {name} are lost: the disk refused them."
+        )
+    if end.log_error:
+        found.append(f"A part of the log of {name} could not be read: {end.log_error}.")
+    if end.gap is not None:
+        away, back = (from_epoch(moment) for moment in end.gap)
+        found.append(f"The Docker engine was away from {away} to {back}. What {name} wrote then may be lost.")
+    return found
