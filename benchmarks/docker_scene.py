@@ -26,7 +26,8 @@ def docker_scene() -> Iterator[Path]:
 def job_images(home: Path) -> set[str]:
     """Images made by vtrain that the jobs of a home ran in."""
     orders = home.glob("jobs/*/replicas/*/spec.json")
-    images = {str(json.loads(order.read_text())["config"]["Image"]) for order in orders}
+    configs = [json.loads(order.read_text()).get("config", {}) for order in orders]
+    images = {str(config["Image"]) for config in configs if config}  # processes have none
     return {image for image in images if image.startswith(OURS)}
 
 

@@ -20,8 +20,10 @@ failures = 0
 sys.path.insert(0, str(ROOT))
 
 
-def arguments(description: str | None, runs: int, *, image: bool = False) -> argparse.Namespace:
-    """The command line of a benchmark: `--runs N`, and `--image NAME` where containers run."""
+def arguments(
+    description: str | None, runs: int, *, image: bool = False, replicas: tuple[int, ...] = ()
+) -> argparse.Namespace:
+    """The command line of a benchmark: `--runs N`, `--image NAME` where containers run, `--replicas N`."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--runs", type=int, default=runs, help="alternating runs of each side (default: %(default)s)"
@@ -29,6 +31,10 @@ def arguments(description: str | None, runs: int, *, image: bool = False) -> arg
     if image:
         parser.add_argument(
             "--image", default=BASE_IMAGE, help="image with Python that the engine has (default: %(default)s)"
+        )
+    if replicas:
+        parser.add_argument(
+            "--replicas", type=int, nargs="+", default=replicas, help="sizes of jobs (default: %(default)s)"
         )
     return parser.parse_args()
 

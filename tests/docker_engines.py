@@ -23,7 +23,7 @@ BASE_IMAGE = "vtrain-test/python:3.11"
 BASE_LABEL = "vtrain.test-base"
 NO_ENGINE = "unix:///nonexistent/docker.sock"
 ENVIRONMENT = dict(os.environ)  # as it was before a test chose another HOME
-LEAVING_SECONDS = 10.0
+LEAVING_SECONDS = 60.0
 LISTENING = re.compile(r"listening on [^ ]*:(\d+)")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +12,22 @@ from pathlib import Path
 import msgspec
 import pytest
 from docker_jobs import docker_job, docker_settings
-from local_jobs import PRIMARY, ended, folder_of, info, lines, submit, supervisor_of, until
+from local_jobs import (
+    PRIMARY,
+    ended,
+    folder_of,
+    info,
+    kill,
+    kill_supervisor,
+    lines,
+    submit,
+    supervisor_of,
+    until,
+)
 
 from vtrain.backends import open_backend
 from vtrain.backends.docker import container
-from vtrain.backends.docker.container import container_name, host_name, network_name
+from vtrain.backends.docker.container import container_name, network_name
 from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.build import BuildRequest, build_image
@@ -24,7 +35,7 @@ from vtrain.containers.engine import Engine
 from vtrain.containers.images import remove_image
 from vtrain.containers.labels import JOB_LABEL
 from vtrain.engine.container_options import Mount, Ulimit
-from vtrain.engine.replica import ReplicaId
+from vtrain.engine.replica import ReplicaId, host_name
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
@@ -35,6 +46,7 @@ from vtrain.messages.custom_job import (
     GcsDestination,
     MachineSpec,
     PythonPackageSpec,
+    Scheduling,
     WorkerPoolSpec,
 )
 from vtrain.testing.script import Script
@@ -132,7 +144,7 @@ spec = json.loads(os.environ["CLUSTER_SPEC"])
 own = spec["task"]
 hosts = [address.split(":")[0] for pool in sorted(spec["cluster"]) for address in spec["cluster"][pool]]
 server = socket.create_server(("", 2222))
-deadline = time.time() + 30
+deadline = time.time() + 120
 def ask(host):
     while True:
         try:
@@ -305,12 +317,25 @@ def test_stopped_or_removed_by_somebody_else(
         (docker_engine.client.stop, "somebody stopped its container"),
         (lambda name: docker_engine.client.remove_container(name, force=True), "removed by somebody"),
     ):
-        name = submit(docker_backend, job_of(python(base_image, "import time; print('x'); time.sleep(60)")))
+        sleeper = python(base_image, "import time; print('x'); time.sleep(600)")
+        name = submit(docker_backend, job_of(sleeper, scheduling=Scheduling(disable_retries=True)))
         until(lambda name=name: lines(docker_backend, name) == ["x"])  # type: ignore[misc]
         act(container_name(id_of(name), PRIMARY))
         job = ended(docker_backend, name)
         assert (job.state, info(job)["reason"]) == (states.FAILED, "REPLICA_INTERRUPTED"), message(job)
         assert words in message(job) or "somebody" in message(job)
+
+
+def test_nothing_runs_on_whose_folder_was_removed(
+    docker_backend: LocalBackend, docker_home: Path, base_image: str
+) -> None:
+    """The home's fixtures see to it that no container, network or process is left."""
+    name = submit(docker_backend, job_of(python(base_image, "import time; print('x'); time.sleep(600)")))
+    until(lambda: lines(docker_backend, name) == ["x"])
+    folder = docker_home / "jobs" / id_of(name)
+    folder.rename(docker_home / "aside")
+    shutil.rmtree(docker_home / "aside")
+    assert info(ended(docker_backend, name))["reason"] == "SUPERVISION_LOST"
 
 
 def test_the_program_in_the_image_knows_the_same_places() -> None:
@@ -323,15 +348,21 @@ def test_the_program_in_the_image_knows_the_same_places() -> None:
 def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
     docker_backend: LocalBackend, docker_home: Path, base_image: str
 ) -> None:
-    count = "import time\nfor i in range(4000):\n    print(i)\n    time.sleep(0.001)\nraise SystemExit(4)"
+    count = (
+        "import os, time\nfor i in range(4000):\n    print(i)\n    time.sleep(0.002)\n"
+        "while not os.path.exists('/gcs/marks/go'): time.sleep(0.05)\nraise SystemExit(4)"
+    )
+    (docker_home / "buckets" / "marks").mkdir(parents=True)
     name = submit(docker_backend, job_of(python(base_image, count)))
     killed = 0
     while not states.has_ended(docker_backend.get(name).state):
         time.sleep(0.4 + 0.3 * (killed % 3))
         supervisor = supervisor_of(folder_of(docker_home, name))
         if supervisor and killed < 8:
-            os.kill(supervisor, signal.SIGKILL)
+            kill(supervisor)
             killed += 1
+            if killed == 4:
+                (docker_home / "buckets" / "marks" / "go").touch()
     job = docker_backend.get(name)
     assert killed > 1
     assert (job.state, info(job)["exitCode"]) == (states.FAILED, "4")
@@ -341,9 +372,13 @@ def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
 def test_an_exit_that_nobody_watched_is_found(
     docker_backend: LocalBackend, docker_home: Path, docker_engine: Engine, base_image: str
 ) -> None:
-    name = submit(docker_backend, job_of(shell(base_image, "echo begun; sleep 1; echo over; exit 7")))
+    marks = docker_home / "buckets" / "marks"
+    marks.mkdir(parents=True)
+    script = "echo begun; until [ -e /gcs/marks/go ]; do sleep 0.05; done; echo over; exit 7"
+    name = submit(docker_backend, job_of(shell(base_image, script)))
     until(lambda: lines(docker_backend, name) == ["begun"])
-    os.kill(supervisor_of(folder_of(docker_home, name)), signal.SIGKILL)
+    kill_supervisor(folder_of(docker_home, name))
+    (marks / "go").touch()
     docker_engine.client.wait(container_name(id_of(name), PRIMARY))
     job = ended(docker_backend, name)
     assert (job.state, info(job)["exitCode"]) == (states.FAILED, "7")
@@ -358,7 +393,7 @@ def test_a_supervisor_killed_while_it_starts(
         time.sleep(delay)
         supervisor = supervisor_of(folder_of(docker_home, name))
         if supervisor:
-            os.kill(supervisor, signal.SIGKILL)
+            kill(supervisor)
         job = ended(docker_backend, name)
         assert job.state == states.SUCCEEDED, (delay, job)
         assert lines(docker_backend, name) == ["once"]
@@ -410,14 +445,18 @@ def test_a_user_of_ones_own_finds_the_packages(
 def test_the_earliest_end_decides_whoever_is_read_first(
     docker_backend: LocalBackend, docker_home: Path, docker_engine: Engine, base_image: str
 ) -> None:
-    long_log = "import sys\nfor i in range(200000): print(i, 'x' * 60)\nsys.exit(5)"
-    primary = shell(base_image, "echo begun; sleep 6; exit 0")
-    name = submit(
-        docker_backend, job_of(primary, python(base_image, f"import time; time.sleep(1)\n{long_log}"))
-    )
-    until(lambda: lines(docker_backend, name) == ["begun"])
-    os.kill(supervisor_of(folder_of(docker_home, name)), signal.SIGKILL)
-    docker_engine.client.wait(container_name(id_of(name), PRIMARY))
+    marks = docker_home / "buckets" / "marks"
+    marks.mkdir(parents=True)
+    wait = "until [ -e /gcs/marks/{0} ]; do sleep 0.05; done"
+    log = 'for i in range(200000): print(i, "x" * 60)'
+    worker = f"{wait.format('worker')}; python3 -c '{log}'; exit 5"
+    primary = f"echo begun; {wait.format('primary')}; exit 0"
+    name = submit(docker_backend, job_of(shell(base_image, primary), shell(base_image, worker)))
+    until(lambda: docker_backend.get(name).state == states.RUNNING)
+    kill_supervisor(folder_of(docker_home, name))
+    for task, mark in (("workerpool1-0", "worker"), (PRIMARY, "primary")):
+        (marks / mark).touch()
+        docker_engine.client.wait(container_name(id_of(name), task), timeout=300)
     job = ended(docker_backend, name)
     assert (job.state, info(job)["replica"], info(job)["exitCode"]) == (states.FAILED, "workerpool1-0", "5")
 
@@ -452,9 +491,9 @@ def test_a_supervisor_killed_while_a_runtime_image_is_built(
     assert isinstance(backend, LocalBackend)
     name = submit(backend, job_of(WorkerPoolSpec(python_package_spec=task)))
     until(lambda: any("Running command" in line for line in lines(backend, name, "service")))
-    os.kill(supervisor_of(folder_of(docker_home, name)), signal.SIGKILL)
+    kill_supervisor(folder_of(docker_home, name))
     time.sleep(1.5)
-    assert backend.get(name).state == states.PENDING
+    assert backend.get(name).state != states.FAILED
     job = ended(backend, name)
     assert job.state == states.SUCCEEDED, message(job)
     assert lines(backend, name) == ["ran"]
@@ -464,7 +503,7 @@ SLOW_SETUP = """
 import sys, time
 from setuptools import setup
 if "bdist_wheel" in sys.argv or "install" in sys.argv:
-    time.sleep(1)
+    time.sleep(3)
 commands = {{"console_scripts": ["slow=slow:x"]}}
 setup(name="slow", version="{number}", py_modules=["slow"], entry_points=commands)
 """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +9,14 @@ from pathlib import Path
 import pytest
 from docker_engines import connected, remaining
 from docker_jobs import docker_settings
-from local_jobs import PRIMARY, ended, folder_of, info, lines, submit, supervisor_of, until
+from local_jobs import PRIMARY, ended, folder_of, info, kill_supervisor, lines, submit, until
 from second_engine import SecondEngine
 
 from vtrain.backends import open_backend
+from vtrain.backends.docker.container import container_name
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
-from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, Scheduling, WorkerPoolSpec
 
 pytestmark = [pytest.mark.engine, pytest.mark.docker]
 COUNT = "import sys, time\nfor i in range(int(sys.argv[1])):\n    print(i)\n    time.sleep(0.05)\nsys.exit(4)"
@@ -35,12 +34,17 @@ class Scene:
         self.name = ""
 
     def begin(self, lines: int) -> None:
-        """A job that counts slowly and ends with 4; it has written a few lines."""
-        command = ("python3", "-u", "-c", COUNT)
-        task = ContainerSpec(image_uri=self.image, command=command, args=(str(lines),))
-        spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(container_spec=task),))
-        self.name = submit(self.backend, CustomJob(display_name="counting", job_spec=spec))
+        """A job that counts slowly and ends with 4; it has written a few lines. It is not restarted."""
+        self.submit("python3", "-u", "-c", COUNT, str(lines), disable_retries=True)
         until(lambda: len(self.lines()) > 3)
+
+    def submit(self, *command: str, disable_retries: bool = False) -> None:
+        task = ContainerSpec(image_uri=self.image, command=command)
+        spec = CustomJobSpec(
+            worker_pool_specs=(WorkerPoolSpec(container_spec=task),),
+            scheduling=Scheduling(disable_retries=disable_retries),
+        )
+        self.name = submit(self.backend, CustomJob(display_name="test", job_spec=spec))
 
     def lines(self, task: str = PRIMARY) -> list[str]:
         return lines(self.backend, self.name, task)
@@ -50,6 +54,12 @@ class Scene:
         with connected(self.engine.address) as engine:
             assert remaining(engine, self.home) == []
         return job
+
+    def trainer(self) -> int:
+        """The first process of the container, as this machine numbers it."""
+        container = container_name(self.name.rpartition("/")[2], PRIMARY)
+        with connected(self.engine.address) as engine:
+            return int(engine.client.inspect_container(container)["State"]["Pid"])
 
     def gaps(self) -> list[str]:
         return [line for line in self.lines("service") if "The Docker engine was away from" in line]
@@ -79,10 +89,27 @@ def test_an_engine_that_is_stopped_ends_the_job_and_not_the_trainer(scene: Scene
     assert lines == numbers(len(lines))
 
 
+@pytest.mark.parametrize("end", [SecondEngine.stop, SecondEngine.kill])
+def test_a_trainer_that_went_down_with_its_engine_comes_back(
+    scene: Scene, end: Callable[[SecondEngine], None]
+) -> None:
+    (scene.home / "buckets" / "marks").mkdir(parents=True)
+    script = "test -e /gcs/marks/been && echo again && exit 0; touch /gcs/marks/been; echo first; sleep 600"
+    scene.submit("sh", "-c", script)
+    until(lambda: scene.lines() == ["first"])
+    end(scene.engine)
+    time.sleep(0.3)
+    scene.engine.start()
+    job = scene.ended()
+    assert job.state == states.SUCCEEDED, job
+    assert scene.lines() == ["first", "again"]
+
+
 def test_a_trainer_that_ends_while_the_engine_is_killed_keeps_its_exit_code(scene: Scene) -> None:
-    scene.begin(30)
+    scene.begin(150)
+    trainer = scene.trainer()
     scene.engine.kill()
-    time.sleep(2.5)
+    until(lambda: not Path(f"/proc/{trainer}").exists())
     scene.engine.start()
     assert outcome(scene.ended()) == (states.FAILED, "REPLICA_FAILED", "4")
     lines = scene.lines()
@@ -96,12 +123,12 @@ def test_a_trainer_that_ends_while_the_engine_is_killed_keeps_its_exit_code(scen
 def test_a_trainer_that_outlives_the_engine_loses_no_line(
     scene: Scene, end: Callable[[SecondEngine], None]
 ) -> None:
-    scene.begin(150)
+    scene.begin(800)
     end(scene.engine)
     time.sleep(1)
     scene.engine.start()
     assert outcome(scene.ended()) == (states.FAILED, "REPLICA_FAILED", "4")
-    assert scene.lines() == numbers(150)
+    assert scene.lines() == numbers(800)
     assert scene.gaps() == []
 
 
@@ -118,7 +145,7 @@ def test_a_job_is_cancelled_while_its_engine_is_away(scene: Scene) -> None:
 
 def test_an_engine_stopped_while_nobody_watches_is_not_the_trainers_fault(scene: Scene) -> None:
     scene.begin(2000)
-    os.kill(supervisor_of(folder_of(scene.home, scene.name)), signal.SIGKILL)
+    kill_supervisor(folder_of(scene.home, scene.name))
     scene.engine.stop()
     time.sleep(0.3)
     scene.engine.start()

@@ -169,7 +169,7 @@ def test_a_socket_that_never_answers_takes_two_seconds(short: Path, listen: Call
     address = EngineAddress(host=f"unix://{listen(short / 'mute.sock', None)}", origin="test")
     begun = time.monotonic()
     assert refusal(address) == "no answer in time"
-    assert 1.5 < time.monotonic() - begun < 10
+    assert 1.5 < time.monotonic() - begun < 60
     assert not answers(address)
 
 

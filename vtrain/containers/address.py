@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -31,6 +30,8 @@ class EngineAddress(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_local(self) -> bool:
         """Whether the engine sees this machine's files: a socket here, or TCP on loopback."""
+        from urllib.parse import urlsplit
+
         url = urlsplit(self.host)
         return url.scheme == "unix" or (url.scheme != "ssh" and url.hostname in _LOOPBACK)
 
@@ -41,6 +42,8 @@ def checked(address: EngineAddress) -> EngineAddress:
         raise _malformed(address, mistake)
     host = address.host if "://" in address.host else f"tcp://{address.host}"
     try:
+        from urllib.parse import urlsplit
+
         url = urlsplit(host)
         port = url.port or 0
     except ValueError as error:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
-import json
+from contextlib import closing
+from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.connection import open_connection
+from vtrain.containers.calls import CallRefused, EngineCalls
 from vtrain.containers.discovery import reason_of
 from vtrain.errors import EngineAwayError, EngineError
 
@@ -25,36 +24,22 @@ def engine_info(address: EngineAddress) -> dict[str, Any]:
 
 def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
     """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
-    found: dict[str, Any] | None = _ask(address, f"/images/{quote(name, safe='/:@')}/json")
+    found: dict[str, Any] | None = _ask(address, f"/images/{name}/json")
     return found
 
 
 def _ask(address: EngineAddress, path: str) -> Any:
     """The answer to a GET; None for 404. Without a version in the path the engine takes its newest."""
-    connection = _Connection(address)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        reason = reason_of(error)
-        raise EngineAwayError(f"The Docker engine at {address.host} does not answer: {reason}.") from error
-    finally:
-        connection.close()
-    if response.status == http.HTTPStatus.NOT_FOUND:
-        return None
-    if response.status != http.HTTPStatus.OK:
-        words = body.decode("utf-8", "replace").strip()
-        raise EngineError(f"The Docker engine at {address.host} does not tell {path}: {words}")
-    return json.loads(body)
-
-
-class _Connection(http.client.HTTPConnection):
-    """HTTP over whatever leads to the engine."""
-
-    def __init__(self, address: EngineAddress) -> None:
-        super().__init__("docker")
-        self._address = address
-
-    def connect(self) -> None:
-        self.sock = open_connection(self._address, TIMEOUT_SECONDS)
+    with closing(EngineCalls(address, seconds=TIMEOUT_SECONDS)) as calls:
+        try:
+            return calls.get(path)
+        except (ConnectionError, TimeoutError) as error:
+            reason = reason_of(error)
+            raise EngineAwayError(
+                f"The Docker engine at {address.host} does not answer: {reason}."
+            ) from error
+        except CallRefused as refused:
+            if refused.status_code == HTTPStatus.NOT_FOUND:
+                return None
+            told = f"does not tell {path}: {refused.explanation.strip()}"
+            raise EngineError(f"The Docker engine at {address.host} {told}") from refused

@@ -9,7 +9,14 @@ from typing import Any
 
 import msgspec
 
-from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words
+from vtrain.containers.engine import (
+    FULL_DISK_HINT,
+    Engine,
+    engine_errors,
+    engine_words,
+    status_of,
+    words_of,
+)
 from vtrain.containers.progress import LayerProgress
 from vtrain.containers.refusals import explain_refusal
 from vtrain.errors import EngineAwayError, EngineError, ImageError
@@ -54,13 +61,11 @@ def find_image(engine: Engine, name: str) -> Image | None:
 
     Raises ImageError for what is no image name, EngineError when the engine does not say.
     """
-    from docker.errors import NotFound
-
     try:
         with image_errors(f"look for the image {name}", name):
-            return _image(engine.client.inspect_image(name))
+            return _image(engine.calls.get(f"/images/{name}/json"))
     except ImageError as error:
-        if isinstance(error.__cause__, NotFound):
+        if getattr(error.__cause__, "status_code", 0) == HTTPStatus.NOT_FOUND:
             return None
         raise
 
@@ -188,8 +193,6 @@ def checked_messages(messages: Iterable[dict[str, Any]], name: str, done: str) -
 @contextmanager
 def image_errors(doing: str, name: str) -> Iterator[None]:
     """Refusals of the engine that concern the image become ImageError."""
-    from docker.errors import APIError
-
     try:
         with engine_errors(doing):
             yield
@@ -197,12 +200,12 @@ def image_errors(doing: str, name: str) -> Iterator[None]:
         raise
     except EngineError as error:
         cause = error.__cause__
-        if not isinstance(cause, APIError):
+        if not status_of(error):
             raise
-        if error.hint == FULL_DISK_HINT or cause.status_code == HTTPStatus.CONFLICT:
+        if error.hint == FULL_DISK_HINT or status_of(error) == HTTPStatus.CONFLICT:
             raise ImageError(error.message, hint=error.hint) from cause
         done = {"pull": "pulled", "push": "pushed"}.get(doing.split(" ")[0], "used")
-        raise explain_refusal(cause.explanation or str(cause), name, done) from cause
+        raise explain_refusal(words_of(error) or str(cause), name, done) from cause
 
 
 def _not_here(name: str, found: Image | None, platform: str) -> ImageError:

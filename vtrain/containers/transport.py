@@ -131,30 +131,6 @@ def post_stream(
             yield json.loads(rest)
 
 
-def open_log(client: APIClient, container: str, params: Mapping[str, Any]) -> Any:
-    """The response with a container's log, both streams, each piece with its time.
-
-    With `follow` in the parameters it is read as it comes, for as long as the container lives. Raises what
-    `engine_errors` knows.
-    """
-    response = client.get(
-        client._url("/containers/{0}/logs", container),
-        params={"stdout": 1, "stderr": 1, "timestamps": 1, **params},
-        stream="follow" in params,
-        timeout=(CONNECT_SECONDS, None),
-    )
-    client._raise_for_status(response)
-    return response
-
-
-def unread_body(response: Any) -> tuple[Any, bool]:
-    """The file from which a streamed body is read as far as it is there, and whether it comes in chunks.
-
-    The public ways to read hand out one chunk, which is one line of a log, at a time.
-    """
-    return response.raw._fp.fp, bool(response.raw.chunked)
-
-
 def registry_login(client: APIClient, name: str) -> dict[str, str]:
     """The header with this user's credentials for the registry of an image; empty where there are none.
 
@@ -167,4 +143,4 @@ def registry_login(client: APIClient, name: str) -> dict[str, str]:
     return {"X-Registry-Auth": header.decode()} if header else {}
 
 
-__all__ = ["DockerException", "make_client", "open_log", "post_stream", "registry_login", "unread_body"]
+__all__ = ["DockerException", "make_client", "post_stream", "registry_login"]

@@ -12,7 +12,6 @@ import msgspec
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
-from vtrain.engine.replica import ReplicaId
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec, WorkerPoolSpec
 
 SITE = "/opt/vtrain/site"
@@ -46,6 +45,11 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float
     attempt: int = 0
 
+    @property
+    def memory_bytes(self) -> int:
+        """The limit; 0 where there is none."""
+        return int(self.config["HostConfig"].get("Memory", 0))
+
 
 def job_labels(home: str, job_id: str) -> dict[str, str]:
     """The labels by which all that was made for a job is found again."""
@@ -58,19 +62,13 @@ def home_label(home: str) -> str:
 
 
 def container_name(job_id: str, replica: str) -> str:
-    """`vtrain-1234567890123456789-workerpool0-0`."""
+    """`vtrain-1234567890123456789-workerpool0-0`: the first attempt's; later ones end in `-r1`, `-r2`."""
     return f"vtrain-{job_id}-{replica}"
 
 
 def network_name(job_id: str) -> str:
     """The job's network."""
     return f"vtrain-{job_id}"
-
-
-def host_name(job_id: str, replica: ReplicaId) -> str:
-    """A replica's name in its job's network, as on Vertex AI: ten hexadecimal digits tell the job."""
-    digits = hashlib.sha256(job_id.encode()).hexdigest()[:10]
-    return f"cmle-training-workerpool{replica.pool}-{digits}-{replica.index}"
 
 
 def container_config(

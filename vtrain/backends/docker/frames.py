@@ -11,7 +11,7 @@ import calendar
 import struct
 import time
 from collections.abc import Iterator
-from typing import Any
+from http.client import HTTPResponse
 
 Piece = tuple[int, int, bytes]
 """Stream (1 stdout, 2 stderr), time in nanoseconds since the epoch, text."""
@@ -26,10 +26,10 @@ BUSY_PAUSE_SECONDS = 0.002
 _HEADER = struct.Struct(">BxxxL")
 
 
-def read_pieces(response: Any, frames: FrameReader) -> Iterator[list[Piece]]:
+def read_pieces(response: HTTPResponse, frames: FrameReader) -> Iterator[list[Piece]]:
     """What a response to `containers/ID/logs?timestamps=1` brings, as it comes; ends with the stream.
 
-    Raises OSError or one of the HTTP library's errors where the connection breaks.
+    Raises OSError where the connection breaks.
     """
     last_read = 0.0
     for block in _blocks(response):
@@ -42,12 +42,10 @@ def read_pieces(response: Any, frames: FrameReader) -> Iterator[list[Piece]]:
         last_read = now
 
 
-def _blocks(response: Any) -> Iterator[bytes]:
-    """The body as far as it is there, the transfer coding taken off."""
-    from vtrain.containers.transport import unread_body
-
-    buffered, is_chunked = unread_body(response)
-    if not is_chunked:
+def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+    """The body as far as it is there, the transfer coding taken off: the library hands out single chunks."""
+    buffered = response.fp
+    if not response.chunked:
         while block := buffered.read1(READ_BYTES):
             yield block
         return

@@ -12,13 +12,16 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder, job_labels, network_name
-from vtrain.backends.docker.network import ensure_network, remove_network
-from vtrain.backends.docker.orders import container_orders
+from vtrain.backends.docker.network import cut_loose, remove_network
+from vtrain.backends.docker.orders import container_orders, first_image, later_order
 from vtrain.backends.docker.ownership import give_back
 from vtrain.backends.docker.runtime import make_runtime, missing_images
+from vtrain.backends.docker.station import Station
 from vtrain.backends.docker.storage import written_folders
 from vtrain.backends.docker.watch import ContainerWatch
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.address import EngineAddress
+from vtrain.containers.engine import Engine, connect, engine_errors, status_of
+from vtrain.containers.labels import JOB_LABEL
 from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder, read_struct
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
 from vtrain.engine.replica import replica_ids
@@ -40,8 +43,9 @@ class DockerLauncher:
     name = "docker"
 
     def __init__(self) -> None:
-        self._watches: dict[str, ContainerWatch] = {}
-        self._network_lock = threading.Lock()
+        self._watches: dict[Path, ContainerWatch] = {}
+        self._station: Station | None = None
+        self._beginning: threading.Thread | None = None
 
     def needs_preparation(self, order: JobOrder) -> bool:
         with _as_preparation(), closing(connect(order.engine)) as engine:
@@ -60,54 +64,89 @@ class DockerLauncher:
         replicas = len(replica_ids(order.job.job_spec))
         labels = job_labels(order.home, name.id)
         # Each watch makes the network, unless it is there, and tells why it cannot.
-        with suppress(EngineError), closing(connect(order.engine)) as engine:
-            ensure_network(engine, network_name(name.id), labels, replicas)
+        with suppress(EngineError):
+            self._open(order.engine).have_network(network_name(name.id), labels, replicas)
 
     def replica_orders(
-        self, order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+        self,
+        order: JobOrder,
+        folder: JobFolder,
+        runtimes: tuple[Runtime, ...],
+        devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
-        with _as_preparation(), closing(connect(order.engine)) as engine:
-            return container_orders(engine.info(), order, folder, runtimes)
+        with _as_preparation():
+            info = self._open(order.engine).engine().info()
+            orders = container_orders(info, order, folder, runtimes, devices)
+        self._beginning = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
+        self._beginning.start()
+        return orders
+
+    def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
+        first = read_struct(attempt.root / "spec.json", ContainerOrder)
+        assert first is not None
+        return later_order(first, attempt.attempt)
 
     def start(self, replica: ReplicaFolder) -> None:
-        if replica.name not in self._watches and replica.exit() is None:
+        if replica.path not in self._watches and replica.exit() is None:
             self._watch(replica, stopping=False)
 
     def lives(self, replica: ReplicaFolder) -> bool:
-        watch = self._watches.get(replica.name)
-        return watch.is_alive() if watch is not None else replica.exit() is None
+        watch = self._watches.get(replica.path)
+        return replica.exit() is None and (watch is None or watch.is_alive())
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
-        watch = self._watches.get(replica.name)
-        return watch is not None and watch.outlived(moment)
+        watch = self._watches.get(replica.path)
+        if watch is None or self._station is None:
+            return False
+        return self._station.ran_at(watch.order, moment) or watch.outlived(moment)
 
     def stop(self, replica: ReplicaFolder) -> None:
-        watch = self._watches.get(replica.name) or self._watch(replica, stopping=True)
+        watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
         watch.stop()
 
     def kill(self, replica: ReplicaFolder) -> None:
-        watch = self._watches.get(replica.name) or self._watch(replica, stopping=True)
+        watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
         deadline = time.monotonic() + LAST_LINES_SECONDS
         while watch.is_alive() and time.monotonic() < deadline:
             watch.kill()
             watch.join(KILL_PAUSE_SECONDS)
 
+    def salvage(self, replica: ReplicaFolder) -> str:  # noqa: ARG002 - the engine keeps it
+        return ""
+
     def clear(self, order: JobOrder) -> str:
         deadline = time.monotonic() + CLEAR_PATIENCE_SECONDS
         while True:
             try:
-                return _clear(order)
+                engine = self._open(order.engine).engine()
+                _remove_unused(engine, order)
+                self._await_watches()
+                return _clear(engine, order)
             except EngineError as error:
                 if not isinstance(error, EngineAwayError) or time.monotonic() > deadline:
                     return f"What the job has in the Docker engine is still there. {error.message}"
+                self._open(order.engine).hang_up()
             time.sleep(CLEAR_PAUSE_SECONDS)
+
+    def _await_watches(self) -> None:
+        """Let those whose replica has ended remove its container; nothing is made any more then."""
+        deadline = time.monotonic() + LAST_LINES_SECONDS
+        makers = [self._beginning] if self._beginning is not None else []
+        for thread in (*makers, *self._watches.values()):
+            thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _open(self, address: EngineAddress | None) -> Station:
+        """The one connection of this supervisor, once it has no child any more that is a copy of it."""
+        if self._station is None:
+            assert address is not None
+            self._station = Station(address)
+        return self._station
 
     def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerWatch:
         order = read_struct(replica.path / "spec.json", ContainerOrder)
         assert order is not None
-        job = JobFolder(replica.path.parents[1])
-        watch = ContainerWatch(job, replica, order, self._network_lock, stopping=stopping)
-        self._watches[replica.name] = watch
+        watch = ContainerWatch(replica, order, self._open(order.engine), stopping=stopping)
+        self._watches[replica.path] = watch
         watch.start()
         return watch
 
@@ -122,39 +161,61 @@ def _as_preparation() -> Iterator[None]:
         raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error
 
 
-def _clear(order: JobOrder) -> str:
+def _remove_unused(engine: Engine, order: JobOrder) -> None:
+    """Remove the network where nothing runs any more, while the watches remove the containers."""
+    name = parse_name(order.name)
+    assert name is not None
+    try:
+        remove_network(engine, network_name(name.id))
+    except EngineAwayError:
+        raise
+    except EngineError:
+        return  # in use: it is removed at last
+
+
+def _clear(engine: Engine, order: JobOrder) -> str:
     """Remove the job's containers and its network; a sentence on files that stay another user's."""
     name = parse_name(order.name)
     assert name is not None
     labels = job_labels(order.home, name.id)
-    told = ""
-    with closing(connect(order.engine)) as engine:
-        with engine_errors("remove the job's containers"):
-            filters = {"label": [f"{key}={value}" for key, value in labels.items()]}
-            found = engine.client.containers(all=True, filters=filters)
-        for folder in written_folders(order.job.job_spec, Path(order.home)) if found else ():
-            told = give_back(engine, found[0]["ImageID"], folder, labels) or told
-        _remove_all(engine, [container["Id"] for container in found], network_name(name.id))
+    with engine_errors("remove the job's containers"):
+        wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}
+        found = engine.calls.get("/containers/json", all=1, filters=wanted)
+    _remove_all(engine, [container["Id"] for container in found])
+    told = _give_back(engine, order, labels)
+    try:
+        remove_network(engine, network_name(name.id))
+    except EngineError as error:
+        if status_of(error) != HTTPStatus.FORBIDDEN:
+            raise
+        cut_loose(engine, network_name(name.id))
+        remove_network(engine, network_name(name.id))
     return told
 
 
-def _remove_all(engine: Engine, containers: list[str], network: str) -> None:
-    """Remove containers and their network, several at a time: each takes the engine a tenth of a second."""
+def _give_back(engine: Engine, order: JobOrder, labels: dict[str, str]) -> str:
+    """Files that containers of the job's own images wrote are given to the caller."""
+    told, image = "", first_image(JobFolder(Path(order.home) / "jobs" / labels[JOB_LABEL]))
+    for folder in written_folders(order.job.job_spec, Path(order.home)) if image else ():
+        told = give_back(engine, image, folder, labels) or told
+    return told
+
+
+def _remove_all(engine: Engine, containers: list[str]) -> None:
+    """Remove what no watch has removed, several at a time: each takes the engine a tenth of a second."""
     from concurrent.futures import ThreadPoolExecutor
 
+    if not containers:
+        return
     with ThreadPoolExecutor(REMOVALS_AT_ONCE) as pool:
-        pool.submit(remove_network, engine, network)  # works at once where all containers have ended
         for removal in [pool.submit(_remove, engine, container) for container in containers]:
             removal.result()
-    remove_network(engine, network)
 
 
 def _remove(engine: Engine, container: str) -> None:
-    from docker.errors import APIError, NotFound
-
-    with engine_errors("remove the job's containers"), suppress(NotFound):
-        try:
-            engine.client.remove_container(container, v=True, force=True)
-        except APIError as error:
-            if error.status_code != HTTPStatus.CONFLICT:  # its removal is under way already
-                raise
+    try:
+        with engine_errors("remove the job's containers"):
+            engine.calls.delete(f"/containers/{container}", v=1, force=1)
+    except EngineError as error:
+        if status_of(error) not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):  # somebody else removes it
+            raise

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
-from vtrain.containers.engine import Engine, engine_errors
+from vtrain.containers.engine import Engine, engine_errors, status_of, words_of
 from vtrain.errors import EngineError
 
 RANGES = tuple(map(ipaddress.IPv4Network, ("10.213.0.0/16", "172.29.0.0/16", "192.168.192.0/19")))
@@ -21,22 +22,15 @@ OVERLAPS = "overlap"
 
 def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replicas: int) -> None:
     """Make the job's network unless it is there. Raises EngineError."""
-    from docker.errors import APIError
-    from docker.types import IPAMConfig, IPAMPool
-
     if _exists(engine, name):
         return
     refusal = ""
     for subnet in free_subnets(name, replicas):
-        addresses = IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))])
         try:
             with engine_errors("make the job's network"):
-                engine.client.create_network(
-                    name, driver="bridge", ipam=addresses, check_duplicate=True, labels=dict(labels)
-                )
+                engine.calls.post("/networks/create", _description(name, labels, subnet))
         except EngineError as error:
-            cause = error.__cause__
-            if not isinstance(cause, APIError) or OVERLAPS not in str(cause.explanation):
+            if OVERLAPS not in words_of(error):
                 if _exists(engine, name):  # another supervisor of this job was faster, and died
                     return
                 raise
@@ -50,10 +44,24 @@ def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replica
 
 def remove_network(engine: Engine, name: str) -> None:
     """Remove the job's network, if it is there. Raises EngineError while a container uses it."""
-    from docker.errors import NotFound
+    try:
+        with engine_errors("remove the job's network"):
+            engine.calls.delete(f"/networks/{name}")
+    except EngineError as error:
+        if status_of(error) != HTTPStatus.NOT_FOUND:
+            raise
 
-    with engine_errors("remove the job's network"), suppress(NotFound):
-        engine.client.remove_network(name)
+
+def cut_loose(engine: Engine, name: str) -> None:
+    """Take what is gone already off the network: an engine that was restarted can forget that it ended.
+
+    To be called when no container is left that uses the network. Raises EngineError.
+    """
+    with engine_errors("remove the job's network"):
+        found = engine.calls.get(f"/networks/{name}")
+        for endpoint in (found.get("Containers") or {}).values():
+            body = {"Container": endpoint["Name"], "Force": True}
+            engine.calls.post(f"/networks/{name}/disconnect", body)
 
 
 def free_subnets(
@@ -88,14 +96,23 @@ def routed(routes: Path) -> list[ipaddress.IPv4Network]:
     return found
 
 
-def _exists(engine: Engine, name: str) -> bool:
-    from docker.errors import NotFound
+def _description(name: str, labels: Mapping[str, str], subnet: ipaddress.IPv4Network) -> dict[str, Any]:
+    """The body of `POST /networks/create`."""
+    return {
+        "Name": name,
+        "Driver": "bridge",
+        "CheckDuplicate": True,
+        "Labels": dict(labels),
+        "IPAM": {"Config": [{"Subnet": str(subnet)}]},
+    }
 
+
+def _exists(engine: Engine, name: str) -> bool:
     try:
         with engine_errors("look for the job's network"):
-            engine.client.inspect_network(name)
+            engine.calls.get(f"/networks/{name}")
     except EngineError as error:
-        if isinstance(error.__cause__, NotFound):
+        if status_of(error) == HTTPStatus.NOT_FOUND:
             return False
         raise
     return True

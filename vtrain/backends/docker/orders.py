@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from vtrain.backends.docker.container import (
     SITE,
@@ -13,7 +16,6 @@ from vtrain.backends.docker.container import (
     bind,
     container_config,
     container_name,
-    host_name,
     job_labels,
     network_name,
     option_mounts,
@@ -23,15 +25,16 @@ from vtrain.backends.docker.storage import bucket_mounts, output_uri
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.engine.accelerators import grant
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions
-from vtrain.engine.folder import JobFolder, JobOrder
+from vtrain.engine.credentials import NO_METADATA
+from vtrain.engine.folder import JobFolder, JobOrder, read_struct
 from vtrain.engine.launcher import Runtime
 from vtrain.engine.machines import HostResources, Limits, limits
 from vtrain.engine.replica import (
-    TRAINING_PORT,
     ReplicaId,
     Surroundings,
+    host_name,
     replica_environment,
-    replica_ids,
+    service_hosts,
 )
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
@@ -41,9 +44,16 @@ SHARED_MEMORY_PART = 2
 
 
 def container_orders(
-    info: dict[str, Any], order: JobOrder, folder: JobFolder, runtimes: tuple[Runtime, ...]
+    info: dict[str, Any],
+    order: JobOrder,
+    folder: JobFolder,
+    runtimes: tuple[Runtime, ...],
+    devices: Mapping[str, tuple[str, ...]],
 ) -> dict[str, ContainerOrder]:
-    """The orders of all replicas, the primary first. `info` is what the engine says of itself."""
+    """The orders of all replicas, the primary first. `info` is what the engine says of itself.
+
+    `devices` are the accelerators that each replica has for itself, by UUID.
+    """
     name = parse_name(order.name)
     assert name is not None and order.engine is not None
     around = surroundings(order.job.job_spec, name.id, name.location)
@@ -63,7 +73,7 @@ def container_orders(
             network=network_name(name.id),
             labels=own_labels,
             mounts=(*site, *mounts),
-            resources=resources(pool, order, info),
+            resources=resources(pool, order, info, _leased(order, member, devices)),
             options=order.container,
         )
         found[member.name] = ContainerOrder(
@@ -79,12 +89,33 @@ def container_orders(
     return found
 
 
+def later_order(first: ContainerOrder, attempt: int) -> ContainerOrder:
+    """A replica once more: as at its first attempt, with the same host name, in a container of its own."""
+    labels = first.labels | {ATTEMPT_LABEL: str(attempt)}
+    return msgspec.structs.replace(
+        first,
+        name=f"{first.name}-r{attempt}",
+        labels=labels,
+        config=first.config | {"Labels": labels},
+        attempt=attempt,
+    )
+
+
+def first_image(folder: JobFolder) -> str:
+    """The image of the job's first replica that was ordered; empty where none was."""
+    for file in sorted(folder.path.glob("replicas/*/spec.json")):
+        order = read_struct(file, ContainerOrder)
+        if order is not None:
+            return str(order.config["Image"])
+    return ""
+
+
 def surroundings(spec: CustomJobSpec, job_id: str, region: str) -> Surroundings:
     """What the replicas share: on Docker exactly what they share on Vertex AI."""
     return Surroundings(
         job_id=job_id,
         region=region,
-        hosts={member: f"{host_name(job_id, member)}:{TRAINING_PORT}" for member in replica_ids(spec)},
+        hosts=service_hosts(spec, job_id),
         output=output_uri(spec),
     )
 
@@ -99,6 +130,8 @@ def environment(
         own["PYTHONUSERBASE"] = USER_BASE
     if options.credentials_file:
         own["GOOGLE_APPLICATION_CREDENTIALS"] = CREDENTIALS_TARGET
+    else:
+        own |= NO_METADATA
     return own | replica_environment(spec, member, around)
 
 
@@ -113,20 +146,29 @@ def pool_limits(machine: MachineSpec | None, options: ContainerOptions, host: Ho
     return limits(machine_type, host, cpus=options.cpus, memory_bytes=options.memory_bytes)
 
 
-def resources(pool: WorkerPoolSpec, order: JobOrder, info: dict[str, Any]) -> Resources:
-    """What a pool's replicas may use: that of their machine type, as far as this machine has it."""
+def resources(
+    pool: WorkerPoolSpec, order: JobOrder, info: dict[str, Any], leased: tuple[str, ...] | None
+) -> Resources:
+    """What a replica may use: that of its machine type, as far as this machine has it, and its own GPUs."""
     machine = pool.machine_spec
     host = host_resources(info)
     options = order.container
     allowed = pool_limits(machine, options, host)
     shared = (allowed.memory_bytes or host.memory_bytes) // SHARED_MEMORY_PART
-    granted = grant(machine, options, info)
+    granted = grant(machine, options, info, leased)
     return Resources(
         cpus=allowed.cpus,
         memory_bytes=allowed.memory_bytes,
         shm_bytes=options.shm_size or shared,
         device_requests=granted.device_requests,
     )
+
+
+def _leased(
+    order: JobOrder, member: ReplicaId, devices: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    """The replica's own GPUs, by UUID; None where only the engine knows which there are."""
+    return None if order.claim.accelerators is None else devices.get(member.name, ())
 
 
 def _program(pool: WorkerPoolSpec) -> dict[str, Any]:

@@ -56,14 +56,14 @@ def _run_as_root(engine: Engine, image: str, folder: Path, argv: list[str], labe
         "Labels": labels,
         "HostConfig": {"NetworkMode": "none", "Mounts": [mount]},
     }
-    client = engine.client
+    calls = engine.calls
     try:
         with engine_errors("give the job's files to their owner"):
-            made = client.create_container_from_config(config)["Id"]
+            made = calls.post("/containers/create", config)["Id"]
             try:
-                client.start(made)
-                return bool(client.wait(made)["StatusCode"] == 0)
+                calls.post(f"/containers/{made}/start")
+                return bool(calls.post(f"/containers/{made}/wait")["StatusCode"] == 0)
             finally:
-                client.remove_container(made, force=True)
+                calls.delete(f"/containers/{made}", force=1)
     except EngineError:
         return False  # the image has no such program; the next attempt, or the sentence, follows

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.engine.layers import EnvironmentFailed, Log
+from vtrain.engine.environments.layers import EnvironmentFailed, Log
 from vtrain.packaging.archive import is_direct, metadata_name, requires_dist, unpack_direct
 from vtrain.packaging.requirements import distribution_name
+from vtrain.packaging.unpacking import unpack_zip
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,13 +35,10 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def unpack(self, site: Path) -> None:
         """Put the overlays into a folder, readable for every user that an image may run as."""
-        from zipfile import ZipFile
-
         site.mkdir(parents=True)
         for package in self.overlays:
             if package.suffix == ".whl":
-                with ZipFile(package) as wheel:
-                    wheel.extractall(site)
+                unpack_zip(package, site)
             else:
                 unpack_direct(package, site)
         for folder in (site, *(path for path in site.rglob("*") if path.is_dir())):
@@ -49,8 +47,8 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def needs_build(package: Path, home: Path) -> bool:
     """Whether the package has a back end that has not run yet."""
-    from vtrain.engine.environment_plan import wheel_folder
-    from vtrain.engine.layers import is_complete
+    from vtrain.engine.environments.layers import is_complete
+    from vtrain.engine.environments.plan import wheel_folder
 
     built = package.suffix == ".whl" or is_direct(package)
     return not built and not is_complete(wheel_folder(package, home))
@@ -76,11 +74,11 @@ def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePl
 
 def _wheel(package: Path, home: Path, log: Log) -> Path:
     """The package's wheel where its own back end makes a plain one here; else the package itself."""
-    from vtrain.engine.wheels import is_plain
+    from vtrain.engine.environments.wheels import is_plain
 
     if package.suffix == ".whl" or is_direct(package):
         return package
-    from vtrain.engine.construction import make_wheel
+    from vtrain.engine.environments.construction import make_wheel
 
     try:
         wheel = make_wheel(package, home, log)
@@ -92,7 +90,7 @@ def _wheel(package: Path, home: Path, log: Log) -> Path:
 
 def _layered(packages: tuple[Path, ...]) -> frozenset[Path]:
     """Packages that pip has to install, and those that these require."""
-    from vtrain.engine.wheels import is_plain
+    from vtrain.engine.environments.wheels import is_plain
 
     layered = {p for p in packages if not (is_plain(p) if p.suffix == ".whl" else is_direct(p))}
     while True:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica
-from vtrain.backends.docker.container import PYTHON, host_name, image_uri
+from vtrain.backends.docker.container import PYTHON, image_uri
 from vtrain.backends.docker.orders import environment, host_resources, pool_limits, surroundings
-from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, unique
+from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.discovery import find_engine
 from vtrain.containers.facts import engine_info, image_facts
 from vtrain.containers.references import check_image_name, is_built_here
 from vtrain.engine.accelerators import grant
+from vtrain.engine.capacity.claim import pool_devices
 from vtrain.engine.folder import JobOrder
-from vtrain.engine.notices import container_notices
-from vtrain.engine.replica import module_argv, replica_ids
+from vtrain.engine.notices import not_reproduced_by_containers
+from vtrain.engine.replica import (
+    UNKNOWN_ENTRYPOINT,
+    container_argv,
+    host_name,
+    module_argv,
+    replica_ids,
+)
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
 
@@ -43,13 +51,24 @@ class DockerWay:
             job=job,
             backend=self.name,
             replicas=tuple(self._replicas(job, there)),
-            notices=unique([*container_notices(job), *self._limits(job, info)]),
+            notices=unique(self._limits(job, info)),
+            not_reproduced=not_reproduced_by_containers(job),
             steps=unique(self._steps(there)),
         )
 
+    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+        """What the job's replicas see. Of an image that is not here, the ENTRYPOINT is not known."""
+        there: dict[str, dict[str, Any] | None] = dict.fromkeys(_images(job))
+        with suppress(EngineError):
+            engine = self._engine()
+            there = {image: image_facts(engine, image) for image in there}
+        return tuple(self._replicas(job, there, trial_id))
+
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the engine and the options that its containers are run with."""
-        return msgspec.structs.replace(order, engine=self._engine(), container=self._settings.container)
+        options = self._settings.container
+        claim = local_claim(order.job.job_spec, options)
+        return msgspec.structs.replace(order, engine=self._engine(), container=options, claim=claim)
 
     def _engine(self) -> EngineAddress:
         if self._found is None:
@@ -76,19 +95,23 @@ class DockerWay:
     def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """What the replicas get less of than they ask for. Raises where that is not to be."""
         host, options = host_resources(info), self._settings.container
+        claim = local_claim(job.job_spec, options)
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
             machine = pool.machine_spec
             if pool.task is None:
                 continue
             sentence = pool_limits(machine, options, host).sentence
-            notice = grant(machine, options, info).notice
+            notice = grant(machine, options, info, pool_devices(claim, number)).notice
             yield from (f"workerPoolSpecs[{number}]: {line}" for line in (sentence, notice) if line)
         if not (info.get("MemoryLimit", True) and info.get("CpuCfsQuota", True)):
             yield "This Docker engine cannot limit memory or processors; machine types have no effect."
 
-    def _replicas(self, job: CustomJob, there: dict[str, dict[str, Any] | None]) -> Iterator[Replica]:
+    def _replicas(
+        self, job: CustomJob, there: dict[str, dict[str, Any] | None], trial_id: str = ""
+    ) -> Iterator[Replica]:
         spec = job.job_spec
-        around = surroundings(spec, PLANNED_JOB_ID, self._settings.region)
+        shared = surroundings(spec, PLANNED_JOB_ID, self._settings.region)
+        around = msgspec.structs.replace(shared, trial_id=trial_id)
         for member in replica_ids(spec):
             pool = spec.worker_pool_specs[member.pool]
             yield Replica(
@@ -122,6 +145,5 @@ def _argv(pool: WorkerPoolSpec, facts: dict[str, Any] | None) -> tuple[str, ...]
     if isinstance(task, PythonPackageSpec):
         return module_argv(task, PYTHON)
     config = (facts or {}).get("Config") or {}
-    entrypoint = task.command or tuple(config.get("Entrypoint") or ()) or (() if facts else ("<ENTRYPOINT>",))
-    default = () if task.command else tuple(config.get("Cmd") or ())
-    return (*entrypoint, *(task.args or default))
+    entrypoint = tuple(config.get("Entrypoint") or ()) or (() if facts else (UNKNOWN_ENTRYPOINT,))
+    return container_argv(task, entrypoint, tuple(config.get("Cmd") or ()))

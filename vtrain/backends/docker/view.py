@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from http import HTTPStatus
 from typing import Any, TypeVar
 
 from vtrain.backends.docker.frames import FrameReader, Piece, read_pieces
-from vtrain.backends.docker.transcript import Transcript
-from vtrain.containers.address import EngineAddress
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.engine import Engine, engine_errors, status_of
 from vtrain.errors import EngineAwayError, EngineError
 
 T = TypeVar("T")
@@ -18,19 +16,24 @@ T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 0.5
 """Between two looks at an engine that does not answer; doubled each time."""
+READING = "read the container's log"
+BOTH_STREAMS = {"stdout": 1, "stderr": 1, "timestamps": 1}
 
 
 class ContainerView:
-    """A connection to the engine of one thread's own, and what was learned over it.
+    """One container, and what was learned of it.
 
     `gap` is when the engine was away last, in seconds since the epoch; `log_error` says why a part of the
-    log could not be read.
+    log could not be read; `id` is the engine's own name for the container, empty until it was seen.
     """
 
-    def __init__(self, address: EngineAddress, name: str) -> None:
+    def __init__(self, connect: Callable[[], Engine], hang_up: Callable[[], None], name: str) -> None:
+        """`connect` gives the engine, or raises EngineError; `hang_up` is told when it does not answer."""
         self.gap: tuple[float, float] | None = None
         self.log_error = ""
-        self._address = address
+        self.id = ""
+        self._connect = connect
+        self._hang_up = hang_up
         self._name = name
         self._engine: Engine | None = None
         self._pause = FIRST_PAUSE_SECONDS
@@ -45,13 +48,8 @@ class ContainerView:
     def engine(self) -> Engine:
         """The engine, connected when it is asked for the first time. Raises EngineError."""
         if self._engine is None:
-            self._engine = connect(self._address)
+            self._engine = self._connect()
         return self._engine
-
-    def close(self) -> None:
-        """Close the connections."""
-        if self._engine is not None:
-            self._engine.close()
 
     def patiently(self, act: Callable[[], T]) -> T:
         """What `act` answers, however often the engine goes away meanwhile."""
@@ -59,74 +57,78 @@ class ContainerView:
             try:
                 return act()
             except EngineAwayError:
+                self._hang_up()
                 self._away_since = self._away_since or time.time()
                 time.sleep(self._pause)
                 self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
     def inspect(self) -> dict[str, Any] | None:
         """The container's State; None when there is no such container."""
-        client = self.engine.client
-        found = self._unless_gone("look at the container", lambda: client.inspect_container(self._name))
-        return found["State"] if found is not None else None
+        found = self._unless_gone(
+            "look at the container", lambda: self.engine.calls.get(f"/containers/{self._name}/json")
+        )
+        if found is None:
+            return None
+        self.id = found["Id"]
+        state: dict[str, Any] = found["State"]
+        return state
 
     def create(self, config: dict[str, Any]) -> dict[str, Any]:
         """Create the container; its State. A supervisor that died may have asked for the same before."""
         try:
             with engine_errors("create the container"):
-                self.engine.client.create_container_from_config(config, self._name)
+                made = self.engine.calls.post("/containers/create", config, name=self._name)
         except EngineError as error:
-            if getattr(error.__cause__, "status_code", 0) != HTTPStatus.CONFLICT:
+            if status_of(error) != HTTPStatus.CONFLICT:
                 raise
             found = self.inspect()
             if found is None:
                 raise EngineAwayError(error.message) from error
             return found
+        self._answered()
+        self.id = made["Id"]
         return {"Status": "created", "Error": "", "ExitCode": 0}
 
     def start(self) -> None:
         """Start the container. Raises EngineError."""
         with engine_errors("start the container"):
-            self.engine.client.start(self._name)
+            self.engine.calls.post(f"/containers/{self._name}/start")
 
     def signal(self, name: str) -> None:
         """Send a signal, such as SIGTERM. Raises EngineError, for a container that does not run too."""
         with engine_errors("stop the container"):
-            self.engine.client.kill(self._name, name)
+            self.engine.calls.post(f"/containers/{self._name}/kill", signal=name)
 
     def remove(self) -> None:
-        """Take away what an engine that died while it started the container has left of it."""
+        """Remove the container, running or not. Raises EngineError."""
         with engine_errors("remove the container"):
-            self.engine.client.remove_container(self._name, force=True)
+            self.engine.calls.delete(f"/containers/{self._name}", force=1, v=1)
 
-    def read_log(self, transcript: Transcript) -> None:
-        """Follow the log from where the transcript ends, until the stream does."""
-        since = transcript.resume()
-        response = self._open_log({"follow": 1, **({"since": _instant(since)} if since else {})})
-        if response is None:
-            return
+    def follow_log(self, since: int) -> Generator[list[Piece], None, None]:
+        """The log from that time on (nanoseconds; 0: all), as it comes; ends with the stream."""
+        begin = {"since": _instant(since)} if since else {}
         frames = FrameReader()
-        with engine_errors("read the container's log"), response:
-            for pieces in read_pieces(response, frames):
-                transcript.take(pieces)
+        try:
+            path = f"/containers/{self._name}/logs"
+            with (
+                engine_errors(READING),
+                self.engine.calls.stream(path, follow=1, **BOTH_STREAMS, **begin) as response,
+            ):
+                self._answered()
+                yield from read_pieces(response, frames)
+        except EngineError as error:
+            if not _is_gone(error):
+                raise
         self.log_error = frames.error or self.log_error
 
     def read_tail(self, count: int) -> list[Piece]:
         """The last pieces of the log, as many as asked for."""
-        response = self._open_log({"tail": count})
-        if response is None:
-            return []
+        path, params = f"/containers/{self._name}/logs", {**BOTH_STREAMS, "tail": count}
+        content = self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params))
         frames = FrameReader()
-        with engine_errors("read the container's log"), response:
-            pieces = frames.feed(response.content)
+        pieces = frames.feed(content or b"")
         self.log_error = frames.error or self.log_error
         return pieces
-
-    def _open_log(self, params: dict[str, Any]) -> Any:
-        """The response with the log; None where the container is gone."""
-        from vtrain.containers.transport import open_log
-
-        client = self.engine.client
-        return self._unless_gone("read the container's log", lambda: open_log(client, self._name, params))
 
     def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
         """What the engine answers; None where there is no such container, or it is being removed."""
@@ -135,7 +137,7 @@ class ContainerView:
             with engine_errors(doing):
                 answer = ask()
         except EngineError as error:
-            if getattr(error.__cause__, "status_code", 0) not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            if not _is_gone(error):
                 raise
         self._answered()
         return answer
@@ -146,6 +148,10 @@ class ContainerView:
             self.gap = (self._away_since, time.time())
         self._away_since = 0.0
         self._pause = FIRST_PAUSE_SECONDS
+
+
+def _is_gone(error: EngineError) -> bool:
+    return status_of(error) in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
 
 def _instant(nanoseconds: int) -> str:

@@ -7,98 +7,116 @@ end of a log stream only means: look.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-import traceback
+from contextlib import closing, suppress
 from typing import Any
 
 import msgspec
 
+from vtrain.backends.docker.beginning import Beginning
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.ending import NOT_STARTED, interruption_of, replica_exit, start_failure
-from vtrain.backends.docker.network import ensure_network
+from vtrain.backends.docker.ending import (
+    NOT_STARTED,
+    REMOVED,
+    UNREAD,
+    interruption_of,
+    refused_exit,
+    replica_exit,
+    start_failure,
+    unseen_exit,
+)
+from vtrain.backends.docker.faults import Faults
+from vtrain.backends.docker.station import Station
+from vtrain.backends.docker.stopping import Stopping
 from vtrain.backends.docker.transcript import Transcript
-from vtrain.backends.docker.view import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, ContainerView
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
-from vtrain.engine.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.backends.docker.view import LONGEST_PAUSE_SECONDS, ContainerView
+from vtrain.engine.database import lacks_room
+from vtrain.engine.folder import ReplicaExit, ReplicaFolder, write_struct
 from vtrain.engine.instants import epoch
-from vtrain.errors import EngineAwayError, EngineError
+from vtrain.errors import EngineError
 
-STOP_RETRY_SECONDS = 0.5
+SETTLE_PAUSE_SECONDS = 0.01
+"""The first pause between the end of a log and another look whether the container has ended; doubled."""
 LAST_WORDS = 8
 DISK_PATIENCE_SECONDS = 60.0
 """How long the end of a log waits for a disk that is full."""
-HALF_STARTED = "already exists"
-"""In the engine's refusal to start what it was starting when it was killed (`task ID: already exists`)."""
-REFUSED_CODE = 125
-"""The exit code of a container that the engine refused to create or to start, as `docker run` has it."""
 
 
 class ContainerWatch(threading.Thread):
-    """One replica's container. What it finds out goes into the replica's folder and the job's logs."""
+    """One attempt's container. What it finds out goes into the attempt's folder and the job's logs."""
 
     def __init__(
-        self,
-        job: JobFolder,
-        replica: ReplicaFolder,
-        order: ContainerOrder,
-        network_lock: threading.Lock,
-        *,
-        stopping: bool,
+        self, replica: ReplicaFolder, order: ContainerOrder, station: Station, *, stopping: bool
     ) -> None:
-        """With `stopping` nothing is started any more; what runs is watched to its end.
-
-        `network_lock` is the job's: engines make two networks of one name for two who ask at once.
-        """
+        """With `stopping` nothing is started any more; what runs is watched to its end."""
         super().__init__(name=f"watch {replica.name}", daemon=True)
-        self._job = job
+        self.order = order
         self._replica = replica
-        self._order = order
-        self._network_lock = network_lock
-        self._view = ContainerView(order.engine, order.name)
+        self._station = station
+        self._view = ContainerView(station.engine, station.hang_up, order.name)
+        self._stopping = Stopping(self._view, station.meter, order.grace_seconds)
+        self._stopping.wanted = stopping
         self._seen_running = 0.0
-        self._terminated_at = 0.0
-        self._asked_at = 0.0
-        self._stopping = threading.Event()
-        if stopping:
-            self._stopping.set()
 
     def run(self) -> None:
-        """Until the exit code is written.
+        """Until the exit is written; then the container is removed.
 
         Whatever goes wrong here, the container is none the worse for it: watching begins anew.
         """
-        told = ""
+        faults = Faults()
         while True:
             try:
-                self._watch()
-                return
+                self._record(self._watch())
+                break
             except Exception as fault:  # a full disk, an answer that nobody foresaw
-                told = _tell_once(fault, told)
+                if not self._replica.path.exists():  # somebody has removed it: there is nothing to write to
+                    break
+                if not faults.are_borne(fault) and self._gave_up(fault):
+                    break
                 time.sleep(LONGEST_PAUSE_SECONDS)
+        self._station.meter.drop(self._view.id)
+        with suppress(EngineError):  # the job's end removes what is left
+            self._view.remove()
 
-    def _watch(self) -> None:
-        transcript = Transcript(self._order.log, self._order.attempt)
+    def _watch(self) -> ReplicaExit:
+        beginning = Beginning(self._replica, self.order, self._station, self._view, self._stopping)
+        transcript = Transcript(self.order.log, self.order.attempt)
         try:
-            end = self._view.patiently(self._ensure_started)
+            end = self._view.patiently(beginning.ensure)
             if end is None:
+                self._station.meter.add(self._view.id)
                 end = self._view.patiently(lambda: self._follow(transcript))
         finally:
             transcript.close()
-        end = msgspec.structs.replace(end, log_error=self._view.log_error)
+        return end
+
+    def _record(self, end: ReplicaExit) -> None:
+        used = self._station.meter.usage(self._view.id)
+        end = msgspec.structs.replace(
+            end,
+            log_error=self._view.log_error,
+            peak_memory_bytes=(end.oom and self.order.memory_bytes) or used.peak_memory_bytes,
+            cpu_seconds=used.cpu_seconds,
+        )
         write_struct(self._replica.path / "exit.json", end)
-        self._view.close()
-        self._job.wake()
+        self._replica.job.wake()
+
+    def _gave_up(self, fault: Exception) -> bool:
+        """Whether an exit is written that says so."""
+        try:
+            self._record(refused_exit(f"vtrain cannot watch its container: {fault!r}"))
+        except OSError:
+            return False
+        return True
 
     def stop(self) -> None:
         """Ask the container to end; called again and again, it kills it when the grace period is over."""
-        self._stopping.set()
-        now = time.monotonic()
-        if not self._terminated_at:
-            self._terminated_at = now if self._signal("SIGTERM") else 0.0
-        elif now - self._terminated_at > self._order.grace_seconds:
-            self._signal("SIGKILL")
+        self._stopping.ask()
+
+    def kill(self) -> None:
+        """End the container now."""
+        self._stopping.kill()
 
     def outlived(self, moment: float) -> bool:
         """Whether the container is known to have run at that time, in seconds since the epoch."""
@@ -107,74 +125,46 @@ class ContainerWatch(threading.Thread):
                 state = self._view.inspect() if self._view.is_connected else None
             except EngineError:
                 return False  # its exit will tell
-            if state is not None and state["Running"]:
-                self._seen_running = time.time()
+            if state is not None and state["Running"]:  # so it outlived whatever is known to have ended
+                self._seen_running = max(time.time(), moment)
             elif state is not None and state["Status"] == "exited":
                 self._seen_running = epoch(state["FinishedAt"])
         return self._seen_running >= moment
 
-    def kill(self) -> None:
-        """End the container now."""
-        self._stopping.set()
-        self._asked_at = 0.0
-        self._signal("SIGKILL")
-
-    def _signal(self, name: str) -> bool:
-        """Whether the engine took the signal. Asked at most twice a second."""
-        if not self._view.is_connected or time.monotonic() - self._asked_at < STOP_RETRY_SECONDS:
-            return False
-        self._asked_at = time.monotonic()
-        try:
-            self._view.signal(name)
-        except EngineError:
-            return False  # away, or not running: not yet, or not any more; the watch finds out which
-        return True
-
-    def _ensure_started(self) -> ReplicaExit | None:
-        """Create and start the container unless that was done before; how it ended when it cannot be."""
-        state = self._view.inspect()
-        if state is None and self._replica.started():
-            return self._ended("its container was removed by somebody else")
-        try:
-            if state is None:
-                state = self._create()
-            if state["Status"] == "created" and not state["Error"]:
-                if self._stopping.is_set():
-                    return self._ended("")
-                self._view.start()
-                state = self._view.inspect() or state
-        except EngineAwayError:
-            raise
-        except EngineError as error:
-            if HALF_STARTED in error.message:
-                self._view.remove()
-                raise EngineAwayError(error.message) from error
-            return self._refused(error.message, (self._view.inspect() or {}).get("ExitCode", 0))
-        if state["Status"] == "created":
-            return self._refused(state["Error"], state["ExitCode"])
-        if not self._replica.started():
-            write_struct(self._replica.path / "started.json", {"time": epoch(state["StartedAt"])})
-            self._job.wake()
-        return None
-
-    def _create(self) -> dict[str, Any]:
-        order = self._order
-        with self._network_lock:
-            labels = _without_replica(order.labels)
-            ensure_network(self._view.engine, order.network, labels, order.replicas)
-        return self._view.create(order.config)
-
     def _follow(self, transcript: Transcript) -> ReplicaExit:
         """Read the log until the container has ended."""
         while True:
-            self._view.read_log(transcript)
-            state = self._view.inspect()
+            self._read_log(transcript)
+            self._station.meter.look(self._view.id)
+            state = self._settled()
             if state is None:
-                return self._ended("its container was removed by somebody else")
-            if not state["Running"] and state["Status"] in ("exited", "dead"):
+                self._view.log_error = UNREAD
+                return unseen_exit(REMOVED, stopped=self._stopping.wanted)
+            if _has_ended(state):
                 self._drain(transcript, state)
-                return self._ending(state)
-            time.sleep(LONGEST_PAUSE_SECONDS if self._view.log_error else FIRST_PAUSE_SECONDS)
+                return self._ending(state, transcript)
+            if self._view.log_error:
+                time.sleep(LONGEST_PAUSE_SECONDS)
+
+    def _read_log(self, transcript: Transcript) -> None:
+        """From where the transcript ends, until the stream does, or the disk is full."""
+        try:
+            with closing(self._view.follow_log(transcript.resume())) as log:
+                for pieces in log:
+                    transcript.take(pieces)
+        except OSError as error:
+            if not lacks_room(error):
+                raise
+
+    def _settled(self) -> dict[str, Any] | None:
+        """The container's State when its log has ended: the engine writes its end a moment later."""
+        pause = SETTLE_PAUSE_SECONDS
+        state = self._view.inspect()
+        while state is not None and not _has_ended(state) and pause < LONGEST_PAUSE_SECONDS:
+            time.sleep(pause)
+            pause *= 2
+            state = self._view.inspect()
+        return state
 
     def _drain(self, transcript: Transcript, state: dict[str, Any]) -> None:
         """Store the end of the log, when the disk takes it; the engine keeps it for some time."""
@@ -185,39 +175,16 @@ class ContainerWatch(threading.Thread):
                 raise
             self._view.log_error = f"the disk refused it ({error.strerror})"
 
-    def _ending(self, state: dict[str, Any]) -> ReplicaExit:
-        stopped = self._stopping.is_set()
+    def _ending(self, state: dict[str, Any], transcript: Transcript) -> ReplicaExit:
+        stopped, gap = self._stopping.wanted, self._view.gap
         if state["ExitCode"] in NOT_STARTED and (why := start_failure(self._view.read_tail(LAST_WORDS))):
-            return self._refused(why, state["ExitCode"])
-        cause = "" if stopped else interruption_of(self._view.engine, self._order.name, state, self._view.gap)
-        return replica_exit(state, stopped=stopped, interruption=cause, gap=self._view.gap)
-
-    def _ended(self, interruption: str) -> ReplicaExit:
-        """The end of a container that nobody can ask any more, or that was never started."""
-        stopped = self._stopping.is_set()
-        now = time.time()
-        return ReplicaExit(
-            code=143 if stopped else 255,
-            started=now,
-            ended=now,
-            stopped=stopped,
-            interruption="" if stopped else interruption,
-        )
-
-    def _refused(self, message: str, code: int = 0) -> ReplicaExit:
-        now = time.time()
-        return ReplicaExit(
-            code=code or REFUSED_CODE, started=now, ended=now, message=message.strip().rstrip(".")
-        )
+            return refused_exit(why, state["ExitCode"])
+        cause = ""
+        if not stopped:
+            is_silent = transcript.is_empty
+            cause = interruption_of(self._view.engine, self.order.name, state, gap, is_silent=is_silent)
+        return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
 
 
-def _tell_once(fault: Exception, told: str) -> str:
-    """Print what went wrong, unless it was just that; the supervisor's stderr is a file of the job."""
-    text = "".join(traceback.format_exception(fault))
-    if text != told:
-        print(text, file=sys.stderr, flush=True)
-    return text
-
-
-def _without_replica(labels: dict[str, str]) -> dict[str, str]:
-    return {name: labels[name] for name in (JOB_LABEL, HOME_LABEL)}
+def _has_ended(state: dict[str, Any]) -> bool:
+    return not state["Running"] and state["Status"] in ("exited", "dead")

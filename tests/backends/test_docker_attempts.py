@@ -1,0 +1,189 @@
+"""Attempts in containers: each in one of its own, whoever ended the one before; and watches that give up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from local_jobs import PRIMARY, ended, lines, submit, until
+
+from vtrain.backends.docker import faults
+from vtrain.backends.docker.container import ContainerOrder, job_labels
+from vtrain.backends.docker.ending import HALF_STARTED, interruption_of
+from vtrain.backends.docker.faults import Faults
+from vtrain.backends.docker.network import cut_loose, ensure_network, remove_network
+from vtrain.backends.docker.orders import later_order
+from vtrain.backends.docker.station import Station
+from vtrain.backends.docker.watch import ContainerWatch
+from vtrain.backends.local import LocalBackend
+from vtrain.containers.engine import Engine
+from vtrain.containers.labels import ATTEMPT_LABEL, JOB_LABEL
+from vtrain.engine.folder import JobFolder, ReplicaFolder
+from vtrain.engine.instants import from_epoch
+from vtrain.engine.replica import ReplicaId, host_name
+from vtrain.errors import EngineError
+from vtrain.messages import states
+from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
+
+SLEEPER = "echo here as $HOSTNAME; sleep 600"
+
+
+def kill(engine: Engine, container: str) -> None:
+    engine.client.kill(container)
+
+
+def stop(engine: Engine, container: str) -> None:
+    engine.client.stop(container)
+
+
+def remove(engine: Engine, container: str) -> None:
+    engine.client.remove_container(container, force=True)
+
+
+def containers(engine: Engine, name: str) -> list[dict[str, Any]]:
+    label = f"{JOB_LABEL}={name.rpartition('/')[2]}"
+    found: list[dict[str, Any]] = engine.client.containers(all=True, filters={"label": label})
+    return found
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("acts", [(kill, stop), (remove, kill)])
+def test_a_container_that_somebody_ended_is_followed_by_another(
+    docker_backend: LocalBackend,
+    docker_engine: Engine,
+    base_image: str,
+    acts: tuple[Callable[[Engine, str], None], ...],
+) -> None:
+    task = ContainerSpec(image_uri=base_image, command=("sh", "-c", SLEEPER))
+    spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(container_spec=task),))
+    name = submit(docker_backend, CustomJob(display_name="test", job_spec=spec))
+    job_id = name.rpartition("/")[2]
+    line = f"here as {host_name(job_id, ReplicaId(0, 0))}"
+    for number, act in enumerate(acts, 1):
+        until(lambda number=number: lines(docker_backend, name) == [line] * number)  # type: ignore[misc]
+        act(docker_engine, containers(docker_engine, name)[0]["Id"])
+        until(lambda number=number: _has_attempt(docker_engine, name, number))  # type: ignore[misc]
+    expected = [line] * (len(acts) + 1)
+    (container,) = containers(docker_engine, name)  # those of earlier attempts are gone
+    assert container["Names"] == [f"/vtrain-{job_id}-{PRIMARY}-r{len(acts)}"]
+    until(lambda: lines(docker_backend, name) == expected)
+    docker_backend.cancel(name)
+    assert ended(docker_backend, name).state == states.CANCELLED
+    assert lines(docker_backend, name) == expected
+
+
+def _has_attempt(engine: Engine, name: str, number: int) -> bool:
+    labels = [container["Labels"][ATTEMPT_LABEL] for container in containers(engine, name)]
+    return labels == [str(number)]
+
+
+def order(engine: Engine, image: str, folder: ReplicaFolder) -> ContainerOrder:
+    labels = job_labels(str(folder.job.path.parents[1]), folder.job.path.name)
+    config = {"Image": image, "Cmd": ["true"], "Labels": labels, "HostConfig": {}}
+    name = f"vtrain-{folder.job.path.name}"
+    log = str(folder.job.path / "no such folder" / "log")
+    return ContainerOrder(
+        engine=engine.address,
+        name=f"{name}-{folder.name}",
+        network=name,
+        replicas=1,
+        labels=labels,
+        config=config,
+        log=log,
+        grace_seconds=1.0,
+    )
+
+
+def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None:
+    class Nowhere:
+        address = None
+
+    first = order(Nowhere(), "image", JobFolder(tmp_path / "jobs" / "1").replica(PRIMARY))  # type: ignore[arg-type]
+    later = later_order(first, 3)
+    assert (later.name, later.attempt) == (f"{first.name}-r3", 3)
+    assert later.config == first.config | {"Labels": first.labels | {ATTEMPT_LABEL: "3"}}
+    assert ATTEMPT_LABEL not in first.config["Labels"]
+
+
+@pytest.mark.docker
+def test_a_watch_that_cannot_work_gives_up(
+    docker_engine: Engine, docker_home: Path, base_image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "FAULT_PATIENCE_SECONDS", 1.0)
+    replica = JobFolder(docker_home / "jobs" / "1234").replica(PRIMARY)
+    ordered = order(docker_engine, base_image, replica)
+    replica.order(ordered)
+    station = Station(docker_engine.address)
+    watch = ContainerWatch(replica, ordered, station, stopping=False)
+    watch.start()
+    watch.join(60)
+    end = replica.exit()
+    station.hang_up()
+    assert end is not None
+    assert "vtrain cannot watch its container: FileNotFoundError" in end.message
+    assert end.code == 125
+
+
+def test_a_full_disk_and_another_fault_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "FAULT_PATIENCE_SECONDS", 0.0)
+    seen = Faults()
+    assert seen.are_borne(OSError(28, "No space left on device"))
+    assert not seen.are_borne(ValueError("x"))
+
+
+@pytest.mark.docker
+def test_a_start_that_the_engine_could_not_finish_is_no_failure(docker_engine: Engine) -> None:
+    now = time.time()
+    gap = (now - 10, now)
+
+    def cause(code: int, started: float, ended: float, *, is_silent: bool = True) -> str:
+        times = {"StartedAt": from_epoch(started), "FinishedAt": from_epoch(ended)}
+        state = {"ExitCode": code, "OOMKilled": False, **times}
+        return interruption_of(docker_engine, "vtrain-test-none", state, gap, is_silent=is_silent)
+
+    assert cause(2, now - 10.5, now - 9) == HALF_STARTED
+    assert cause(2, now - 10.5, now - 9, is_silent=False) == ""
+    assert cause(2, now - 60, now - 9) == ""
+    assert cause(0, now - 10.5, now - 9) == ""
+    assert cause(2, now - 40, now - 30) == ""
+    assert cause(143, now - 60, now - 9) == "the Docker engine was stopped or restarted"
+
+
+def test_the_journal_of_a_replica_keeps_its_attempts_apart(tmp_path: Path) -> None:
+    from vtrain.backends.docker.transcript import Transcript
+
+    base = str(tmp_path / PRIMARY)
+    for attempt in (0, 1, 2):
+        transcript = Transcript(base, attempt)
+        assert transcript.is_empty
+        assert transcript.resume() == 0
+        transcript.take([(1, 10**18 + attempt, b"attempt %d\n" % attempt)])
+        transcript.close()
+        again = Transcript(base, attempt)
+        assert not again.is_empty
+        again.resume()
+        again.take([(1, 10**18 + attempt, b"attempt %d\n" % attempt)])
+        again.close()
+    assert Path(f"{base}.log").read_text() == "attempt 0\nattempt 1\nattempt 2\n"
+
+
+@pytest.mark.docker
+def test_a_network_that_something_still_holds_on_to_is_removed(
+    docker_engine: Engine, docker_home: Path, base_image: str
+) -> None:
+    labels = job_labels(str(docker_home), "1234567890")
+    name = f"vtrain-test-{time.time_ns()}"
+    ensure_network(docker_engine, name, labels, 1)
+    config = {"Image": base_image, "Cmd": ["sleep", "600"], "Labels": labels}
+    config |= {"HostConfig": {"NetworkMode": name, "Init": True}}
+    container = docker_engine.calls.post("/containers/create", config)["Id"]
+    docker_engine.calls.post(f"/containers/{container}/start")
+    with pytest.raises(EngineError, match="active endpoints"):
+        remove_network(docker_engine, name)
+    cut_loose(docker_engine, name)
+    remove_network(docker_engine, name)
+    remove_network(docker_engine, name)
+    docker_engine.calls.delete(f"/containers/{container}", force=1)

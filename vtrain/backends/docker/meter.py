@@ -1,0 +1,158 @@
+"""What containers use: their peak memory and processor time, read from the kernel while they run.
+
+The kernel forgets both as soon as a container has ended, so that they are looked at again and again: every
+second, more often at first, and once more right when the end is seen. Where this machine does not show the
+control groups of the engine (a virtual machine, a rootless engine), the engine is asked.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+GROUPS = Path("/sys/fs/cgroup")
+PLACES = ("docker/{id}", "system.slice/docker-{id}.scope")
+"""Where an engine puts a container, by its cgroup driver: cgroupfs, systemd."""
+FIRST_SECONDS = 0.1
+LONGEST_SECONDS = 1.0
+ASKED_SECONDS = 5.0
+"""Between two looks by way of the engine, which cost more."""
+
+Ask = Callable[[str], dict[str, Any]]
+"""The engine's statistics of a container, by its id."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of memory at the most (0: not known), without files that the kernel can drop; and seconds."""
+
+    peak_memory_bytes: int = 0
+    cpu_seconds: float = 0.0
+
+    def most(self, other: Usage) -> Usage:
+        """The larger of both: the kernel's numbers only grow, what is dropped from them does not count."""
+        return Usage(
+            peak_memory_bytes=max(self.peak_memory_bytes, other.peak_memory_bytes),
+            cpu_seconds=max(self.cpu_seconds, other.cpu_seconds),
+        )
+
+
+class Meter(threading.Thread):
+    """One thread for all containers of a job."""
+
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(name="meter", daemon=True)
+        self._ask = ask
+        self._lock = threading.Lock()
+        self._more = threading.Event()
+        self._found: dict[str, Usage] = {}
+        self._due: dict[str, tuple[float, float]] = {}
+
+    def add(self, container: str) -> None:
+        """Measure a container from now on."""
+        with self._lock:
+            self._due[container] = (time.monotonic() + FIRST_SECONDS, FIRST_SECONDS)
+            if self.ident is None:
+                self.start()
+        self._more.set()
+
+    def look(self, container: str) -> None:
+        """Measure it at this moment too, where the kernel shows it."""
+        usage = kernel_usage(container)
+        if usage is not None:
+            self._note(container, usage)
+
+    def usage(self, container: str) -> Usage:
+        """What the container has used until now, as far as it was seen."""
+        with self._lock:
+            return self._found.get(container, Usage())
+
+    def drop(self, container: str) -> None:
+        """Measure it no more."""
+        with self._lock:
+            self._due.pop(container, None)
+            self._found.pop(container, None)
+
+    def run(self) -> None:
+        """As long as the process lives."""
+        while True:
+            self._more.wait(self._pause())
+            self._more.clear()
+            with self._lock:
+                all_due = tuple(self._due.items())
+            for container, (due, pause) in all_due:
+                if due <= time.monotonic():
+                    self._measure(container, pause)
+
+    def _pause(self) -> float | None:
+        """Seconds to the next look; None without a container."""
+        with self._lock:
+            due = min((due for due, _ in self._due.values()), default=None)
+        return max(due - time.monotonic(), 0.0) if due is not None else None
+
+    def _measure(self, container: str, pause: float) -> None:
+        usage = kernel_usage(container)
+        next_pause = min(pause * 2, LONGEST_SECONDS)
+        if usage is None:
+            usage, next_pause = asked_usage(self._ask(container)), ASKED_SECONDS
+        self._note(container, usage)
+        with self._lock:
+            if container in self._due:
+                self._due[container] = (time.monotonic() + next_pause, next_pause)
+
+    def _note(self, container: str, usage: Usage) -> None:
+        with self._lock:
+            if container in self._due:
+                self._found[container] = self._found.get(container, Usage()).most(usage)
+
+
+def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
+    """What the kernel says of a container that runs; None where this machine does not show it."""
+    for place in PLACES:
+        inside = place.format(id=container)
+        try:
+            return (
+                _first_version(groups, inside) if (groups / "memory").is_dir() else _second(groups / inside)
+            )
+        except (OSError, ValueError):  # another place, or it has just ended
+            continue
+    return None
+
+
+def asked_usage(told: dict[str, Any]) -> Usage:
+    """The same, from the engine's statistics."""
+    memory = told.get("memory_stats") or {}
+    stats = memory.get("stats") or {}
+    dropped = stats.get("total_inactive_file", stats.get("inactive_file", 0))
+    used = max(memory.get("max_usage", 0), memory.get("usage", 0))
+    nanoseconds = ((told.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage", 0)
+    return Usage(peak_memory_bytes=max(used - dropped, 0), cpu_seconds=nanoseconds / 1e9)
+
+
+def _first_version(groups: Path, inside: str) -> Usage:
+    memory = groups / "memory" / inside
+    used = int((memory / "memory.max_usage_in_bytes").read_text())
+    dropped = _field(memory / "memory.stat", "total_inactive_file")
+    nanoseconds = int((groups / "cpuacct" / inside / "cpuacct.usage").read_text())
+    return Usage(peak_memory_bytes=max(used - dropped, 0), cpu_seconds=nanoseconds / 1e9)
+
+
+def _second(group: Path) -> Usage:
+    peak = group / "memory.peak"  # since Linux 5.19
+    used = int((peak if peak.exists() else group / "memory.current").read_text())
+    dropped = _field(group / "memory.stat", "inactive_file")
+    microseconds = _field(group / "cpu.stat", "usage_usec")
+    return Usage(peak_memory_bytes=max(used - dropped, 0), cpu_seconds=microseconds / 1e6)
+
+
+def _field(file: Path, name: str) -> int:
+    """One number of a file of names and numbers. Raises ValueError where it is not there."""
+    for line in file.read_text().splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    raise ValueError(f"{file} has no {name}")

@@ -1,0 +1,196 @@
+"""The Engine API spoken directly: what a job's supervisor asks again and again, over connections kept open.
+
+The SDK takes a quarter of a second to import and ten megabytes to keep, for each job anew.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from vtrain.containers.address import EngineAddress
+from vtrain.containers.connection import open_connection
+from vtrain.containers.discovery import reason_of
+
+NEWEST_VERSION = "1.44"
+"""The newest version of the API that these calls are written for; old engines know one below."""
+CALL_SECONDS = 60.0
+
+
+class CallRefused(Exception):
+    """The engine's answer is an error. The attributes are named as those of the SDK's APIError."""
+
+    def __init__(self, status_code: int, explanation: str) -> None:
+        super().__init__(explanation)
+        self.status_code = status_code
+        self.explanation = explanation
+
+
+class EngineCalls:
+    """Calls to one engine, by any number of threads. Not to be used across a fork.
+
+    Raises CallRefused, and ConnectionError where no whole answer comes.
+    """
+
+    def __init__(self, address: EngineAddress, version: str = "", *, seconds: float = CALL_SECONDS) -> None:
+        """`version` is the newest that the engine speaks; without one it takes its newest.
+
+        `seconds` is how long one read may take in a call that is not a stream.
+        """
+        self._address = address
+        self._seconds = seconds
+        self._prefix = f"/v{_older(version, NEWEST_VERSION)}" if version else ""
+        self.idle: list[EngineConnection] = []
+        """Connections that wait for the next call."""
+
+    def close(self) -> None:
+        """Close the connections that are idle."""
+        while (connection := self._idle_one()) is not None:
+            connection.close()
+
+    def get(self, path: str, **params: Any) -> Any:
+        """The JSON that a GET answers."""
+        return _read(self.send("GET", path, params))
+
+    def get_lines(self, path: str, **params: Any) -> tuple[Any, ...]:
+        """The JSON objects, one a line, that a GET answers."""
+        return tuple(_read(line) for line in self.send("GET", path, params).splitlines() if line.strip())
+
+    def post(self, path: str, body: Any = None, **params: Any) -> Any:
+        """The JSON that a POST answers; None where it answers nothing."""
+        answer = self.send("POST", path, params, body)
+        return _read(answer) if answer.strip() else None
+
+    def delete(self, path: str, **params: Any) -> None:
+        """A DELETE."""
+        self.send("DELETE", path, params)
+
+    def send(self, method: str, path: str, params: Mapping[str, Any] = {}, body: Any = None) -> bytes:
+        """The body of the answer to one request."""
+        connection = self._take()
+        try:
+            with _breaks():
+                answer = connection.ask(method, self._target(path, params), body)
+                content = answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close:
+            connection.close()
+        else:
+            self.idle.append(connection)
+        return _accepted(answer, content)
+
+    @contextmanager
+    def stream(self, path: str, **params: Any) -> Iterator[http.client.HTTPResponse]:
+        """The answer to a GET, to be read as it comes; reads wait as long as the engine is silent."""
+        connection = EngineConnection(self._address, self._seconds, is_patient=True)
+        try:
+            with _breaks():
+                answer = connection.ask("GET", self._target(path, params))
+                if _is_refusal(answer):
+                    _accepted(answer, answer.read())
+            with answer:
+                yield answer
+        finally:
+            connection.close()
+
+    def _target(self, path: str, params: Mapping[str, Any]) -> str:
+        words = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in params.items()}
+        return f"{self._prefix}{quote(path, safe='/:@')}" + (f"?{urlencode(words)}" if words else "")
+
+    def _take(self) -> EngineConnection:
+        """A connection that is still open, or a new one."""
+        while (connection := self._idle_one()) is not None:
+            if not connection.is_stale:
+                return connection
+            connection.close()
+        return EngineConnection(self._address, self._seconds)
+
+    def _idle_one(self) -> EngineConnection | None:
+        try:
+            return self.idle.pop()
+        except IndexError:
+            return None
+
+
+class EngineConnection(http.client.HTTPConnection):
+    """HTTP over whatever leads to the engine. `is_patient`: reads wait for ever, connecting does not."""
+
+    def __init__(self, address: EngineAddress, seconds: float, *, is_patient: bool = False) -> None:
+        super().__init__("docker")
+        self._address = address
+        self._seconds = seconds
+        self._is_patient = is_patient
+
+    def connect(self) -> None:
+        """Connect. Raises OSError."""
+        self.sock = open_connection(self._address, self._seconds)
+        if self._is_patient:
+            self.sock.settimeout(None)
+
+    def ask(self, method: str, target: str, body: Any = None) -> http.client.HTTPResponse:
+        """Send a request with a JSON body, or none; the answer, whose body is not read yet."""
+        content = None if body is None else json.dumps(body).encode()
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        self.request(method, target, content, headers)
+        return self.getresponse()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the engine has closed it: nothing else makes an idle connection readable."""
+        if self.sock is None:
+            return True
+        readable = select.poll()
+        readable.register(self.sock, select.POLLIN)
+        return bool(readable.poll(0))
+
+
+def _accepted(answer: http.client.HTTPResponse, content: bytes) -> bytes:
+    """The content of an answer that is no error."""
+    if not _is_refusal(answer):
+        return content
+    text = content.decode("utf-8", "replace")
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = None
+    raise CallRefused(answer.status, str(told.get("message", "")) if isinstance(told, dict) else text)
+
+
+def _is_refusal(answer: http.client.HTTPResponse) -> bool:
+    """Whether the status is an error; a redirection, which no path of ours deserves, is one too."""
+    return answer.status >= http.HTTPStatus.MULTIPLE_CHOICES and answer.status != http.HTTPStatus.NOT_MODIFIED
+
+
+def _read(content: bytes) -> Any:
+    with _breaks():
+        return json.loads(content)
+
+
+@contextmanager
+def _breaks() -> Iterator[None]:
+    """Whatever is wrong with a connection, or with what comes over it, is a ConnectionError."""
+    try:
+        yield
+    except (ConnectionError, TimeoutError):
+        raise
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise ConnectionError(reason_of(error)) from error
+
+
+def _older(version: str, other: str) -> str:
+    """The older of two versions of the API."""
+
+    def order(text: str) -> tuple[int, ...]:
+        return tuple(int(part) for part in text.split("."))
+
+    try:
+        return min(version, other, key=order)
+    except ValueError:
+        return other
