@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from vtrain.engine.store import DATABASE, Record, Store
+from vtrain.engine.database import DATABASE
+from vtrain.engine.store import Record, Store
 from vtrain.errors import NotFoundError, StorageError
 
 PREFIX = "projects/local/locations/"
@@ -135,3 +136,12 @@ def test_a_home_that_is_a_file(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="home") as caught:
         Store.open(tmp_path / "home")
     assert "VTRAIN_HOME" in caught.value.hint
+
+
+@pytest.mark.parametrize("word", ["full", "locked", "readonly", "malformed", "No space"])
+def test_a_word_in_a_path_does_not_say_what_is_wrong(tmp_path: Path, word: str) -> None:
+    home = tmp_path / word
+    home.write_text("no folder")
+    with pytest.raises(StorageError) as refused:
+        Store.open(home)
+    assert refused.value.message == f"vtrain cannot use {home}: Not a directory."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
@@ -11,26 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.errors import NotFoundError, StorageError
+from vtrain.engine.database import open_database, read_only_error, storage_errors
+from vtrain.errors import NotFoundError
+from vtrain.messages import states
 from vtrain.messages.missing import missing_hint
 from vtrain.messages.names import parse_name
-
-DATABASE = "store.db"
-BUSY_SECONDS = 10.0
-
-_MIGRATIONS = (
-    """
-    CREATE TABLE resources (
-        name TEXT PRIMARY KEY, collection TEXT NOT NULL, state TEXT NOT NULL, create_time TEXT NOT NULL,
-        end_time TEXT NOT NULL, backend TEXT NOT NULL, document TEXT NOT NULL
-    );
-    CREATE INDEX resources_by_collection ON resources (collection);
-    CREATE TABLE requests (
-        name TEXT NOT NULL, verb TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (name, verb)
-    );
-    """,
-)
-"""Each brings the database from the version of its position to the next. Never edit one; append."""
+from vtrain.privacy import secure_home
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,27 +36,29 @@ _FIELDS = "name, collection, state, create_time, end_time, backend, document"
 class Store:
     """An open store. Every method raises StorageError when the disk or the database refuses."""
 
-    def __init__(self, connection: sqlite3.Connection, home: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, home: Path, *, read_only: bool = False) -> None:
         self._connection = connection
         self._home = home
+        self.read_only = read_only
 
     @classmethod
     def open(cls, home: Path) -> Store:
         """The store of that home, made if it is not there; fast when it is.
 
-        Raises StorageError also for a store that a newer vtrain has written.
+        One that cannot be written is opened for reading. Raises StorageError also for a home of another user,
+        and for a store that a newer vtrain has written.
         """
         with storage_errors(home):
-            if not home.is_dir():
-                home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path = home / DATABASE
-            if not path.exists():
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-            connection.execute("PRAGMA synchronous=FULL")
-            store = cls(connection, home)
-            store._migrate()
-            return store
+            secure_home(home)
+            connection, read_only = open_database(home)
+            return cls(connection, home, read_only=read_only)
+
+    def check_writable(self) -> None:
+        """Raise StorageError where the store can only be read, or somebody else is writing for too long."""
+        if self.read_only:
+            raise read_only_error(self._home)
+        with self.transaction():
+            return
 
     def close(self) -> None:
         """Let the database go."""
@@ -129,17 +116,52 @@ class Store:
         more = len(rows) > size
         return [_record(row[1:]) for row in rows[:size]], str(rows[size - 1][0]) if more else ""
 
+    def living(self) -> list[Record]:
+        """Resources that have not ended, the earliest first."""
+        marks = ", ".join("?" * len(states.ENDED))
+        rows = self._execute(
+            f"SELECT {_FIELDS} FROM resources WHERE state NOT IN ({marks}) ORDER BY rowid",
+            (*states.ENDED,),
+        )
+        return [_record(row) for row in rows]
+
+    def ended_before(self, moment: str) -> list[Record]:
+        """Resources that ended before a moment in RFC 3339, the earliest first."""
+        marks = ", ".join("?" * len(states.ENDED))
+        rows = self._execute(
+            f"SELECT {_FIELDS} FROM resources WHERE state IN ({marks})"
+            " AND coalesce(nullif(end_time, ''), create_time) < ? ORDER BY rowid",
+            (*states.ENDED, moment),
+        )
+        return [_record(row) for row in rows]
+
+    def created_since(self, moment: str) -> list[Record]:
+        """Resources that were created at a moment in RFC 3339 or later, the earliest first."""
+        rows = self._execute(
+            f"SELECT {_FIELDS} FROM resources WHERE create_time >= ? ORDER BY rowid", (moment,)
+        )
+        return [_record(row) for row in rows]
+
+    def ids(self, collection: str) -> frozenset[str]:
+        """The last parts of the names of a collection's resources."""
+        rows = self._execute("SELECT name FROM resources WHERE collection = ?", (collection,))
+        return frozenset(row[0].rpartition("/")[2] for row in rows)
+
     def delete(self, name: str) -> None:
         """Remove a resource and what was requested of it."""
-        with storage_errors(self._home), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("DELETE FROM resources WHERE name = ?", (name,))
-            self._connection.execute("DELETE FROM requests WHERE name = ?", (name,))
+        with self.transaction() as connection:
+            for table in ("resources", "requests", "leases"):
+                connection.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
 
     def request(self, name: str, verb: str) -> None:
-        """Leave a request for the job's supervisor: `cancel` or `delete`. Asking twice is asking once."""
+        """Leave a request for the job's supervisor: `cancel` or `kill`. Asking twice is asking once.
+
+        Nothing is left for a resource that was deleted meanwhile.
+        """
         self._execute(
-            "INSERT OR IGNORE INTO requests (name, verb, time) VALUES (?, ?, ?)", (name, verb, time.time())
+            "INSERT OR IGNORE INTO requests (name, verb, time)"
+            " SELECT name, ?, ? FROM resources WHERE name = ?",
+            (verb, time.time(), name),
         )
 
     def requests(self, name: str) -> frozenset[str]:
@@ -147,30 +169,20 @@ class Store:
         rows = self._execute("SELECT verb FROM requests WHERE name = ?", (name,))
         return frozenset(row[0] for row in rows)
 
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Statements that count together, or not at all; nobody else writes meanwhile."""
+        with storage_errors(self._home), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
+
+    def query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[str, ...]]:
+        """The rows that a SELECT finds now."""
+        return self._execute(statement, values)
+
     def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
         with storage_errors(self._home):
             return self._connection.execute(statement, values).fetchall()
-
-    def _migrate(self) -> None:
-        version = self._version()
-        if version == len(_MIGRATIONS):
-            return
-        if version > len(_MIGRATIONS):
-            raise StorageError(
-                f"The store in {self._home} was written by a newer vtrain (version {version} of its tables).",
-                hint="Update vtrain, or choose another folder with VTRAIN_HOME.",
-            )
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("BEGIN EXCLUSIVE")
-        for position in range(self._version(), len(_MIGRATIONS)):
-            for statement in _MIGRATIONS[position].split(";"):
-                self._connection.execute(statement)
-        self._connection.execute(f"PRAGMA user_version={len(_MIGRATIONS)}")
-        self._connection.execute("COMMIT")
-
-    def _version(self) -> int:
-        version: int = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        return version
 
 
 def _record(row: tuple[str, ...]) -> Record:
@@ -190,30 +202,3 @@ def not_found(name: str) -> NotFoundError:
     """The error for a name that the store does not have."""
     full = parse_name(name)
     return NotFoundError(f"There is no {name}.", hint=missing_hint(full) if full else "")
-
-
-@contextmanager
-def storage_errors(home: Path) -> Iterator[None]:
-    """Turn what SQLite and the disk say into StorageError."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        raise _storage_error(home, error) from error
-
-
-def _storage_error(home: Path, error: Exception) -> StorageError:
-    text = str(error)
-    elsewhere = "Choose another folder with VTRAIN_HOME."
-    if "full" in text or "No space" in text:
-        return StorageError(f"The disk that holds {home} is full.", hint="Free some space and try again.")
-    if "not a database" in text or "malformed" in text:
-        return StorageError(
-            f"{home / DATABASE} is damaged: {text}.", hint="Move it away, or choose another VTRAIN_HOME."
-        )
-    if "locked" in text:
-        return StorageError(f"The store in {home} is in use and stayed locked.", hint="Try again.")
-    if "readonly" in text or "unable to open" in text:
-        return StorageError(f"vtrain cannot write to {home}.", hint=elsewhere)
-    if isinstance(error, OSError) and error.strerror:
-        return StorageError(f"vtrain cannot use {error.filename or home}: {error.strerror}.", hint=elsewhere)
-    return StorageError(f"The store in {home} failed: {text}.", hint=elsewhere)

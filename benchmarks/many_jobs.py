@@ -1,0 +1,68 @@
+"""Lists of a store with 10,000 ended jobs, against one with 10: `--limit=20`, and one that filters."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import measure
+from measure import VTRAIN, alternate, arguments, judge, scene, seconds
+
+LIMIT = 1.5
+FEW, MANY = 10, 10_000
+LIST = [*VTRAIN, "custom-jobs", "list", "--limit=20"]
+
+
+def main() -> int:
+    options = arguments(__doc__, runs=15)
+    with scene() as folder:
+        homes = {count: folder / f"home-{count}" for count in (FEW, MANY)}
+        for count, home in homes.items():
+            fill(home, count)
+        sides = {f"list --limit=20 of {count:,} jobs": timed(home, LIST) for count, home in homes.items()}
+        medians = [*alternate(sides, options.runs).values()]
+        judge("list --limit=20 of 10,000 jobs against 10", medians[1] / medians[0], LIMIT, " times")
+        shown = {
+            "one of 10,000 by --filter=state": timed(homes[MANY], [*LIST, "--filter=state:FAILED"]),
+            "describe, of 10,000": timed(homes[MANY], [*VTRAIN, "custom-jobs", "describe", _name(5)]),
+            "gc --dry-run, of 10,000": timed(homes[MANY], [*VTRAIN, "gc", "--dry-run"]),
+        }
+        alternate(shown, max(options.runs // 5, 1))
+    return min(measure.failures, 1)
+
+
+def timed(home: Path, argv: list[str]) -> Callable[[], float]:
+    """Runs a command in that home."""
+    return lambda: seconds(argv, env={**os.environ, "VTRAIN_HOME": str(home)})
+
+
+def fill(home: Path, count: int) -> None:
+    """Put ended jobs into a store as the backend does; the earliest has failed."""
+    import msgspec
+
+    from vtrain.engine.instants import timestamp
+    from vtrain.engine.store import Record, Store
+    from vtrain.messages.codec import to_document
+    from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+
+    pool = WorkerPoolSpec(
+        replica_count=1, python_package_spec=PythonPackageSpec(python_module="trainer.task")
+    )
+    spec, moment = CustomJobSpec(worker_pool_specs=(pool,)), timestamp()
+    store = Store.open(home)
+    for number in range(count):
+        state = "JOB_STATE_SUCCEEDED" if number else "JOB_STATE_FAILED"
+        fields = {"name": _name(number), "state": state, "create_time": moment, "end_time": moment}
+        job = CustomJob(display_name=f"job {number}", job_spec=spec, **fields)
+        document = msgspec.json.encode(to_document(job)).decode()
+        store.insert(Record(collection="customJobs", backend="process", document=document, **fields))
+
+
+def _name(number: int) -> str:
+    return f"projects/local/locations/us-central1/customJobs/{10**18 + number}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

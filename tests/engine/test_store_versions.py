@@ -1,0 +1,120 @@
+"""Stores of other versions: an older one is brought up to date in one piece, a newer one is refused."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vtrain.engine import database
+from vtrain.engine.database import DATABASE
+from vtrain.engine.store import Record, Store
+from vtrain.errors import StorageError
+
+FIRST = """
+CREATE TABLE resources (
+    name TEXT PRIMARY KEY, collection TEXT NOT NULL, state TEXT NOT NULL, create_time TEXT NOT NULL,
+    end_time TEXT NOT NULL, backend TEXT NOT NULL, document TEXT NOT NULL
+);
+CREATE INDEX resources_by_collection ON resources (collection);
+CREATE TABLE requests (
+    name TEXT NOT NULL, verb TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (name, verb)
+);
+INSERT INTO resources VALUES ('projects/local/locations/us-central1/customJobs/1', 'customJobs',
+    'JOB_STATE_SUCCEEDED', '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z', 'process', '{}');
+PRAGMA user_version = 1;
+"""
+"""What version 0.1.0 wrote. It never changes."""
+NAME = "projects/local/locations/us-central1/customJobs/1"
+OPEN = """
+import sys
+from pathlib import Path
+from vtrain.engine.store import Store
+store = Store.open(Path(sys.argv[1]))
+print(store.get(sys.argv[2]).state)
+"""
+
+
+def version_of(home: Path) -> int:
+    connection = sqlite3.connect(home / DATABASE)
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    connection.close()
+    return version
+
+
+@pytest.fixture
+def old_home(tmp_path: Path) -> Path:
+    connection = sqlite3.connect(tmp_path / DATABASE)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.executescript(FIRST)
+    connection.close()
+    return tmp_path
+
+
+def test_an_older_store_keeps_what_it_had(old_home: Path) -> None:
+    store = Store.open(old_home)
+    assert store.get(NAME).end_time == "2026-01-02T00:00:00Z"
+    store.request(NAME, "cancel")
+    store.delete(NAME)
+    assert store.requests(NAME) == frozenset()
+    assert version_of(old_home) == len(database._MIGRATIONS) > 1
+
+
+def test_several_processes_bring_it_up_to_date_at_once(old_home: Path) -> None:
+    argv = [sys.executable, "-c", OPEN, str(old_home), NAME]
+    crew = [subprocess.Popen(argv, stdout=subprocess.PIPE) for _ in range(5)]
+    assert {one.communicate(timeout=120)[0] for one in crew} == {b"JOB_STATE_SUCCEEDED\n"}
+
+
+def test_an_update_that_fails_changes_nothing(old_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (*database._MIGRATIONS, "CREATE TABLE more (name TEXT); CREATE TABLE resources (name TEXT);")
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "_MIGRATIONS", steps)
+        with pytest.raises(StorageError, match="already exists"):
+            Store.open(old_home)
+    assert version_of(old_home) == 1
+    assert Store.open(old_home).get(NAME).state == "JOB_STATE_SUCCEEDED"
+
+
+def test_a_newer_store_is_refused_and_left_alone(old_home: Path, vtrain, monkeypatch) -> None:
+    Store.open(old_home).close()
+    connection = sqlite3.connect(old_home / DATABASE)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    before = (old_home / DATABASE).read_bytes()
+    monkeypatch.setenv("VTRAIN_HOME", str(old_home))
+    for argv in (["list"], ["describe", NAME], ["delete", NAME]):
+        ended = vtrain("custom-jobs", *argv)
+        assert (ended.code, ended.out) == (1, "")
+        assert "was written by a newer vtrain (version 99 of its tables)" in ended.err
+        assert "Update vtrain, or choose another folder with VTRAIN_HOME." in ended.err
+    assert (old_home / DATABASE).read_bytes() == before
+
+
+def test_the_living_and_the_ended(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    for number, state, ended in ((1, "FAILED", "2026-01-05T00:00:00Z"), (2, "QUEUED", ""), (3, "FAILED", "")):
+        store.insert(
+            Record(
+                name=f"{NAME[:-1]}{number}",
+                collection="customJobs",
+                state=f"JOB_STATE_{state}",
+                create_time="2026-01-02T00:00:00Z",
+                end_time=ended,
+                backend="process",
+                document="{}",
+            )
+        )
+    assert [record.name[-1] for record in store.living()] == ["2"]
+    assert [record.name[-1] for record in store.ended_before("2026-01-04T00:00:00Z")] == ["3"]
+    assert [record.name[-1] for record in store.ended_before("2026-02-01T00:00:00Z")] == ["1", "3"]
+    assert store.ids("customJobs") == {"1", "2", "3"}
+
+
+def test_nothing_is_requested_of_what_is_gone(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.request(NAME, "cancel")
+    assert store.query("SELECT * FROM requests") == []

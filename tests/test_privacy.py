@@ -1,0 +1,101 @@
+"""vtrain's home is its owner's alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from vtrain.engine.store import Store
+from vtrain.errors import HomeError
+from vtrain.privacy import make_private, secure_home, write_private
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> set[str]:
+    """The modes of a folder and of what lies directly in it."""
+    return {stat.filemode(path.lstat().st_mode) for path in (folder, *folder.iterdir())}
+
+
+def test_what_is_made_is_private(umask: None, tmp_path: Path) -> None:
+    make_private(tmp_path / "a" / "b")
+    write_private(tmp_path / "a" / "file", b"x")
+    assert modes(tmp_path / "a") == {"drwx------", "-rw-------"}
+
+
+def test_a_new_home(umask: None, tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "home")
+    assert modes(tmp_path / "home") == {"drwx------", "-rw-------"}
+    store.close()
+
+
+def test_an_old_home_is_closed(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for name in ("jobs", "logs"):
+        (home / name).mkdir(parents=True)
+        (home / name).chmod(0o755)
+    Store.open(home).close()
+    (home / "store.db").chmod(0o644)
+    (home / "linked").symlink_to(tmp_path)
+    tmp_path.chmod(0o755)
+    home.chmod(0o777)
+    secure_home(home)
+    assert modes(home) - {"lrwxrwxrwx"} == {"drwx------", "-rw-------"}
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755  # no link is followed
+
+
+def test_a_folder_that_holds_other_things_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "notes.txt").chmod(0o644)
+    tmp_path.chmod(0o755)
+    Store.open(tmp_path).close()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.iterdir())}
+    assert modes == {tmp_path.name: 0o755, "notes.txt": 0o644, "store.db": 0o600}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_a_folder_of_everybody_is_refused_and_left_alone(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    tmp_path.chmod(mode)
+    with pytest.raises(HomeError, match="Other users can write to"):
+        Store.open(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_home_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o755)
+    (tmp_path / "home").symlink_to(tmp_path / "elsewhere")
+    secure_home(tmp_path / "home")
+    assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o700
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):
+        make_private(tmp_path / "file")
+
+
+def test_everything_that_a_job_leaves(umask: None, vtrain, vtrain_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "trainer.py").write_text("print('trained')\n")
+    pool = f"replica-count=1,machine-type=n1-standard-4,local-package-path={tmp_path},script=trainer.py"
+    create = ["create", "--backend=process", "--display-name=a", "--base-output-dir=gs://bucket/run"]
+    ended = vtrain("custom-jobs", *create, f"--worker-pool-spec={pool}", "--wait")
+    assert ended.code == 0, ended.err
+    top = {path: stat.S_IMODE(path.stat().st_mode) for path in (vtrain_home, *vtrain_home.iterdir())}
+    assert {path.name for path, mode in top.items() if mode & 0o077} == set()
+    inside = [path for place in ("jobs", "logs", "packages") for path in (vtrain_home / place).rglob("*")]
+    files = [path for path in inside if path.is_file()]
+    logs = [path for path in files if path.suffix in (".log", ".gz") or path.parent.name == "logs"]
+    assert len(logs) > 4
+    folders = [path for path in inside if path.is_dir()]
+    assert [path for path in (*logs, *folders) if path.stat().st_mode & 0o077] == []

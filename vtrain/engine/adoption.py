@@ -1,0 +1,168 @@
+"""Another supervisor for a job that goes on without one. A lock says who lives, never a process id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.engine.database import storage_errors
+from vtrain.engine.folder import JobFolder, closed_on_error, hold_lock, lock_holder, spawn_holding
+from vtrain.engine.instants import timestamp
+from vtrain.engine.store import Record, Store
+from vtrain.errors import StorageError, VtrainError
+from vtrain.messages import states
+from vtrain.messages.codec import to_document
+from vtrain.messages.names import parse_name
+
+RESPAWN_SECONDS = 1.0
+"""A supervisor that dies at once (a full disk) is not started again faster than this."""
+PROBE_BYTES = 64 * 1024
+"""What a supervisor may have to write: rows, a log's last words, the verdict."""
+PROGRAM = Path(__file__).parents[1] / "backends" / "supervise.py"
+# Not run with `-m`: that would import from the folder the user stands in, which may hold a `signal.py`.
+
+Start = Callable[[JobFolder, int], None]
+
+_children: list[int] = []
+"""The supervisors that this process has started: its own to reap, whoever asked for them."""
+
+
+def keep_alive(store: Store, home: Path, names: Iterable[str]) -> None:
+    """Start a supervisor for each of these jobs that has none. One that refuses is tried again next time."""
+    for name in names:
+        parsed = parse_name(name)
+        if parsed is not None:
+            with suppress(VtrainError):
+                adopt(store, store.get(name), JobFolder(home / "jobs" / parsed.id), start_supervisor)
+
+
+def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_once: bool = False) -> None:
+    """Start a supervisor for a job that has not ended and has none, unless the store can only be read.
+
+    `at_once` also where one was started a moment ago. Raises StorageError where one could not write, and
+    NotFoundError for a job that was deleted meanwhile.
+    """
+    _reap()
+    if states.has_ended(record.state) or store.read_only:
+        return
+    if not folder.path.exists():
+        _bury(store, record, folder, lost=True)
+        return
+    if not at_once and abs(time.time() - _modified(folder.lock)) < RESPAWN_SECONDS:
+        return
+    with storage_errors(folder.path.parents[1]):
+        try:
+            lock = hold_lock(folder.lock)
+        except FileNotFoundError:  # it ended, and is being deleted
+            return
+    if lock is None:
+        return
+    with closed_on_error(lock):
+        has_ended = states.has_ended(store.get(record.name).state)
+    if has_ended:
+        os.close(lock)
+        return
+    with storage_errors(folder.path.parents[1]), closed_on_error(lock):
+        os.utime(folder.lock)
+        _check_writable(folder.path)
+    if not folder.is_readable():
+        with closed_on_error(lock):
+            _stop_replicas(folder)
+            _bury(store, record, folder, lost=False)
+        os.close(lock)
+        return
+    start(folder, lock)
+
+
+def start_supervisor(folder: JobFolder, lock: int) -> None:
+    """Start the job's supervisor, which holds `lock` from now on.
+
+    Raises StorageError where this machine takes no further process.
+    """
+    argv = [sys.executable, str(PROGRAM), str(folder.path)]
+    try:
+        child = spawn_holding(lock, argv, _environment(), folder.path / "supervisor.log")
+    except OSError as error:
+        raise StorageError(
+            f"No process can be started for the job {folder.path.name}: {error.strerror}.",
+            hint="The job is kept; the next command that looks at it tries again.",
+        ) from error
+    _children.append(child)
+
+
+def _stop_replicas(folder: JobFolder) -> None:
+    """Ask the shims of a job that no supervisor can look after to end their replicas."""
+    for lock in folder.path.glob("replicas/**/lock"):
+        shim = lock_holder(lock)
+        if shim > 0:
+            with suppress(ProcessLookupError):
+                os.kill(shim, signal.SIGTERM)
+
+
+def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:
+    """End a job that no supervisor can end any more: its folder is `lost`, or cannot be read."""
+    from vtrain.engine import verdict
+
+    record = store.get(record.name)
+    if states.has_ended(record.state):
+        return  # and somebody is deleting it
+    error = verdict.folder_lost(folder) if lost else verdict.folder_damaged(folder)
+    now = timestamp()
+    document: dict[str, Any] = msgspec.json.decode(record.document)
+    document |= {
+        "state": states.FAILED,
+        "error": to_document(error),
+        "endTime": now,
+        "updateTime": now,
+    }
+    text = msgspec.json.encode(document).decode()
+    store.update(record.name, state=states.FAILED, end_time=now, document=text)
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise OSError where a supervisor could not write: it would end at once, and nobody would hear why."""
+    probe = folder / "probe"
+    try:
+        probe.write_bytes(b"x" * PROBE_BYTES)
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, with a way to find this vtrain when it is not installed."""
+    environment = dict(os.environ)
+    root = Path(__file__).resolve().parents[2]
+    if root.name not in ("site-packages", "dist-packages"):
+        paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+        others = [path for path in paths if path not in ("", str(root))]
+        environment["PYTHONPATH"] = os.pathsep.join([str(root), *others])
+    return environment
+
+
+def _reap() -> None:
+    for child in tuple(_children):
+        if _has_exited(child):
+            with suppress(ValueError):  # another thread was faster
+                _children.remove(child)
+
+
+def _has_exited(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,77 @@
+"""vtrain's home is its owner's alone: made so, and put right where it is not, whatever the umask."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from vtrain.errors import HomeError
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+OWN = frozenset("buckets environments jobs logs packages storage store.db store.db-shm store.db-wal".split())
+"""All that vtrain has in its home."""
+_OTHERS = 0o077
+_OTHERS_WRITE = 0o022
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for the caller only. Raises OSError."""
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Write a file that only the caller can read. Raises OSError."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(content)
+
+
+def secure_home(home: Path) -> None:
+    """Make vtrain's home where it is missing; take from others what they may do in one that is there.
+
+    A folder that holds other things too keeps its mode; what vtrain has in it is closed. Raises HomeError for
+    a home of another user (whose jobs would run with our rights), and for one that stays open to others;
+    OSError where the disk refuses.
+    """
+    make_private(home)
+    found = home.stat()
+    if found.st_uid != os.geteuid():
+        raise HomeError(
+            f"{home} belongs to another user (uid {found.st_uid}), and vtrain uses only its own user's home.",
+            hint="Choose another folder with VTRAIN_HOME.",
+        )
+    if found.st_mode & _OTHERS:
+        _close_home(home, found.st_mode)
+    for name in OWN:  # older versions left some of these open
+        close_to_others(home / name)
+
+
+def _close_home(home: Path, mode: int) -> None:
+    names = {entry.name for entry in os.scandir(home)}
+    if not mode & stat.S_ISVTX and (names <= OWN or "store.db" in names):
+        close_to_others(home.resolve())
+    if home.stat().st_mode & _OTHERS_WRITE and not os.statvfs(home).f_flag & os.ST_RDONLY:
+        raise HomeError(
+            f"Other users can write to {home}.",
+            hint="Choose a folder of your own with VTRAIN_HOME, on a file system that keeps modes.",
+        )
+
+
+def close_to_others(path: Path) -> None:
+    """Take from group and others what they may do with a file or folder of ours; follows no link.
+
+    What is on a read-only file system, of another user (a container's), or gone meanwhile stays as it is.
+    """
+    try:
+        mode = path.lstat().st_mode
+        if mode & _OTHERS and not stat.S_ISLNK(mode):
+            path.chmod(stat.S_IMODE(mode) & ~_OTHERS)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EPERM, errno.ENOENT):
+            raise
