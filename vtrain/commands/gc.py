@@ -1,57 +1,90 @@
-"""`vtrain gc`: gives back the space of what vtrain keeps."""
+"""`vtrain gc`: gives back the space of what vtrain keeps, and removes what it left behind."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtrain.commands.session import open_console
-from vtrain.errors import UsageError
+from vtrain.errors import EngineError, UsageError
+from vtrain.flags.grammar import duration_seconds
 from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
+from vtrain.output.console import Console
 from vtrain.settings import home_folder
 
+if TYPE_CHECKING:
+    from vtrain.leftovers.leftover import Leftover, Search
+
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
+AGE_FLAG, OLDER_THAN = "--older-than", "30d"
 
 
 def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     """Remove what `leftovers` finds, and list it with what became of it."""
     console = open_console(common)
-    if not prune.images:
-        raise UsageError(
-            "gc needs to be told what to remove.",
-            hint="Give --images: images that vtrain built, and what ended jobs left in the engine.",
-        )
+    search = _search(prune)
+    found = _found(console, prune, search)
+    documents = [_document(leftover, dry_run=run.dry_run) for leftover in found]
+    if documents or console.format is not None:
+        console.results(documents, TABLE)
+    _sum_up(console, documents, dry_run=run.dry_run)
+
+
+def _search(prune: PruneFlags) -> Search:
+    from vtrain.leftovers.leftover import Search
+
+    return Search(home=home_folder(), older_than=_age(prune.older_than), now=time.time())
+
+
+def _age(text: str | None) -> float:
+    """Seconds. A bare number is refused: who writes 30 means days, and seconds would remove everything."""
+    text = OLDER_THAN if text is None else text
+    if text.isdecimal():
+        raise UsageError(f"{AGE_FLAG}: {text!r} has no unit.", hint=f"Write {text}d for days, or {text}h.")
+    return duration_seconds(text, AGE_FLAG)
+
+
+def _found(console: Console, prune: PruneFlags, search: Search) -> Iterator[Leftover]:
     from vtrain.containers.engine import connect
-    from vtrain.leftovers import active_jobs, cached_images, orphans, remove
+    from vtrain.leftovers.sweep import on_engine, on_machine
 
-    home = home_folder()
-    with closing(connect()) as engine:
-        active = active_jobs(home)
-        documents = []
-        for stale in orphans(engine, home, active):
-            kept = "" if run.dry_run else remove(engine, stale)
-            documents.append(_document(stale, kept, dry_run=run.dry_run))
-        for image in cached_images(engine, active):
-            kept = image.kept if image.kept or run.dry_run else remove(engine, image)
-            documents.append(_document(image, kept, dry_run=run.dry_run))
-    if not documents and console.format is None:
-        console.status("There is nothing to remove.")
-        return
-    console.results(documents, TABLE)
+    any_age = prune.images and prune.older_than is None
+    try:
+        with closing(connect()) as engine:
+            yield from on_engine(engine, search, float("inf") if any_age else search.unused_since)
+    except EngineError as error:
+        if prune.images:
+            raise
+        console.status(f"Images and containers are left as they are: {error.message}")
+    if not prune.images:
+        yield from on_machine(search)
 
 
-def _document(leftover: Any, kept: str, *, dry_run: bool) -> dict[str, Any]:
+def _document(leftover: Leftover, *, dry_run: bool) -> dict[str, Any]:
+    from vtrain.leftovers.space import bytes_in_words
+
+    kept = leftover.kept or ("" if dry_run else leftover.discard())
     status = f"kept: {kept}" if kept else "would be removed" if dry_run else "removed"
     return {
         "name": leftover.name,
         "id": leftover.id,
         "kind": leftover.kind,
         "size": leftover.size,
-        "sizeText": _size(leftover.size),
+        "sizeText": bytes_in_words(leftover.size) if leftover.size else "",
         "created": leftover.created,
         "status": status,
     }
 
 
-def _size(size: int) -> str:
-    return f"{size / 1e6:.0f} MB" if size else ""
+def _sum_up(console: Console, documents: Iterable[dict[str, Any]], *, dry_run: bool) -> None:
+    from vtrain.leftovers.space import bytes_in_words
+
+    going = [document for document in documents if not document["status"].startswith("kept")]
+    if not going:
+        console.status("There is nothing to remove.")
+        return
+    items = "1 item" if len(going) == 1 else f"{len(going)} items"
+    size = bytes_in_words(sum(document["size"] for document in going))
+    console.status(f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.")

@@ -11,14 +11,15 @@ from pathlib import Path
 def kill_strays(tmp: Path) -> int:
     """Kill every process of this user whose TMPDIR is `tmp`; how many there were. Needs /proc."""
     marker = f"TMPDIR={tmp}".encode()
-    strays = [pid for pid in _processes() if marker in _environment(pid)]
+    strays = [pid for pid in processes() if marker in _environment(pid)]
     for pid in strays:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return len(strays)
 
 
-def _processes() -> list[int]:
+def processes() -> list[int]:
+    """The ids of all processes of this machine; none where there is no /proc."""
     proc = Path("/proc")
     if not (proc / "self" / "environ").exists():
         return []

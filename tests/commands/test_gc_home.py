@@ -1,0 +1,165 @@
+"""`vtrain gc` on what lies in vtrain's home, with jobs that really ran. Docker's part is in test_gc.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DAY = 86400.0
+CREATE = "custom-jobs create --backend=process --display-name=old".split()
+AWAY = "Images and containers are left as they are: The Docker engine at "
+
+
+@pytest.fixture(autouse=True)
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "0")
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Path:
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "__init__.py").write_text("")
+    (tmp_path / "trainer" / "task.py").write_text("print('trained')\n")
+    return tmp_path
+
+
+def create(vtrain, trainer: Path, *flags: str) -> str:
+    pool = (
+        f"replica-count=1,machine-type=n1-standard-4,local-package-path={trainer},python-module=trainer.task"
+    )
+    return str(documents(vtrain, *CREATE, f"--worker-pool-spec={pool}", *flags)["name"])
+
+
+def age(home: Path, days: float) -> None:
+    """Let all that lies in the home be that old, and the jobs have ended then."""
+    moment = time.time() - days * DAY
+    for path in home.rglob("*"):
+        os.utime(path, (moment, moment), follow_symlinks=False)
+
+
+def documents(vtrain, *argv: str) -> Any:
+    """What a command answers."""
+    ended = vtrain(*argv, "--format=json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def gc(vtrain, *flags: str) -> dict[str, str]:
+    """What becomes of the leftovers, by their kind."""
+    return {entry["kind"]: entry["status"] for entry in documents(vtrain, "gc", *flags)}
+
+
+def test_an_empty_home_is_not_made(vtrain, vtrain_home: Path) -> None:
+    ended = vtrain("gc")
+    assert (ended.code, ended.out) == (0, "")
+    away, nothing = ended.err.splitlines()
+    assert away.startswith(AWAY) and nothing == "There is nothing to remove."
+    assert not vtrain_home.exists()
+
+
+@pytest.mark.parametrize("value", ["", "soon", "30x", "30", "0"])
+def test_ages_are_durations_with_a_unit(vtrain, vtrain_home: Path, value: str) -> None:
+    ended = vtrain("gc", f"--older-than={value}")
+    assert (ended.code, "--older-than: " in ended.err) == (2, True)
+    assert not vtrain_home.exists()
+
+
+def test_everything_of_an_ended_job_goes(vtrain, trainer: Path, vtrain_home: Path) -> None:
+    name = create(vtrain, trainer, "--wait", "--staging-bucket=gs://staging")
+    assert gc(vtrain) == {}
+    assert gc(vtrain, "--older-than=0s") == {"job": "removed"}  # the rest was used just now
+    name = create(vtrain, trainer, "--wait", "--staging-bucket=gs://staging")
+    age(vtrain_home, 40)
+    planned = vtrain("gc", "--older-than=0s", "--dry-run")
+    assert planned.err.splitlines()[-1].startswith("Would remove 5 items, ")
+    assert planned.out.splitlines()[0].split() == ["NAME", "KIND", "SIZE", "CREATED", "STATUS"]
+    assert len(re.findall(f"^{name} +job +.* kB +.* would be removed$", planned.out, re.MULTILINE)) == 1
+    assert [job["name"] for job in documents(vtrain, "custom-jobs", "list")] == [name]
+    ended = documents(vtrain, "gc", "--older-than=0s")
+    assert [entry["status"] for entry in ended] == ["removed"] * 5
+    assert sorted(entry["kind"] for entry in ended) == ["environment"] * 2 + ["job"] + ["package"] * 2
+    assert vtrain("custom-jobs", "describe", name).code == 1
+    kept = {".claims", "store.db", "store.db-wal", "store.db-shm", "vtrain.log"}
+    assert [path for path in vtrain_home.rglob("*") if path.is_file() and path.name not in kept] == []
+    assert vtrain("gc", "--older-than=0s").err.splitlines()[-1] == "There is nothing to remove."
+
+
+@pytest.fixture
+def waiting(vtrain, trainer: Path, tmp_path: Path) -> Iterator[str]:
+    """A job that runs until the test is over."""
+    (trainer / "trainer" / "task.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(600)\n")
+    name = create(vtrain, trainer, "--staging-bucket=gs://staging")
+    deadline = time.monotonic() + 60
+    while documents(vtrain, "custom-jobs", "describe", name)["state"] != "JOB_STATE_RUNNING":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    yield name
+    vtrain("custom-jobs", "cancel", name)
+    vtrain("custom-jobs", "wait", name)
+
+
+def test_what_a_living_job_uses_stays(vtrain, waiting: str, vtrain_home: Path) -> None:
+    for folder in ("environments", "packages", "buckets"):
+        age(vtrain_home / folder, 40)
+    assert gc(vtrain, "--older-than=0s") == {
+        "environment": "kept: a job uses it",
+        "package": "removed",  # the copy that was staged is the job's
+    }
+    assert documents(vtrain, "custom-jobs", "describe", waiting)["state"].endswith("RUNNING")
+
+
+def test_processes_of_a_job_that_ended_go(vtrain, waiting: str, vtrain_home: Path) -> None:
+    """As after a machine that lost the supervisor, the shim and the store's last hours."""
+    from vtrain.engine.store import Store
+
+    tmp = vtrain_home / "jobs" / waiting.rpartition("/")[2] / "replicas" / "workerpool0-9" / "tmp"
+    with subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp)}) as stray:
+        try:
+            assert "process" not in gc(vtrain)
+            vtrain("custom-jobs", "cancel", waiting)
+            vtrain("custom-jobs", "wait", waiting)
+            assert Store.open(vtrain_home).get(waiting).state == "JOB_STATE_CANCELLED"
+            assert gc(vtrain)["process"] == "removed"
+            assert stray.wait(60) == -signal.SIGKILL
+        finally:
+            stray.kill()
+
+
+def test_one_that_is_killed_is_finished_by_the_next(vtrain, trainer: Path, vtrain_home: Path) -> None:
+    for _ in range(3):
+        create(vtrain, trainer, "--wait")
+    age(vtrain_home, 40)
+    command = [sys.executable, "-m", "vtrain", "gc", "--older-than=0s"]
+    for patience in (0.0, 0.3, 0.5, 0.6):
+        started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(patience)
+        started.kill()
+        started.wait()
+    assert vtrain("gc", "--older-than=0s").code == 0
+    assert documents(vtrain, "custom-jobs", "list") == []
+    assert list((vtrain_home / "jobs").iterdir()) == []
+    assert not list(vtrain_home.rglob(".gone-*"))
+
+
+def test_two_at_once(vtrain, trainer: Path, vtrain_home: Path) -> None:
+    for _ in range(3):
+        create(vtrain, trainer, "--wait")
+    age(vtrain_home, 40)
+    command = [sys.executable, "-m", "vtrain", "gc", "--older-than=0s"]
+    crew = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(3)]
+    for one in crew:
+        _, err = one.communicate(timeout=120)
+        assert (one.returncode, b"Traceback" in err, b"unexpectedly" in err) == (0, False, False), err
+    assert list((vtrain_home / "jobs").iterdir()) == []
+    assert list((vtrain_home / "packages").iterdir()) == []

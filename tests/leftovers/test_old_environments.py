@@ -1,0 +1,152 @@
+"""Environments go when nobody has used them for long, and never under a trainer that starts."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from vtrain.engine.deletion import clear, set_aside
+from vtrain.engine.environments.layers import (
+    SITES,
+    add_site,
+    base_interpreter,
+    claim,
+    is_complete,
+    make_once,
+    site_packages,
+    withdraw,
+    write_virtual_environment,
+)
+from vtrain.engine.folder import hold_lock
+from vtrain.leftovers.environments import cached_environments
+
+
+def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Path:
+    """An environment, or what one is made of, that was used last that many days ago."""
+    folder = home.path / "environments" / name
+
+    def build(_lock: int) -> None:
+        write_virtual_environment(folder, base_interpreter())
+        if reads is not None:
+            add_site(folder, SITES[0], site_packages(reads))
+
+    make_once(folder, build, lambda _line: None)
+    return home.age(folder, days)
+
+
+def found(home, days: float = 30) -> dict[str, str]:
+    """What the search finds, and why it is kept."""
+    return {leftover.name: leftover.kept for leftover in cached_environments(home.search(days))}
+
+
+def test_what_nobody_has_used_for_long_goes(home) -> None:
+    old, recent = made(home, "packages/old"), made(home, "packages/recent", days=3)
+    leftovers = list(cached_environments(home.search()))
+    assert [(one.name, one.kind) for one in leftovers] == [("environments/packages/old", "environment")]
+    assert leftovers[0].size > 0
+    assert leftovers[0].discard() == ""
+    assert not old.exists() and is_complete(recent)
+    assert [path.name for path in old.parent.iterdir() if path.name.startswith((".gone", "old"))] == []
+
+
+def test_what_an_environment_reads_stays_with_it(home) -> None:
+    below = made(home, "dependencies/below")
+    made(home, "packages/recent", reads=below, days=1)
+    made(home, "dependencies/other")
+    assert found(home) == {"environments/dependencies/other": ""}
+
+
+def test_whoever_uses_one_uses_what_it_reads(home) -> None:
+    below = made(home, "dependencies/below")
+    above = made(home, "packages/above", reads=below)
+    assert claim(above)
+    assert found(home) == {}
+
+
+def test_nothing_goes_within_the_hour(home) -> None:
+    made(home, "wheels/new", days=0.01)
+    made(home, "wheels/older", days=0.1)
+    assert found(home, days=0) == {"environments/wheels/older": ""}
+
+
+def test_what_a_living_job_runs_in_stays(home) -> None:
+    below = made(home, "dependencies/below")
+    above = made(home, "packages/above", reads=below)
+    job = home.job(1, "RUNNING")
+    order = {"argv": ["python"], "env": {"PATH": f"{above}/bin:/usr/bin"}}
+    (job.path / "replicas" / "workerpool0-0").mkdir(parents=True)
+    (job.path / "replicas" / "workerpool0-0" / "spec.json").write_text(json.dumps(order))
+    (job.path / "replicas.json").write_text('["workerpool0-0"]')
+    made(home, "packages/other")
+    assert found(home) == {
+        "environments/packages/above": "a job uses it",
+        "environments/packages/other": "",
+        "environments/dependencies/below": "a job uses it",
+    }
+    home.store.update(home.name(1), state="JOB_STATE_FAILED", end_time="2026-01-01T00:00:00Z", document="{}")
+    assert set(found(home).values()) == {""}
+
+
+def test_what_was_used_since_a_job_came_that_prepares_stays(home) -> None:
+    home.job(1, "PENDING", days=39)
+    made(home, "packages/before", days=40)
+    made(home, "packages/since", days=38)
+    assert found(home) == {
+        "environments/packages/before": "",
+        "environments/packages/since": "a job uses it",
+    }
+
+
+def test_one_that_is_being_made_stays(home) -> None:
+    folder = home.path / "environments" / "packages" / "half"
+    folder.mkdir(parents=True)
+    home.age(folder)
+    lock = hold_lock(folder.with_name("half.lock"))
+    assert lock is not None
+    (leftover,) = cached_environments(home.search())
+    assert leftover.discard() == "it was used just now"
+    os.close(lock)
+    assert leftover.discard() == ""
+    assert not folder.exists() and not folder.with_name("half.lock").exists()
+
+
+def test_one_that_is_used_again_before_it_goes_stays(home) -> None:
+    folder = made(home, "packages/again")
+    (leftover,) = cached_environments(home.search())
+    assert claim(folder)
+    assert leftover.discard() == "it was used just now"
+    assert is_complete(folder)
+
+
+def test_the_second_of_two_finds_it_gone(home) -> None:
+    made(home, "packages/old")
+    first, second = (next(cached_environments(home.search())) for _ in range(2))
+    assert [first.discard(), second.discard()] == ["", ""]
+    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == [".claims"]
+
+
+@pytest.mark.parametrize("order", ["claim first", "withdraw first"])
+def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
+    """Either the claim counts and the folder is there, or it does not and the folder is gone."""
+    for _ in range(100):
+        folder = made(home, "packages/contested")
+        with ThreadPoolExecutor(2) as crew:
+            acts = [partial(claim, folder), partial(withdraw, folder, home.now - 1, set_aside)]
+            if order == "withdraw first":
+                acts.reverse()
+            outcomes = {act.func: crew.submit(act) for act in acts}
+        assert outcomes[claim].result() is is_complete(folder)
+        assert outcomes[claim].result() is (outcomes[withdraw].result() is None)
+        clear(folder.with_name(".gone-contested"))
+
+
+def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
+    folder = made(home, "packages/again")
+    assert withdraw(folder, home.now, set_aside) is not None
+    assert not claim(folder)
+    assert is_complete(made(home, "packages/again"))

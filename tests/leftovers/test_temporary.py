@@ -1,0 +1,77 @@
+"""What processes that were killed had begun, on the disk and alive."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from vtrain.leftovers.processes import stray_processes
+from vtrain.leftovers.temporary import temporary_files
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def half_made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "content").write_bytes(b"x" * 10)
+    return folder
+
+
+def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -> None:
+    places = [home.path / "packages" / ".building-", own_temporary_folder / "vtrain-build-"]
+    for place in places:
+        home.age(half_made(place.with_name(f"{place.name}stale")), days=0.1)
+        half_made(place.with_name(f"{place.name}fresh"))
+        written_to = half_made(place.with_name(f"{place.name}written-to"))
+        os.utime(written_to, (0, 0))
+    other = home.age(half_made(own_temporary_folder / "somebody-elses"))
+    found = list(temporary_files(home.search()))
+    assert [one.name for one in found] == ["packages/.building-stale", f"{places[1]}stale"]
+    assert [(one.kind, one.size) for one in found] == [("temporary", 10)] * 2
+    assert [one.discard() for one in found] == ["", ""]
+    assert list(temporary_files(home.search())) == []
+    assert other.exists() and len(list(own_temporary_folder.iterdir())) == 3
+
+
+def test_removals_that_were_begun_go_at_once(home) -> None:
+    for place in ("jobs", "packages", "environments/wheels"):
+        half_made(home.path / place / ".gone-1")
+    assert [one.discard() for one in temporary_files(home.search())] == [""] * 3
+    assert not any(home.path.rglob(".gone-*"))
+
+
+def test_what_is_remembered_of_environments_that_are_gone_goes(home) -> None:
+    plans = home.path / "environments" / "plans"
+    plans.mkdir(parents=True)
+    memo = '{"package_key": "KEY", "dependency_key": "b"}'
+    for name, text in (("gone.json", memo), ("there.json", memo.replace("KEY", "a")), ("half.123", "{")):
+        (plans / name).write_text(text)
+    home.age(plans)
+    (plans / "new.json").write_text(memo)
+    there = home.path / "environments" / "packages" / "a"
+    there.mkdir(parents=True)
+    (there / "complete").write_text("")
+    assert sorted(one.id for one in temporary_files(home.search())) == ["gone.json", "half.123"]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "FAILED", ""])
+def test_processes_go_when_their_job_does_not_live(home, state: str) -> None:
+    if state:
+        home.job(1, state)
+    tmp = home.path / "jobs" / "1" / "replicas" / "workerpool0-0" / "tmp"
+    with subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp)}) as stray:
+        try:
+            found = list(stray_processes(home.search()))
+            assert [one.id for one in found] == ([] if state == "RUNNING" else [str(stray.pid)])
+            assert [one.discard() for one in found] == [""] * len(found)
+            assert stray.wait(60) == -9 if found else stray.poll() is None
+        finally:
+            stray.kill()

@@ -1,0 +1,110 @@
+"""What the jobs use that have not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.engine.database import has_store
+from vtrain.engine.folder import JobFolder
+from vtrain.engine.instants import epoch, from_epoch
+from vtrain.engine.store import Record, Store
+from vtrain.errors import ConfigError
+from vtrain.messages.names import parse_name
+from vtrain.staging import LocalBuckets
+
+
+class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of a home that have not ended.
+
+    `images` are those that they name or run, `packages` the folders of theirs, `programs` those that their
+    replicas find commands in. `preparing_since` is when the first of them was submitted whose replicas are
+    not ordered yet: whatever was used since then may be theirs.
+    """
+
+    ids: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
+    packages: frozenset[Path] = frozenset()
+    programs: frozenset[Path] = frozenset()
+    preparing_since: float = float("inf")
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether there is a job whose replicas are not ordered yet."""
+        return self.preparing_since != float("inf")
+
+
+def living_jobs(home: Path) -> LivingJobs:
+    """The jobs of a home as they stand now. Look for what may go first: a job may come at any time."""
+    if not has_store(home):
+        return LivingJobs()
+    records = Store.open(home).living()
+    folders = [(record, home / "jobs" / _id(record)) for record in records]
+    orders = [order for _, folder in folders for order in _orders(folder)]
+    documents = [msgspec.json.decode(record.document) for record in records]
+    return LivingJobs(
+        ids=frozenset(map(_id, records)),
+        images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
+        packages=frozenset(package_folders(documents, home)),
+        programs=frozenset(path for order in orders for path in _programs(order)),
+        preparing_since=min(
+            (epoch(r.create_time) for r, folder in folders if not (folder / "replicas.json").exists()),
+            default=float("inf"),
+        ),
+    )
+
+
+def images_used_since(home: Path, moment: float) -> frozenset[str]:
+    """The images that jobs have named or run that were submitted since that time, ended or not."""
+    if not has_store(home):
+        return frozenset()
+    records = Store.open(home).created_since(from_epoch(moment))
+    documents = (msgspec.json.decode(record.document) for record in records)
+    orders = (order for record in records for order in _orders(home / "jobs" / _id(record)))
+    return frozenset(_named_images(documents)) | {_image(order) for order in orders}
+
+
+def package_folders(documents: Iterable[dict[str, Any]], home: Path) -> Iterator[Path]:
+    """The folders of this machine that hold the jobs' packages."""
+    buckets = LocalBuckets(home)
+    for pool in _pools(documents):
+        for uri in (pool.get("pythonPackageSpec") or {}).get("packageUris", ()):
+            with suppress(ConfigError):  # of another machine
+                yield buckets.local_path(uri).parent.resolve()
+
+
+def _id(record: Record) -> str:
+    name = parse_name(record.name)
+    return name.id if name else ""
+
+
+def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for document in documents:
+        yield from document.get("jobSpec", {}).get("workerPoolSpecs", ())
+
+
+def _named_images(documents: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for pool in _pools(documents):
+        yield (pool.get("containerSpec") or {}).get("imageUri", "")
+        yield (pool.get("pythonPackageSpec") or {}).get("executorImageUri", "")
+
+
+def _orders(folder: Path) -> Iterator[dict[str, Any]]:
+    """How the job's replicas are run."""
+    for spec in JobFolder(folder).path.glob("replicas/*/spec.json"):
+        with suppress(OSError, msgspec.DecodeError):
+            yield msgspec.json.decode(spec.read_bytes())
+
+
+def _image(order: dict[str, Any]) -> str:
+    return str((order.get("config") or {}).get("Image", ""))
+
+
+def _programs(order: dict[str, Any]) -> Iterator[Path]:
+    env = order.get("env")
+    path = env.get("PATH", "") if isinstance(env, dict) else ""
+    yield from (Path(entry) for entry in path.split(":") if entry)
