@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,10 +105,8 @@ def test_a_project_in_src_is_installed_on_its_dependencies_and_an_edit_builds_th
     (folder / "src/tr/task.py").write_text(f"{task}print('edited')\n{unique}")
     second = plan(folder, python_module="tr.task")
     assert second.name != first.name
-    start = time.monotonic()
     assert bench.make(second).built
     assert bench.run(second) == "1 True\nedited\n"
-    assert time.monotonic() - start < 60
     said = "\n".join(bench.lines)
     assert "Successfully installed tr-1" in said
     assert "Successfully installed six" not in said
@@ -156,9 +153,7 @@ def test_an_unchanged_trainer_is_not_built_again(bench: Workbench, make_tree, un
     folder = make_tree({"task.py": unique})
     first = bench.make(plan(folder, python_module="task"))
     assert first.built
-    start = time.monotonic()
     second = bench.make(plan(folder, python_module="task"))
-    assert time.monotonic() - start < 0.5
     assert (second.id, second.built) == (first.id, False)
     assert bench.lines == [f"Image {first.name}: unchanged, nothing is built."]
 

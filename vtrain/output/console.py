@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vtrain.errors import ClosedPipeError, OutputError, VtrainError
+from vtrain.output.controls import visible
 from vtrain.output.format import Format
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import parse_format
@@ -87,13 +88,17 @@ class Console:
         """Texts that belong together, in pieces large enough to be worth a call of the system."""
         waiting: list[str] = []
         size = 0
-        for text in texts:
+        for text in map(self.printable, texts):
             waiting.append(text)
             size += len(text)
             if size > _WORTH_WRITING:
                 self.write("".join(waiting).encode("utf-8", "replace"))
                 waiting, size = [], 0
         self.write("".join(waiting).encode("utf-8", "replace"))
+
+    def printable(self, text: str) -> str:
+        """A text for stdout: on a terminal without control characters, elsewhere as it is."""
+        return visible(text) if self._shows_results else text
 
     def write(self, data: bytes, *, stderr: bool = False) -> None:
         """Bytes as they are, at once."""
@@ -119,7 +124,7 @@ class Console:
 
     def ask(self, text: str) -> None:
         """A question; the answer is typed behind it. Who asks makes sure that somebody is there."""
-        self.write(text.encode(), stderr=True)
+        self.write(visible(text).encode("utf-8", "backslashreplace"), stderr=True)
 
     def warn(self, text: str) -> None:
         """Something that the user should know."""
@@ -143,7 +148,11 @@ class Console:
     def _words(self, text: str) -> None:
         """Words on lines of their own: a trainer's last line may have no newline."""
         start = "\n" if self._place(stderr=True) in self._unended else ""
-        self.write(f"{start}{text}\n".encode("utf-8", "backslashreplace"), stderr=True)
+        self.write(f"{start}{visible(text)}\n".encode("utf-8", "backslashreplace"), stderr=True)
+
+    @cached_property
+    def _shows_results(self) -> bool:
+        return sys.stdout.isatty()
 
     def _place(self, *, stderr: bool) -> int:
         """A number for where a stream leads, the same for both where they lead to the same."""

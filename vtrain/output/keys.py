@@ -22,9 +22,6 @@ from vtrain.output.scanner import RESERVED, Scanner
 
 _CAPITALS = re.compile(r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))")
 
-_AFTER_DOT = ("", *RESERVED.replace(".", ""))
-"""What may follow a dot that is a key of its own."""
-
 Step = str | int | None
 """A field's name, an element's number, or None for every element."""
 

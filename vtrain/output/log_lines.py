@@ -13,15 +13,22 @@ from vtrain.messages.log import LogEntry
 
 Style = Callable[[str, bytes], bytes]
 """Dresses up a prefix, given the name of the task."""
+Clean = Callable[[bytes], bytes]
 
 
 class LineFormatter:
     """Turns entries into lines, and joins partial entries of one line again."""
 
-    def __init__(self, *, multiline: bool = False, style: Style | None = None) -> None:
-        """`multiline` leaves newlines inside a message alone; `style` wraps a prefix by task name."""
+    def __init__(
+        self, *, multiline: bool = False, style: Style | None = None, clean: Clean | None = None
+    ) -> None:
+        """`multiline` leaves newlines inside a message alone; `style` wraps a prefix by task name.
+
+        `clean` makes a message fit for where it is shown.
+        """
         self._multiline = multiline
         self._style = style
+        self._clean = clean
         self._open: tuple[str, str] | None = None
         self._second = -1
         self._stamp = b""
@@ -31,6 +38,7 @@ class LineFormatter:
         stream = (entry.task_name, entry.stream)
         prefix = self._prefix(entry)
         payload = valid_utf8(entry.payload)
+        payload = self._clean(payload) if self._clean else payload
         body = payload if self._multiline else payload.replace(b"\n", b"\n" + prefix)
         head = self._head(stream, prefix)
         self._open = stream if entry.partial else None

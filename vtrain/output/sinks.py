@@ -11,6 +11,7 @@ import msgspec
 
 from vtrain.messages.log import LogEntry
 from vtrain.output.console import Console
+from vtrain.output.controls import for_terminal
 from vtrain.output.format import Format
 from vtrain.output.log_lines import LineFormatter, Style, records
 from vtrain.output.printers import render
@@ -32,9 +33,13 @@ class TextSink:
 
     def __init__(self, console: Console, *, stderr: bool, multiline: bool = False) -> None:
         self.console = console
-        terminal = (sys.stderr if stderr else sys.stdout).isatty() and "NO_COLOR" not in os.environ
+        terminal = (sys.stderr if stderr else sys.stdout).isatty()
         self.stderr = stderr
-        self.formatter = LineFormatter(multiline=multiline, style=_colours() if terminal else None)
+        self.formatter = LineFormatter(
+            multiline=multiline,
+            style=_colours() if terminal and "NO_COLOR" not in os.environ else None,
+            clean=for_terminal if terminal else None,
+        )
 
     def show(self, entries: Sequence[LogEntry]) -> None:
         if entries and (self.stderr or self.console.user_output):
@@ -80,7 +85,7 @@ class RecordSink:
     def _write_json(self, document: Any) -> None:
         head = b",\n" if self.started else b"[\n"
         self.started = True
-        text = render(document, self.format)
+        text = self.console.printable(render(document, self.format))
         self.console.write(
             head + "\n".join("  " + line for line in text.splitlines()).encode("utf-8", "replace")
         )

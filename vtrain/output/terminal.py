@@ -9,6 +9,7 @@ import zlib
 from rich.console import Console as RichConsole
 from rich.live import Live
 from rich.spinner import Spinner
+from rich.text import Text
 
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 
@@ -30,7 +31,7 @@ class StatusLine:
 
     def show(self, text: str) -> None:
         """Show this text now, unless lines are just streaming by."""
-        self._spinner.update(text=text)
+        self._spinner.update(text=Text(text))  # a name may look like Rich's markup
         if self._live is None and time.monotonic() - self._hidden_at > 0.15:
             self._live = Live(self._spinner, console=self._console, transient=True, redirect_stdout=False)
             self._live.start()

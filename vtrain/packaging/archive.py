@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import email
+import re
 import shutil
 import tarfile
 import zipfile
@@ -13,6 +14,11 @@ from pathlib import Path, PurePosixPath
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SITE
+from vtrain.packaging.unpacking import check_name
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
+"""What names a distribution and its version, and could be part of a folder's name."""
 
 
 def is_direct(path: Path) -> bool:
@@ -49,14 +55,15 @@ def unpack_direct(path: Path, site: Path) -> None:
                 target = _target(member, path)
                 if target is not None:
                     _extract(tar, member, site / target)
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise PackagingError(f"{path.name} is not a readable package: {error}.") from None
     _write_dist_info(path, site)
 
 
 def _target(member: tarfile.TarInfo, path: Path) -> PurePosixPath | None:
     parts = PurePosixPath(member.name).parts
-    if not member.isfile() or member.name.startswith("/") or ".." in parts:
+    check_name(member.name, path)
+    if not member.isfile():
         raise PackagingError(f"{path.name} holds {member.name!r}, which no package that vtrain wrote has.")
     return PurePosixPath(*parts[2:]) if len(parts) > 2 and parts[1] == SITE else None
 
@@ -73,6 +80,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> Non
 
 def _write_dist_info(path: Path, site: Path) -> None:
     fields, text = _read_metadata(path)
+    if not (_NAME.fullmatch(fields["Name"]) and _VERSION.fullmatch(fields["Version"])):
+        raise PackagingError(f"The metadata of {path.name} names {fields['Name']!r} {fields['Version']!r}.")
     label = f"{fields['Name']}".replace("-", "_").replace(".", "_") + f"-{fields['Version']}"
     folder = site / f"{label}.dist-info"
     folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.errors import PackagingError
 from vtrain.packaging.gitignore import RuleSet, read_docker_rules, read_lines, read_rules
 
 OWN_IGNORE_FILE = ".vtrainignore"
@@ -23,17 +22,20 @@ EXCLUDED_SUFFIXES = (".pyc", ".pyo")
 # What an earlier `package sdist --output-dir=.` wrote; it would change the hash of the tree it came from.
 OWN_SDIST = re.compile(r".+-[0-9a-f]{16}\.tar\.gz")
 
-_KEY_SIZE_LIMIT = 16 * 1024
 _GCLOUD_INCLUDE = "#!include:"
 
 
 class Belonging(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a walk; all paths are relative to the folder, with "/" between segments."""
+    """The outcome of a walk; all paths are relative to the folder, with "/" between segments.
+
+    `credentials` are among `left_out`.
+    """
 
     files: tuple[str, ...]
     left_out: tuple[str, ...] = ()
     ignore_file: str = ""
     warnings: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
 
 
 class IgnoreRules:
@@ -81,31 +83,6 @@ class IgnoreRules:
         return (full / "pyvenv.cfg").is_file() or (
             bool(self.excluded) and str(full.resolve()) in self.excluded
         )
-
-    def is_key(self, path: str, name: str, size: int) -> bool:
-        """Whether the file is a service-account key that no line of .vtrainignore names."""
-        if not name.endswith(".json") or size > _KEY_SIZE_LIMIT:
-            return False
-        if name in self.kept_by_name or path in self.kept_by_name:
-            return False
-        return is_service_account_key(self.folder / path)
-
-
-def is_service_account_key(path: Path) -> bool:
-    """Whether a JSON file is what Google Cloud hands out as the key of a service account."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise PackagingError(f"Cannot read {path}: {error.strerror}.") from None
-    if b"service_account" not in text or b"private_key" not in text:
-        return False
-    try:
-        document = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    return (
-        isinstance(document, dict) and document.get("type") == "service_account" and "private_key" in document
-    )
 
 
 def _with_includes(folder: Path, lines: tuple[str, ...]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tarfile
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -14,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member, write_archive
+from vtrain.packaging.keys import HINT, credentials_kind
 from vtrain.packaging.project import Project
 from vtrain.packaging.tree import printable
+from vtrain.packaging.unpacking import unpack_tar
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
@@ -67,6 +68,7 @@ def build_project(plan: SdistPlan, out: Path) -> tuple[str, ...]:
             built = _run_backend(plan, tree, dist)
         top = _unpack(built, unpacked)
         names = tuple(sorted(_names(unpacked / top)))
+        _check_credentials(unpacked / top, names)
         write_archive(out, (_member(unpacked, f"{top}/{name}") for name in names))
     _check_entry(plan, names)
     return _left_out_notes(plan, names)
@@ -148,11 +150,7 @@ def _reason(error: Exception) -> str:
 
 def _unpack(built: Path, target: Path) -> str:
     """Unpack an sdist and return the name of its only folder."""
-    with tarfile.open(built) as tar:
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(target, filter="data")
-        else:
-            tar.extractall(target)
+    unpack_tar(built, target)
     tops = [path.name for path in target.iterdir()]
     if len(tops) != 1:
         raise PackagingError(f"The back end wrote {built.name} with {len(tops)} folders instead of one.")
@@ -170,6 +168,13 @@ def _names(top: Path) -> Iterator[str]:
 def _member(folder: Path, name: str) -> Member:
     path = folder / name
     return Member(name=name, content=path, executable=bool(path.stat().st_mode & 0o100))
+
+
+def _check_credentials(top: Path, names: tuple[str, ...]) -> None:
+    """Refuse what the back end took from elsewhere: there are none among the files that it was given."""
+    for name in names:
+        if kind := credentials_kind(top / name, (top / name).stat().st_size):
+            raise PackagingError(f"The folder's own build packs {kind}: {printable(name)}.", hint=HINT)
 
 
 def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import SCRIPT_PACKAGE
 from vtrain.packaging.ignore import Belonging
+from vtrain.packaging.keys import check_archive
 from vtrain.packaging.preflight import Entry, check_source, check_syntax, find_entry, relative_path
 from vtrain.packaging.project import Project, read_project
 from vtrain.packaging.requirements import Requirements, canonical, distribution_name, read_requirements
@@ -60,6 +61,7 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     project: Project | None
     tool_versions: tuple[str, ...] | None = ()
+    credentials: tuple[str, ...] = ()
 
     @property
     def file_count(self) -> int:
@@ -177,6 +179,7 @@ def _plan(
         warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
         project=project,
         tool_versions=_tool_versions(source, project),
+        credentials=belonging.credentials,
     )
     return _named(plan)
 
@@ -214,9 +217,13 @@ def _tool_versions(source: TrainerSource, project: Project | None) -> tuple[str,
 
 
 def with_preflight(plan: SdistPlan, provided: frozenset[str], strict: bool) -> SdistPlan:
-    """The plan with a warning for each import that nothing provides; with `strict` that is refused."""
+    """The plan with a warning for each import that nothing provides.
+
+    With `strict` that is refused, and so are credentials in the folder.
+    """
     from vtrain.packaging.imports import missing_imports
 
+    check_no_credentials(plan.credentials, strict)
     check_syntax(plan.source.folder, plan.entry)
     missing = missing_imports(plan, provided)
     if missing and strict:
@@ -253,6 +260,16 @@ def file_digest(path: Path) -> str:
     return sha256.hexdigest()
 
 
+def check_no_credentials(paths: tuple[str, ...], strict: bool) -> None:
+    """Raise PackagingError for credentials among the trainer's files, where that is not just told."""
+    if paths and strict:
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        raise PackagingError(
+            f"There are credentials in the folder: {paths[0]}{more}.",
+            hint="Without --strict this is a warning, and they are left out.",
+        )
+
+
 def _extra_dir(folder: Path, given: str) -> str:
     path = relative_path(folder, given, "the extra folder")
     if not (folder / path).is_dir():
@@ -268,6 +285,7 @@ def _extra_package(folder: Path, given: str) -> ExtraPackage:
         raise PackagingError(
             f"The extra package {given} is neither a wheel (.whl) nor an sdist (.tar.gz, .zip)."
         )
+    check_archive(path)
     try:
         return ExtraPackage(path=path, digest=file_digest(path))
     except OSError as error:

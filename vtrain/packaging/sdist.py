@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,7 @@ from vtrain.errors import StorageError
 from vtrain.packaging.direct import Member, script_members, write_direct
 from vtrain.packaging.plan import ExtraPackage, PackedFile, SdistPlan, plan_sdist
 from vtrain.packaging.source import TrainerSource
+from vtrain.privacy import close_to_others, make_private
 
 __all__ = [
     "BuiltPackages",
@@ -53,13 +56,17 @@ def build_sdist(
     Raises PackagingError when the back end fails, StorageError when the folder cannot be written.
     """
     final = packages_dir / plan.content_hash
+    with suppress(OSError):
+        os.utime(final)  # what was used lately is not removed as unused
     if (final / plan.file_name).is_file():
         return _built(plan, final, built=False)
     try:
-        packages_dir.mkdir(parents=True, exist_ok=True)
+        make_private(packages_dir)
         work = Path(tempfile.mkdtemp(prefix=".building-", dir=packages_dir))
         try:
             notes = _write(plan, work, progress)
+            for file in work.iterdir():
+                close_to_others(file)
             _publish(work, final, plan.file_name)
         finally:
             shutil.rmtree(work, ignore_errors=True)

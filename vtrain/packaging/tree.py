@@ -9,6 +9,7 @@ from pathlib import Path
 from vtrain.errors import PackagingError
 from vtrain.packaging.gitignore import RuleSet
 from vtrain.packaging.ignore import Belonging, IgnoreRules
+from vtrain.packaging.keys import credentials_kind
 
 
 def belonging_files(
@@ -24,7 +25,7 @@ def belonging_files(
     hold there too. `excluded` are folders of vtrain itself that may lie inside. `rules` are those of the
     folder's ignore file, unless others are given.
     """
-    walk = _Walk(folder, rules or IgnoreRules(folder, excluded=excluded))
+    walk = _Walk(folder, rules or IgnoreRules(folder, excluded=excluded), extra_dirs)
     walk.visit("", walk.rules.rule_sets)
     for extra in extra_dirs:
         walk.visit(extra, None)
@@ -35,11 +36,12 @@ def belonging_files(
         left_out=tuple(sorted(set(walk.left_out).difference(files))),
         ignore_file=walk.rules.file,
         warnings=tuple(dict.fromkeys(walk.warnings)),
+        credentials=tuple(dict.fromkeys(walk.credentials)),
     )
 
 
 class _Walk:
-    def __init__(self, folder: Path, rules: IgnoreRules) -> None:
+    def __init__(self, folder: Path, rules: IgnoreRules, extra_dirs: tuple[str, ...]) -> None:
         self.folder = folder
         self.top = os.path.realpath(folder)
         self.rules = rules
@@ -47,6 +49,8 @@ class _Walk:
         self.left_out: list[str] = []
         self.warnings: list[str] = []
         self.followed: list[str] = []
+        self.credentials: list[str] = []
+        self.roots = [self.top, *(os.path.realpath(folder / extra) for extra in extra_dirs)]
 
     def visit(self, path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
         """Walk one folder. Without rule sets (an extra dir) only the built-in excludes hold."""
@@ -102,11 +106,11 @@ class _Walk:
             return
         if not stat.S_ISREG(status.st_mode):
             self._leave_out(path, "it is neither a file nor a folder")
-        elif self.rules.is_key(path, entry.name, status.st_size):
-            reason = (
-                f"it is a service-account key (to pack it all the same, write `!{path}` in .vtrainignore)"
-            )
-            self._leave_out(path, reason)
+        elif entry.is_symlink() and self._leads_out(path):
+            self._leave_out(path, "it is a link to a file outside; put a copy in its place to pack it")
+        elif kind := credentials_kind(self.folder / path, status.st_size):
+            self._leave_out(path, f"it is {kind}, and those are never packed")
+            self.credentials.append(printable(path))
         else:
             self.files.append(path)
 
@@ -115,6 +119,10 @@ class _Walk:
             return entry.is_dir()
         except OSError:
             return False
+
+    def _leads_out(self, path: str) -> bool:
+        target = os.path.realpath(self.folder / path)
+        return not any(target.startswith(f"{root}/") for root in self.roots)
 
     def _broken_link(self, path: str) -> str:
         """Why a link to a folder is not followed; "" when it is."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from vtrain.errors import ConfigError, PackagingError
+from vtrain.messages.secrets import is_secret
 from vtrain.packaging.direct import Member
 from vtrain.packaging.gitignore import RuleSet, read_docker_rules, read_lines
 from vtrain.packaging.ignore import IgnoreRules
@@ -14,6 +17,8 @@ from vtrain.packaging.plan import PackedFile, pack_file, size_warnings
 from vtrain.packaging.tree import belonging_files
 
 IGNORE_FILE = ".dockerignore"
+_ENV_LINE = re.compile(r"^[ \t]*ENV[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_ENV_PAIR = re.compile(r"""(\w+)=("[^"]*"|'[^']*'|\S+)""")
 
 
 class OwnContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +32,7 @@ class OwnContext(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[PackedFile, ...]
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
 
     def members(self, folder: Path) -> tuple[Member, ...]:
         """The files as they go to the engine."""
@@ -64,10 +70,6 @@ class DockerRules(IgnoreRules):
         """Nothing is left out by itself."""
         return False
 
-    def is_key(self, path: str, name: str, size: int) -> bool:  # noqa: ARG002
-        """Keys go along, as in docker; the warning of a package's keys would come too late here."""
-        return False
-
 
 def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
     """Read a Dockerfile and its context. Raises ConfigError and PackagingError."""
@@ -76,14 +78,24 @@ def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
     text = _text(folder, dockerfile)
     belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
     files = tuple(pack_file(folder, path) for path in belonging.files)
-    warnings = (*belonging.warnings, *size_warnings(files))
+    warnings = (*belonging.warnings, *_baked_secrets(text), *size_warnings(files))
     return OwnContext(
         dockerfile=text,
         name=_name_in(folder, dockerfile, belonging.files),
         files=files,
         left_out=belonging.left_out,
         warnings=warnings,
+        credentials=belonging.credentials,
     )
+
+
+def _baked_secrets(text: str) -> Iterator[str]:
+    """A sentence for each variable of the image that looks like a secret."""
+    for line in _ENV_LINE.findall(text.replace("\\\n", " ")):
+        pairs = _ENV_PAIR.findall(line) or [line.partition(" ")[::2]]
+        for name, value in pairs:
+            if is_secret(name, value.strip()):
+                yield f"the Dockerfile sets {name}, which looks like a secret and can be read in the image"
 
 
 def _name_in(folder: Path, dockerfile: Path, files: tuple[str, ...]) -> str:

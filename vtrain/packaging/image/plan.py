@@ -27,7 +27,7 @@ from vtrain.packaging.image.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.image.own import read_own_context
-from vtrain.packaging.plan import SdistPlan, read_trainer, with_preflight
+from vtrain.packaging.plan import SdistPlan, check_no_credentials, read_trainer, with_preflight
 from vtrain.packaging.preflight import check_source
 from vtrain.packaging.project import read_project
 from vtrain.packaging.source import TrainerSource
@@ -101,7 +101,7 @@ def plan_image(
     unless `strict`. Raises ConfigError and PackagingError.
     """
     if dockerfile is not None:
-        return _plan_own(source, dockerfile, platform)
+        return _plan_own(source, dockerfile, platform, strict)
     if not base:
         raise ConfigError("An image needs a base to build on.", hint="Give --executor-image-uri=IMAGE.")
     check_image_name(base, "--executor-image-uri")
@@ -159,10 +159,11 @@ def _project_layer(trainer: SdistPlan, requirements: ImageRequirements) -> Proje
     )
 
 
-def _plan_own(source: TrainerSource, dockerfile: Path, platform: str) -> ImagePlan:
+def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bool) -> ImagePlan:
     if source.python_module or source.script:
         raise ConfigError("--dockerfile has its own entry point: leave --python-module and --script out.")
     context = read_own_context(source.folder, dockerfile)
+    check_no_credentials(context.credentials, strict)
     plan = ImagePlan(
         folder=source.folder,
         name="",

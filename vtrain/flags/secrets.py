@@ -1,0 +1,81 @@
+"""Secrets on the command line: `--env NAME`, and what may not be sent in plain text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from vtrain.errors import ConfigError
+from vtrain.flags.compose import JobRequest
+from vtrain.flags.grammar import split_env
+from vtrain.messages.codec import to_document
+from vtrain.messages.resources import Job
+from vtrain.messages.secrets import MASK, plain_secrets
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
+_INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
+
+
+def split_asked(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """`--env`, repeated: the variables with a value, and the names whose value the caller has.
+
+    Of a name that is given twice the last counts. Raises UsageError for what is neither.
+    """
+    given: dict[str, str | None] = {}
+    for value in values:
+        given |= {value: None} if _NAME.fullmatch(value) else split_env([value])
+    values_given = {name: value for name, value in given.items() if value is not None}
+    return values_given, tuple(name for name, value in given.items() if value is None)
+
+
+def with_callers_values(
+    request: JobRequest, *, local: bool, environ: Mapping[str, str] = os.environ
+) -> JobRequest:
+    """The request with the caller's values for `--env NAME`.
+
+    Raises ConfigError where the job is not to run on this machine, and for a name that is not set.
+    """
+    if not request.env_names:
+        return request
+    if not local:
+        name = request.env_names[0]
+        raise ConfigError(
+            f"--env {name}: the value of this environment is taken on local backends only.",
+            hint=f"Write --env {name}=VALUE. {_KEEP}",
+        )
+    asked = {name: _value(name, environ) for name in request.env_names}
+    return msgspec.structs.replace(request, env=request.env | asked, env_names=())
+
+
+def _value(name: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(name)
+    if value is None:
+        raise ConfigError(
+            f"--env {name}: {name} is not set in this environment.",
+            hint=f"Set it with export {name}=…, or write --env {name}=VALUE.",
+        )
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ConfigError(f"--env {name}: the value of {name} is not UTF-8.")
+    return value
+
+
+def check_secrets(job: Job, *, local: bool, allowed: bool) -> None:
+    """Raise ConfigError for a secret among the variables of a job that leaves this machine.
+
+    Unless that is `allowed`; and for one that was masked when the job was printed, wherever it runs.
+    """
+    for path, name, value in plain_secrets(to_document(job)):
+        if value == MASK:
+            raise ConfigError(
+                f"{path}: {name} was masked when this job was printed.",
+                hint=f"Write its value in place of {MASK}, or give it with --env {name}.",
+            )
+        if not (local or allowed):
+            raise ConfigError(
+                f"{path}: {name} looks like a secret, and whoever may see the job can read its variables.",
+                hint=_INSTEAD,
+            )

@@ -1,0 +1,194 @@
+"""Which names stand for secrets, and how the values behind them are kept out of what is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from vtrain.messages.base import Resource
+from vtrain.messages.names import LOCAL_PROJECT
+
+MASK = "***"
+SHORTEST_SOUGHT = 6
+"""Characters of a secret that is masked wherever it stands; shorter ones are parts of other words."""
+PLACES = frozenset(["GOOGLE_APPLICATION_CREDENTIALS"])
+"""Names of variables that hold the path of a secret, and not the secret."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_ALWAYS = frozenset("SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE CREDENTIAL CREDENTIALS".split())
+_ENDINGS = tuple("PASSWORD PASSWD PASSPHRASE APIKEY SECRETKEY ACCESSKEY AUTHTOKEN ACCESSTOKEN".split())
+_AT_THE_END = frozenset("KEY TOKEN PASS PWD".split())
+_OPENERS = frozenset(
+    "API ACCESS ACCOUNT AUTH BEARER DEPLOY ENCRYPTION PRIVATE REFRESH SECRET SIGNING SSH".split()
+)
+"""What makes a key or a token secret wherever in the name they stand, and several of them too."""
+_HARMLESS = frozenset(
+    "BEGIN BLANK BOS CACHE CLS COLUMN DICT EACH END EOS FEATURE FIRST FOREIGN GROUP IDEMPOTENCY IGNORE "
+    "IMAGE INDEX INPUT JOIN KMS LABEL LAST MAP MASK MAX METRIC MIN MONITOR N NEXT NUM OUTPUT PAD PAGE "
+    "PARTITION PER PRIMARY PUBLIC ROUTING ROW SEP SHUFFLE SINGLE SORT SPECIAL START STOP SUB TARGET TEXT "
+    "UNK USE".split()
+)
+"""What stands before the keys of data and the tokens of text: `SORT_KEY`, `PAD_TOKEN`."""
+_ABOUT = frozenset(
+    "COLUMN COUNT DIR ENABLED ENDPOINT EXPIRY FIELD FILE FOLDER ID IDS LEN LENGTH LIMIT LOCATION MANAGER "
+    "NAME PATH POLICY PREFIX PROJECT PROVIDER REGION REQUIRED RESOURCE SIZE TIMEOUT TTL TYPE URI URL "
+    "VERSION".split()
+)
+"""Last words of names that tell something about a secret: where it lies, how long it lasts."""
+_REFERENCE = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?|\$\([A-Za-z_][A-Za-z0-9_]*\)")
+_OPTION = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"""([A-Za-z_][\w-]*)=("[^"]*"|'[^']*'|[^\s;&|]+)""")
+_COMMAND_LINES = ("args", "command")
+_SEARCHED = ("env", "error", "replicas", *_COMMAND_LINES)
+"""Fields in whose texts a secret may stand that has its place in another."""
+
+
+def names_secret(name: str) -> bool:
+    """Whether a variable or an option of that name holds a key, a token, a secret or a password.
+
+    The words of the name decide: `WANDB_API_KEY`, `hfToken` and `--db-password` do; `MONKEY`, `MAX_TOKENS`,
+    `TOKENIZERS_PARALLELISM`, `SORT_KEY` and `API_KEY_FILE` do not, nor does a bare `KEY`, which may be any.
+    """
+    words = [word.upper() for word in _WORD.findall(name)]
+    if name in PLACES or not words or words[-1] in _ABOUT:
+        return False
+    if any(word in _ALWAYS or word.endswith(_ENDINGS) for word in words):
+        return True
+    if any(one in _OPENERS and two.removesuffix("S") in ("KEY", "TOKEN") for one, two in pairwise(words)):
+        return True
+    if words == ["TOKEN"]:
+        return True
+    return len(words) > 1 and words[-1] in _AT_THE_END and words[-2] not in _HARMLESS
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether the value is to be kept secret: not where it is empty, or only says where the secret is.
+
+    That is a name in Secret Manager (`projects/P/secrets/S`), or another variable (`$(NAME)`).
+    """
+    return bool(value) and not _REFERENCE.fullmatch(value) and names_secret(name)
+
+
+def is_made_here(resource: Resource) -> bool:
+    """Whether the resource is one of this machine, or has not been sent anywhere yet."""
+    own = f"projects/{LOCAL_PROJECT}/"
+    return resource.answer is None or str(resource.answer.get("name", "")).startswith(own)
+
+
+def masked_document(document: dict[str, Any]) -> dict[str, Any]:
+    """A job's document with a mask in place of each secret in its variables, arguments and errors."""
+    secrets = _spellings(_secrets_in(document))
+    if not secrets:
+        return document
+    masked: dict[str, Any] = _masked(document, secrets, searched=False)
+    return masked
+
+
+def masked_replica(env: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """A replica's variables and command line as they are shown."""
+    own = [value for name, value in env.items() if is_secret(name, value)]
+    secrets = _spellings([*own, *_secret_words(argv)])
+    shown = {
+        name: MASK if is_secret(name, value) else _without(value, secrets) for name, value in env.items()
+    }
+    return shown, tuple(_without(word, secrets) for word in masked_words(argv))
+
+
+def masked_words(words: Sequence[str]) -> tuple[str, ...]:
+    """A command line as it is shown: `--api-key=***`, `--password ***`, `TOKEN=***`."""
+    return tuple(shown for shown, _ in _read_words(words))
+
+
+def plain_secrets(document: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """The secrets among a job's variables: path of the list, name and value."""
+    if isinstance(document, dict):
+        for key, item in document.items():
+            yield from plain_secrets(item, f"{path}.{key}" if path else key)
+        return
+    for index, item in enumerate(document if isinstance(document, list) else ()):
+        if _is_variable(item) and is_secret(item["name"], item["value"]):
+            yield path, item["name"], item["value"]
+        else:
+            yield from plain_secrets(item, f"{path}[{index}]")
+
+
+def _is_variable(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {"name", "value"} and isinstance(value["value"], str)
+
+
+def _secrets_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if _is_variable(value) and is_secret(value["name"], value["value"]):
+            yield value["value"]
+        for key, item in value.items():
+            if key in _COMMAND_LINES and isinstance(item, list):
+                yield from _secret_words(item)
+            else:
+                yield from _secrets_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _secrets_in(item)
+
+
+def _masked(value: Any, secrets: Sequence[str], *, searched: bool) -> Any:
+    if isinstance(value, dict):
+        if _is_variable(value) and is_secret(value["name"], value["value"]):
+            return value | {"value": MASK}
+        return {key: _masked_field(key, item, secrets, searched) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item, secrets, searched=searched) for item in value]
+    return _without(value, secrets) if searched and isinstance(value, str) else value
+
+
+def _masked_field(key: str, item: Any, secrets: Sequence[str], searched: bool) -> Any:
+    if key in _COMMAND_LINES and isinstance(item, list):
+        return [_without(word, secrets) for word in masked_words(item)]
+    return _masked(item, secrets, searched=searched or key in _SEARCHED)
+
+
+def _secret_words(words: Sequence[str]) -> Iterator[str]:
+    return (secret for _, secrets in _read_words(words) for secret in secrets)
+
+
+def _read_words(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each word as it is shown, and the secrets in it."""
+    follows = False
+    for word in words:
+        option = _OPTION.fullmatch(word)
+        if follows and word and not word.startswith("-"):
+            yield MASK, (word,)
+        elif option is not None and is_secret(option[1], option[2]):
+            yield f"{option[1]}={MASK}", (option[2],)
+        else:
+            yield _read_script(word)
+        follows = word.startswith("-") and "=" not in word and names_secret(word)
+
+
+def _read_script(word: str) -> tuple[str, tuple[str, ...]]:
+    """A word that may be a script of a shell, with assignments in it."""
+    secrets = []
+    for match in reversed(list(_ASSIGNMENT.finditer(word))):
+        value = match[2].strip("'\"")
+        if is_secret(match[1], value):
+            secrets.append(value)
+            word = word[: match.start(2)] + MASK + word[match.end(2) :]
+    return word, tuple(secrets)
+
+
+def _spellings(secrets: Iterable[str]) -> tuple[str, ...]:
+    """The secrets that are sought, the longest first, also as JSON holds them, and JSON in JSON."""
+    found = set()
+    for secret in secrets:
+        once = json.dumps(secret)[1:-1]
+        found |= {secret, once, json.dumps(once)[1:-1]}
+    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+
+
+def _without(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= SHORTEST_SOUGHT:
+            text = text.replace(secret, MASK)
+    return text

@@ -1,0 +1,72 @@
+"""Credentials of Google Cloud among a trainer's files, known by their content: they are never packaged."""
+
+from __future__ import annotations
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import PackagingError
+
+LARGEST = 64 * 1024
+"""Bytes of a file that is looked into; a key has about 2,400."""
+_SECRETS = {"service_account": "private_key", "authorized_user": "refresh_token"}
+"""The `type` of a credentials file, and the field that makes it one. Source: google.auth's loaders."""
+_NAMES = {"service_account": "a service-account key", "authorized_user": "a user's credentials"}
+_SOURCES = (".py", ".pyi", ".pyc", ".so")
+"""Files that no credentials are read from, and most of a trainer."""
+HINT = "Give credentials at run time: --service-account on Vertex AI, --credentials on this machine."
+
+
+def credentials_kind(path: Path, size: int) -> str:
+    """`a service-account key` or `a user's credentials`, where the file is one. Raises PackagingError."""
+    if size > LARGEST or path.name.endswith(_SOURCES):
+        return ""
+    try:
+        return kind_of(path.read_bytes())
+    except OSError as error:
+        raise PackagingError(f"Cannot read {path}: {error.strerror}.") from None
+
+
+def kind_of(content: bytes) -> str:
+    """The same of a file's content."""
+    if not any(kind.encode() in content and field.encode() in content for kind, field in _SECRETS.items()):
+        return ""
+    try:
+        document = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    kind = document.get("type") if isinstance(document, dict) else ""
+    if not isinstance(kind, str) or kind not in _SECRETS:
+        return ""
+    return _NAMES[kind] if _SECRETS[kind] in document else ""
+
+
+def check_archive(path: Path) -> None:
+    """Raise PackagingError for a wheel, a .zip or a .tar.gz with credentials in it.
+
+    One that cannot be read is left to whoever installs it.
+    """
+    with suppress(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError):
+        for name, content in _small_files(path):
+            if kind := kind_of(content):
+                raise PackagingError(f"{path.name} holds {kind}: {name!r}.", hint=HINT)
+
+
+def _small_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.name.endswith(".tar.gz"):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                if member.isfile() and member.size <= LARGEST and not member.name.endswith(_SOURCES):
+                    source = tar.extractfile(member)
+                    yield member.name, source.read() if source else b""
+        return
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.file_size <= LARGEST and not entry.filename.endswith(_SOURCES):
+                yield entry.filename, archive.read(entry)
