@@ -12,17 +12,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A shell without job control starts what it puts in the background with Ctrl-C ignored, and programs inherit
 # that. The tests of Ctrl-C mean programs that do not.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("shared-machine", deadline=None, database=None)
-settings.load_profile("shared-machine")
+# Nobody times an example: a shared machine may pause in the middle of it. Each run takes the same ones;
+# VTRAIN_HYPOTHESIS=thorough takes others, and more of them.
+settings.register_profile(
+    "shared-machine",
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough", deadline=None, database=None, derandomize=False, max_examples=1000, print_blob=True
+)
+settings.load_profile(os.environ.get("VTRAIN_HYPOTHESIS") or "shared-machine")
 
-pytest_plugins = ("differential_report", "docker_engines")
+pytest_plugins = ("chaos_report", "differential_report", "docker_engines")
 
 FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_", "DOCKER_")
 FOREIGN = (
@@ -31,6 +42,7 @@ FOREIGN = (
     "CLUSTER_SPEC",
     "TF_CONFIG",
     "GOOGLE_APPLICATION_CREDENTIALS",
+    "PYTEST_ADDOPTS",
     "XDG_RUNTIME_DIR",
 )
 NOBODY = "127.0.0.1:1"

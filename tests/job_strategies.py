@@ -32,6 +32,8 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "int64": st.integers(-(2**63), 2**63 - 1),
     "map": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
     "document": JSON,
+    "double": st.integers(-9999, 9999).map(lambda number: number / 4),  # no more digits than YAML shows
+    "value": JSON,
 }
 
 
@@ -42,7 +44,10 @@ def messages(cls: type[msgspec.Struct], **overrides: st.SearchStrategy[Any]) -> 
 
 
 def _values(field: Field) -> st.SearchStrategy[Any]:
-    one = st.deferred(lambda: messages(field.message)) if field.message else KINDS[field.kind]
+    if field.names:
+        one: st.SearchStrategy[Any] = st.sampled_from(field.names)
+    else:
+        one = st.deferred(lambda: messages(field.message)) if field.message else KINDS[field.kind]
     return st.lists(one, max_size=3).map(tuple) if field.repeated else one
 
 

@@ -9,6 +9,10 @@ from vtrain.errors import UsageError
 from vtrain.messages.nearest import did_you_mean
 
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_MOST_SECONDS = 315_576_000_000
+"""Source: `google/protobuf/duration.proto`."""
+_MOST_DIGITS = 1000
+"""More than any field takes; Python reads 4300 at most."""
 _DELIMITERS = tuple(map(ord, ",;|:#~/@!"))
 """What a list is split on instead of ',', in the order of preference."""
 
@@ -80,7 +84,7 @@ def _unknown_key(key: str, flag: str, keys: Collection[str]) -> UsageError:
 
 def whole_number(text: str, what: str) -> int:
     """An integer as gcloud reads it. Raises UsageError for anything else."""
-    if not re.fullmatch(r"\s*[-+]?\d+(_\d+)*\s*", text):
+    if len(text) > _MOST_DIGITS or not re.fullmatch(r"\s*[-+]?\d+(_\d+)*\s*", text):
         raise UsageError(f"{what}: expected a whole number, found {text!r}.")
     return int(text)
 
@@ -91,7 +95,10 @@ def duration_seconds(text: str, flag: str) -> float:
     whole = "".join(number + unit for number, unit in parts) == text
     if not text or not whole or any(unit not in _DURATION_UNITS for _, unit in parts):
         raise UsageError(f"{flag}: expected a duration such as 90s, 30m or 2h, found {text!r}.")
-    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
+    seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
+    if seconds > _MOST_SECONDS:
+        raise UsageError(f"{flag}: {text:.100} is longer than the API's longest duration, 10,000 years.")
+    return seconds
 
 
 def proto_duration(text: str, flag: str) -> str:
@@ -123,7 +130,8 @@ def split_env(values: Iterable[str]) -> dict[str, str]:
         name, equals, content = value.partition("=")
         if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise UsageError(
-                f"--env: expected NAME=VALUE, found {value!r}.", hint="Repeat --env for each variable."
+                f"--env: expected NAME=VALUE or NAME, found {value!r}.",
+                hint="Repeat --env for each variable.",
             )
         env[name] = content
     return env
