@@ -1,0 +1,183 @@
+"""What has to be true after everything: the verdict, every line, nothing left, one story."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from docker_engines import remaining
+from places import Place, until
+
+from vtrain.engine.history import read_history
+from vtrain.messages import states
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.log import LogEntry, LogQuery
+
+LINE = re.compile(r"run (\d+) line (\d+)")
+MARKED_LOST = re.compile(r"What (\S+) wrote .*may be lost|log of (\S+) could not be read: .*may be lost")
+LEAVING_SECONDS = 60.0
+
+Attempt = tuple[str, int]
+"""A replica's name and the number of its attempt."""
+
+
+def check(place: Place, name: str, *expected: str) -> CustomJob:
+    """The job has ended in one of these states, and the log is whole."""
+    job = place.ended(name)
+    told = job.error.message if job.error else ""
+    assert job.state in expected, f"{name} is {job.state}, not {' or '.join(expected)}: {told}"
+    assert job.end_time and job.update_time
+    check_lines(place, job)
+    place.tally.add("jobs")
+    place.tally.add("restarts", len(read_history(place.folder(name)).restarts))
+    return job
+
+
+def check_lines(place: Place, job: CustomJob) -> None:
+    """Every line that the trainers' books know is in the log once, in order, in one attempt."""
+    entries = log(place, job.name)
+    told = "\n".join(entry.message for entry in entries if entry.task_name == "service")
+    marked = {name for names in MARKED_LOST.findall(told) for name in names}
+    books = read_books(place.checkpoints(job.display_name))
+    seen = runs_by_attempt(entries)
+    for (task, attempt), numbers in seen.items():
+        (run,) = {run for run, _ in numbers}
+        found = [number for _, number in numbers]
+        written = books.pop((task, run), 0)
+        whole = list(range(len(found)))
+        assert found == whole, f"{job.name} {task} attempt {attempt} is not whole: {found}"
+        lost = max(written - len(found), 0)
+        assert len(found) <= written + 1, f"{task} attempt {attempt}: {len(found)} lines of {written}"
+        assert not lost or task in marked, f"{job.name} {task} attempt {attempt}: {lost} of {written} lost"
+        place.tally.add("lines expected", max(written, len(found)))
+        place.tally.add("lines found", len(found))
+        place.tally.add("lines marked as lost", lost)
+    for (task, run), written in books.items():
+        assert not written or task in marked, f"{job.name} {task} run {run}: {written} lines lost"
+        place.tally.add("lines expected", written)
+        place.tally.add("lines marked as lost", written)
+
+
+def log(place: Place, name: str) -> list[LogEntry]:
+    """All entries of a job's log, read page by page."""
+    backend, cursor, entries = place.backend, "", []
+    while True:
+        page = backend.logs(LogQuery(name=name, cursor=cursor, limit=64 * 1024))
+        if not page.entries:
+            return entries
+        entries += page.entries
+        cursor = page.cursor
+
+
+def runs_by_attempt(entries: list[LogEntry]) -> dict[Attempt, list[tuple[int, int]]]:
+    """Per attempt the (run, line) of its lines, in order in each stream, merged by number."""
+    streams: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
+    for entry in entries:
+        for text in entry.message.split("\n") if entry.task_name != "service" else ():
+            found = LINE.fullmatch(text)
+            assert found, f"{entry.task_name} attempt {entry.attempt}: this is no line: {text!r}"
+            line = (int(found[1]), int(found[2]))
+            streams.setdefault((entry.task_name, entry.attempt, entry.stream), []).append(line)
+    merged: dict[Attempt, list[tuple[int, int]]] = {}
+    for (task, attempt, stream), lines in streams.items():
+        assert lines == sorted(lines), f"{task} attempt {attempt} {stream}: out of order"
+        merged.setdefault((task, attempt), []).extend(lines)
+    return {attempt: sorted(lines) for attempt, lines in merged.items()}
+
+
+def read_books(folder: Path) -> dict[Attempt, int]:
+    """How many lines each run of each replica has written at least."""
+    books = {}
+    for book in folder.glob("*.run*"):
+        task, _, run = book.name.partition(".run")
+        books[task, int(run)] = int(book.read_bytes() or b"0")
+    return books
+
+
+def until_writing(place: Place, job: CustomJob) -> None:
+    """Every replica of a running job has written lines."""
+    pools = job.job_spec.worker_pool_specs
+    wanted = sum(pool.replica_count or 1 for pool in pools)
+
+    def writing() -> bool:
+        books = read_books(place.checkpoints(job.display_name))
+        return len({task for (task, _), written in books.items() if written}) == wanted
+
+    until(writing, f"{job.display_name} writes nothing")
+
+
+def check_nothing_left(place: Place) -> None:
+    """No process, container, network or temporary folder of any job of this home is left."""
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while (left := processes(place.home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    found = [f"process {pid} {command!r}" for pid, command in left.items()]
+    found += [str(path) for path in temporary_files(place.home)]
+    if place.address is not None:
+        with place.engine() as engine:
+            found += remaining(engine, place.home)
+    place.tally.add("left over", len(found))
+    assert not found, found
+
+
+def check_unborn(place: Place) -> None:
+    """Folders that a create left which was killed before there was a job: `gc` knows and removes them."""
+    known = {job.name.rpartition("/")[2] for job in place.jobs()}
+    found = [path for path in (place.home / "jobs").iterdir() if path.name not in known]
+    for path in found:
+        for old in (path, *path.rglob("*")):
+            os.utime(old, (time.time() - 7200,) * 2)
+    if found:
+        place.run("gc", "--quiet")
+        place.tally.event("unborn jobs that gc removed", len(found))
+    left = [str(path) for path in found if path.exists()]
+    place.tally.add("left over", len(left))
+    assert not left, left
+
+
+def processes(home: Path) -> dict[int, bytes]:
+    """Living processes that have this home on their command line, or their temporary folder in it."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command, environment = ((entry / file).read_bytes() for file in ("cmdline", "environ"))
+        except OSError:
+            continue
+        marker = f"{home}/jobs/".encode()
+        if command and (marker in command or b"TMPDIR=" + marker in environment):
+            found[int(entry.name)] = command
+    return found
+
+
+def temporary_files(home: Path) -> list[Path]:
+    """What only a job that runs may have in its folder."""
+    names = ("tmp", "probe")
+    return [path for path in (home / "jobs").rglob("*") if path.name in names or path.suffix == ".tmp"]
+
+
+def check_one_story(place: Place) -> None:
+    """`list` agrees with `describe`, as commands print them, and every job has ended for good."""
+    told = place.run("custom-jobs", "list", "--format=json", "--region=us-central1")
+    listed: list[dict[str, Any]] = json.loads(told)
+    assert sorted(job["name"] for job in listed) == sorted(job.name for job in place.jobs())
+    for job in listed:
+        assert states.has_ended(job["state"]), job
+        described = place.backend.get(job["name"])
+        assert (described.state, described.end_time) == (job["state"], job["endTime"])
+    for job in place.chance.sample(listed, min(2, len(listed))):
+        told = json.loads(place.run("custom-jobs", "describe", job["name"], "--format=json"))
+        assert {key: told[key] for key in job} == job
+
+
+def check_all(place: Place) -> None:
+    """After a test: nothing is left, and all tell the same."""
+    until(lambda: all(states.has_ended(job.state) for job in place.jobs()), "some jobs do not end")
+    check_nothing_left(place)
+    check_unborn(place)
+    check_one_story(place)
