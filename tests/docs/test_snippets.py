@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from vtrain.containers.images import list_images, remove_image
 
 README = ROOT / "README.md"
 INSTALL, NOX, DOCKER, GCLOUD, VERTEX = "install", "same line in .ci/run", "docker", "gcloud", "vertex"
+TORCH = "torch"
 NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
+TORCH_PAGE = ROOT / "docs/how-to/survive-restarts.md"
 DOCKER_PAGES = [README, ROOT / "docs/how-to/run-in-docker.md"]
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
@@ -30,7 +33,15 @@ def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> N
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
-    run_all(commands(page, skipped_notes=(DOCKER, GCLOUD, VERTEX)), *checkout)
+    run_all(commands(page, skipped_notes=(DOCKER, GCLOUD, VERTEX, TORCH)), *checkout)
+
+
+@pytest.mark.torch
+@pytest.mark.network
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch beside vtrain: run nox -s torch")
+def test_snippets_that_train_with_torch(checkout: Checkout) -> None:
+    run_all(commands(TORCH_PAGE, notes=(TORCH,)), *checkout)
 
 
 @pytest.fixture
@@ -59,7 +70,7 @@ def test_every_block_with_an_image_runs_where_there_is_an_engine() -> None:
 
 
 @pytest.mark.readme
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
 def test_installation_as_pasted(page: Path, clone: Checkout) -> None:
     """The installing blocks, in a fresh clone and an empty HOME."""
@@ -70,7 +81,7 @@ def test_installation_as_pasted(page: Path, clone: Checkout) -> None:
 
 
 @pytest.mark.readme
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_first_command_trains_a_model(clone: Checkout) -> None:
     first = blocks(README)[0]
     run_all([Command(first.text, None, first.line)], *clone)

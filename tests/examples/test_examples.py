@@ -80,6 +80,20 @@ def test_script_runs_from_its_config_file(vtrain_home: Path) -> None:
     _check_line(written(vtrain_home, "model.json"))
 
 
+def test_script_goes_on_from_its_checkpoint(vtrain_home: Path, tmp_path: Path) -> None:
+    """A second job with the same folder, as after a restart of the first."""
+    folder = f"--base-output-dir=file://{tmp_path}/output"
+    first = vtrain("local-run", *SCRIPT, folder, "--", "--steps=40")
+    second = vtrain("local-run", *SCRIPT, folder, "--", "--steps=60")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert [line.partition("  loss")[0] for line in second.stdout.splitlines()][:3] == [
+        "resumed after step 40",
+        "step  50",
+        "step  60",
+    ]
+    _check_line(json.loads((tmp_path / "output" / "model" / "model.json").read_text()))
+
+
 def test_distributed_agrees_on_a_line(vtrain_home: Path) -> None:
     run = vtrain("local-run", *DISTRIBUTED)
     assert run.returncode == 0, run.stderr
@@ -118,7 +132,10 @@ def test_examples_run_without_vtrain(folder: str, tmp_path: Path) -> None:
     _check_line(json.loads((tmp_path / "model" / "model.json").read_text()))
 
 
-@pytest.mark.parametrize(("name", "replicas"), [("digits", [1]), ("script", [1]), ("distributed", [1, 2])])
+@pytest.mark.parametrize(
+    ("name", "replicas"),
+    [("digits", [1]), ("script", [1]), ("distributed", [1, 2]), ("torch_ddp", [1, 2])],
+)
 def test_config_files_are_specs_of_the_api(name: str, replicas: list[int]) -> None:
     file = EXAMPLES / name / "job.yaml"
     spec = read_message(CustomJobSpec, load_yaml(file.read_text(encoding="utf-8"), str(file)))

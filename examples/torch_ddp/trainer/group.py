@@ -1,0 +1,60 @@
+"""The replicas as one group, and what to do when one of them is lost or this one has to go."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch.distributed as dist
+
+ALONE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "WORLD_SIZE": "1", "RANK": "0"}
+"""A job of one replica does not get these variables."""
+
+START_PATIENCE = timedelta(minutes=30)
+"""Replicas do not start at the same moment: machines are found one by one."""
+
+RESTART_PATIENCE = 300.0
+"""Seconds for which a replica that has lost another waits to be restarted with it."""
+
+_told: list[int] = []
+
+
+@contextmanager
+def joined() -> Iterator[None]:
+    """Meet the others, at the address that the environment names."""
+    for name, value in ALONE.items():
+        os.environ.setdefault(name, value)
+    dist.init_process_group("gloo", init_method="env://", timeout=START_PATIENCE)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def note_sigterm() -> None:
+    """From now on SIGTERM is only noted, for the loop to save and end between two steps."""
+    signal.signal(signal.SIGTERM, lambda number, _: _told.append(number))
+
+
+def has_to_go() -> bool:
+    """True once SIGTERM has come: the job is stopped, or this machine is taken away."""
+    return bool(_told)
+
+
+def is_loss(error: RuntimeError) -> bool:
+    """True where torch says that another replica does not answer any more."""
+    return isinstance(error, getattr(dist, "DistError", ())) or "gloo" in str(error).lower()
+
+
+def await_restart() -> None:
+    """Wait for the SIGTERM with which all replicas are restarted when one was lost.
+
+    To end with an error instead would tell Vertex AI that the trainer is broken: that fails the job.
+    """
+    deadline = time.monotonic() + RESTART_PATIENCE
+    while not _told and time.monotonic() < deadline:
+        time.sleep(0.1)
