@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nox
@@ -14,13 +17,17 @@ nox.options.reuse_venv = "yes"
 
 RUFF = "ruff>=0.15,<0.18"
 CHECKED = ["vtrain", "tests", "benchmarks", "examples", "noxfile.py"]
+USUAL = "not readme and not api and not engine and not chaos and not torch and not live and not gpu"
+"""The tests that have no session of their own."""
+TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
+"""On Linux PyPI has builds for GPUs, of gigabytes, and never a version +cpu: so none of them is fetched."""
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
     _install(session, ".[test,vertex,emulator]")
-    session.run("pytest", "-n", "2", "-m", "not readme and not api and not engine", *session.posargs)
+    session.run("pytest", "-n", "2", "-m", USUAL, *session.posargs)
 
 
 @nox.session
@@ -65,6 +72,52 @@ def engine(session: nox.Session) -> None:
     """Docker engines that are stopped and killed while jobs run; as root, they are started for that."""
     _install(session, ".[test]")
     session.run("pytest", "-n", "2", "-m", "engine", *session.posargs)
+
+
+@nox.session
+def chaos(session: nox.Session) -> None:
+    """At least 100 kills on each local backend, at random; VTRAIN_CHAOS_SEED repeats a run."""
+    _install(session, ".[test]")
+    promise = {"VTRAIN_CHAOS_KILLS": "100"}
+    session.run("pytest", "-n", "2", "-m", "chaos", "tests/chaos", *session.posargs, env=promise)
+
+
+@nox.session
+def torch(session: nox.Session) -> None:
+    """PyTorch on several replicas; skipped where pip finds no CPU build of it (see PIP_FIND_LINKS)."""
+    _install(session, ".[test]")
+    if not _has_torch(session):
+        session.skip(f"pip finds no {TORCH}: name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)")
+    session.run(".ci/make-torch-image", "python", external=True, success_codes=range(256))
+    session.run("pytest", "-n", "2", "-m", "torch", *session.posargs)
+
+
+@nox.session
+def live(session: nox.Session) -> None:
+    """A few jobs on Vertex AI itself, in the project and bucket that you name; they cost a few cents."""
+    missing = [name for name in ("VTRAIN_LIVE_PROJECT", "VTRAIN_LIVE_BUCKET") if not os.environ.get(name)]
+    if missing:
+        session.skip(f"set {' and '.join(missing)} to your own (and VTRAIN_LIVE_REGION, if not us-central1)")
+    _install(session, ".[test,vertex]")
+    session.run("pytest", "-m", "live", *session.posargs)
+
+
+@nox.session
+def gpu(session: nox.Session) -> None:
+    """Jobs that lease the GPUs of this machine: what the other tests show with a stand-in for nvidia-smi."""
+    if shutil.which("nvidia-smi") is None:
+        session.skip("no nvidia-smi is on PATH: this machine has no NVIDIA GPU, or no driver for it")
+    _install(session, ".[test]")
+    session.run("pytest", "-m", "gpu", *session.posargs)
+
+
+def _has_torch(session: nox.Session) -> bool:
+    """Install it, with what the example needs beside it, unless that takes too long."""
+    argv = [str(Path(session.bin) / "pip"), "install", "-q", "--only-binary=:all:", "--retries=1"]
+    try:
+        return subprocess.run([*argv, TORCH, "scikit-learn>=1.4"], timeout=600).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _install(session: nox.Session, *requirements: str) -> None:
