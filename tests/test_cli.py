@@ -99,7 +99,7 @@ def test_verbosity(vtrain: Any) -> None:
         (("custom-jobs", "create", *DEMO, "--enable-web-access=true"), "--enable-web-access"),
         (("custom-jobs", "list", "--", "x"), "--"),
         (("custom-jobs", "create", *DEMO, "--args=a", "--", "b"), "--args"),
-        (("custom-jobs", "create", *DEMO, "--env=A"), "--env: expected NAME=VALUE"),
+        (("custom-jobs", "create", *DEMO, "--env=1A"), "--env: expected NAME=VALUE"),
         (("custom-jobs", "create", *DEMO, "--labels=A=b"), "--labels"),
         (("custom-jobs", "create", *DEMO, "--labels=a=b", "--labels=a=c"), "--labels"),
         (("custom-jobs", "create", *DEMO, "--service-account=me"), "--service-account"),
@@ -274,7 +274,7 @@ def shell() -> Callable[[str], subprocess.CompletedProcess[str]]:
         root = str(Path(package.__file__).parents[1])
         environment = os.environ | {"PYTHONPATH": root}
         return subprocess.run(
-            ["bash", "-c", script], capture_output=True, text=True, timeout=60, env=environment, check=False
+            ["bash", "-c", script], capture_output=True, text=True, timeout=120, env=environment, check=False
         )
 
     return run
@@ -320,7 +320,7 @@ def test_a_signal_while_reading_ends_in_order(number: int) -> None:
     assert process.stderr is not None
     assert process.stderr.readline().startswith("Backend:")
     process.send_signal(number)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 128 + number
     assert out == "" and "Traceback" not in err
 

@@ -130,6 +130,15 @@ class VertexService:
         self.resources[name] = {"name": name, "createTime": now(), **document}
         return self.resources[name]
 
+    def move(self, name: str, *states: str, **fields: Any) -> bool:
+        """Change a resource, if it is still in one of these states."""
+        with self._lock:
+            resource = self.resources.get(name, {})
+            if resource.get("state") not in states:
+                return False
+            self.resources[name] = resource | fields  # whoever is writing the old one out is not disturbed
+            return True
+
     def calls(self) -> list[str]:
         """The requests so far in short: `POST /v1/projects/…`."""
         return [f"{request.method} {request.path}" for request in self.requests]

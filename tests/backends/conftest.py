@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("VTRAIN_HOME", str(folder))
     monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "1")
     yield folder
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while (left := processes_of(folder)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert left == {}

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import JobFolder
+from vtrain.engine.folder import JobFolder, lock_holder
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 
 PRIMARY = "workerpool0-0"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 150.0
 
 
 def submit(backend: LocalBackend, job: CustomJob) -> str:
@@ -57,6 +60,27 @@ def supervisor_of(folder: JobFolder) -> int:
             if command[1].endswith(b"/supervise.py") and str(folder.path).encode() in command:
                 return int(entry.name)
     return 0
+
+
+def kill(process: int) -> None:
+    """SIGKILL to this process. To the kernel 0 would mean all of our own group, and -1 everybody."""
+    assert process > 0, "it has ended already"
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def kill_supervisor(folder: JobFolder) -> None:
+    """Nobody looks after the job from now on, until somebody asks about it."""
+    supervisor = supervisor_of(folder)
+    kill(supervisor)
+    until(lambda: supervisor_of(folder) != supervisor)
+
+
+def kill_shim(folder: JobFolder, replica: str = PRIMARY) -> None:
+    """The process that keeps a replica's lines; it takes the replica along."""
+    lock = folder.replica(replica).lock
+    until(lambda: lock_holder(lock) > 0)
+    kill(lock_holder(lock))
 
 
 def info(job: CustomJob) -> dict[str, str]:

@@ -5,19 +5,30 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
+import sys
 import threading
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
-from local_jobs import ended, folder_of, info, lines, reason, submit, supervisor_of, until
+from local_jobs import (
+    ended,
+    folder_of,
+    info,
+    kill_shim,
+    kill_supervisor,
+    lines,
+    reason,
+    submit,
+    supervisor_of,
+    until,
+)
 
 import vtrain
 from vtrain.backends import BackendSettings, Query, open_backend
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import lock_holder
+from vtrain.engine.folder import write_struct
 from vtrain.engine.inheritance import inherited_environment
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError
 from vtrain.messages import states
@@ -55,22 +66,21 @@ def snippet_job(folder: Path, code: str, *args: str, pools: int = 1, **spec: obj
 def test_a_killed_supervisor_is_replaced_and_nothing_is_lost(
     process_backend: LocalBackend, home: Path
 ) -> None:
-    script = Script().write("before\n").sleep(1).write("after\n").exit(7)
+    script = Script().write("before\n").sleep(5).write("after\n").exit(7)
     name = submit(process_backend, scripted(script))
     folder = folder_of(home, name)
     until(lambda: lines(process_backend, name) == ["before"])
-    first = supervisor_of(folder)
-    os.kill(first, signal.SIGKILL)
+    kill_supervisor(folder)
     job = ended(process_backend, name)
     assert (job.state, info(job)["exitCode"]) == (states.FAILED, "7")
     assert lines(process_backend, name) == ["before", "after"]
 
 
 def test_an_exit_that_nobody_watched_is_found(process_backend: LocalBackend, home: Path) -> None:
-    name = submit(process_backend, scripted(Script().write("x\n").sleep(0.3).exit(7)))
+    name = submit(process_backend, scripted(Script().write("x\n").sleep(5).exit(7)))
     folder = folder_of(home, name)
     until(lambda: lines(process_backend, name) == ["x"])
-    os.kill(supervisor_of(folder), signal.SIGKILL)
+    kill_supervisor(folder)
     until(lambda: (folder.path / "replicas" / "workerpool0-0" / "exit.json").exists())
     assert supervisor_of(folder) == 0
     assert info(ended(process_backend, name))["exitCode"] == "7"
@@ -79,7 +89,7 @@ def test_an_exit_that_nobody_watched_is_found(process_backend: LocalBackend, hom
 def test_cancel_reaches_a_job_whose_supervisor_died(process_backend: LocalBackend, home: Path) -> None:
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     until(lambda: lines(process_backend, name) == ["x"])
-    os.kill(supervisor_of(folder_of(home, name)), signal.SIGKILL)
+    kill_supervisor(folder_of(home, name))
     process_backend.cancel(name)
     assert ended(process_backend, name).state == states.CANCELLED
 
@@ -104,9 +114,10 @@ def test_the_folder_one_stands_in_is_not_imported_from(
 
 
 def test_a_killed_shim_takes_its_replica_along(process_backend: LocalBackend, home: Path) -> None:
-    name = submit(process_backend, scripted(Script().leave_grandchild().hang()))
+    scheduling = Scheduling(disable_retries=True)
+    name = submit(process_backend, scripted(Script().leave_grandchild().hang(), scheduling=scheduling))
     until(lambda: lines(process_backend, name) != [])
-    os.kill(lock_holder(folder_of(home, name).replica("workerpool0-0").lock), signal.SIGKILL)
+    kill_shim(folder_of(home, name))
     job = ended(process_backend, name)
     assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
 
@@ -115,10 +126,11 @@ def test_a_restarted_machine_fails_the_job(process_backend: LocalBackend, home: 
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     folder = folder_of(home, name)
     until(lambda: lines(process_backend, name) == ["x"])
-    os.kill(supervisor_of(folder), signal.SIGKILL)
-    os.kill(lock_holder(folder.replica("workerpool0-0").lock), signal.SIGKILL)
+    kill_supervisor(folder)
+    kill_shim(folder)
+    write_struct(folder.path / "spec.json", msgspec.structs.replace(folder.order(), boot_id="another"))
     job = ended(process_backend, name)
-    assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
+    assert (job.state, reason(job)) == (states.FAILED, "MACHINE_RESTARTED")
     assert lines(process_backend, name) == ["x"]
 
 
@@ -132,6 +144,29 @@ def test_a_removed_folder_fails_the_job(
     assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
     (entry,) = process_backend.logs(LogQuery(name=name)).entries
     assert entry.message == "The log is gone: the job's folder was removed."
+    process_backend.delete(name)
+
+
+def test_nothing_runs_on_whose_folder_was_removed(process_backend: LocalBackend, home: Path) -> None:
+    """The home's fixture sees to it that no process is left."""
+    name = submit(process_backend, scripted(Script().write("x\n").hang()))
+    folder = folder_of(home, name).path
+    until(lambda: lines(process_backend, name) == ["x"])
+    folder.rename(home / "aside")
+    shutil.rmtree(home / "aside")
+    assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
+
+
+def test_a_damaged_folder_fails_the_job(process_backend: LocalBackend, home: Path) -> None:
+    name = submit(process_backend, scripted(Script().write("x\n").hang()))
+    folder = folder_of(home, name)
+    until(lambda: lines(process_backend, name) == ["x"])
+    kill_supervisor(folder)
+    (folder.path / "spec.json").write_text('{"home": ')
+    job = ended(process_backend, name)
+    assert (job.state, reason(job)) == (states.FAILED, "SUPERVISION_LOST")
+    assert job.error is not None
+    assert "is damaged" in job.error.message
     process_backend.delete(name)
 
 
@@ -166,15 +201,19 @@ def test_service_lines_and_arguments(process_backend: LocalBackend, tmp_path: Pa
 
 def test_environment_of_three_replicas(process_backend: LocalBackend, tmp_path: Path, home: Path) -> None:
     code = (
-        "import json, os, sys, time\n"
+        "import json, os, pathlib, sys, time\n"
         "spec = json.loads(os.environ['CLUSTER_SPEC'])\n"
         "keys = 'RANK WORLD_SIZE MASTER_ADDR MASTER_PORT AIP_MODEL_DIR TMPDIR'.split()\n"
         "print(json.dumps({'message': 'x', 'spec': spec, **{k: os.environ[k] for k in keys}}))\n"
-        "time.sleep(0.5 if os.environ['RANK'] == '0' else 0)\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "(folder / os.environ['RANK']).touch()\n"
+        "while len(list(folder.iterdir())) < 3: time.sleep(0.05)\n"
     )
+    (tmp_path / "here").mkdir()
     job = snippet_job(
         tmp_path / "src",
         code,
+        str(tmp_path / "here"),
         pools=3,
         base_output_directory=GcsDestination(output_uri_prefix="gs://demo/out/"),
     )
@@ -213,9 +252,9 @@ def test_containers_are_refused_and_fields_are_named(process_backend: LocalBacke
         ),
     )
     spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=(pool,))
-    notices = process_backend.plan(msgspec.structs.replace(job, job_spec=spec)).notices
-    assert notices[0].startswith("NO ACCELERATOR: workerPoolSpecs[0] asks for 2 x NVIDIA_TESLA_T4")
-    assert len(notices) == 4
+    plan = process_backend.plan(msgspec.structs.replace(job, job_spec=spec))
+    assert any("NO ACCELERATOR" in notice for notice in plan.notices)
+    assert plan.not_reproduced == ("machineType of workerPoolSpecs[0]", "network", "enableWebAccess")
     assert not home.exists()
 
 
@@ -315,3 +354,18 @@ def test_deletes_at_once_do_not_trip_over_each_other(process_backend: LocalBacke
     assert not folder_of(home, name).path.exists()
     with pytest.raises(NotFoundError):
         process_backend.get(name)
+
+
+def test_a_machine_that_takes_no_further_process_is_said_and_the_job_is_kept(
+    process_backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = process_backend.plan(scripted(Script().write("x\n")))
+    with monkeypatch.context() as context:
+        context.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(StorageError, match="No process can be started") as refused:
+            process_backend.submit(plan)
+        assert "kept" in str(refused.value.hint)
+        (job,) = process_backend.list(Query(project="local")).jobs
+        with pytest.raises(StorageError, match="No process can be started"):
+            until(lambda: not process_backend.get(job.name))
+    assert ended(process_backend, job.name).state == states.SUCCEEDED

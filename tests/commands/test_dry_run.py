@@ -53,7 +53,7 @@ def test_a_dry_run_fed_back_gives_the_same_job(vtrain: Any, wanted: CustomJob) -
 def test_flags_fed_back_give_the_same_job(vtrain: Any) -> None:
     flags = [
         "--display-name=demo",
-        f"--worker-pool-spec={POOL},replica-count=1,accelerator-type=NVIDIA_L4",
+        f"--worker-pool-spec={POOL},replica-count=1,accelerator-type=NVIDIA_TESLA_T4",
         f"--worker-pool-spec={POOL},replica-count=2",
         "--args=^;^--a=1,2;--b",
         "--env=A=yes",

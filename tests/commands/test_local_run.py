@@ -26,9 +26,9 @@ if what == "lines":
         print("line", number)
     time.sleep(60)
 if what == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: open(sys.argv[2], "w").close())
     print("up", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 
@@ -56,7 +56,7 @@ def started() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def run(command: list[str], *words: str, **options: object) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*command, *words], capture_output=True, timeout=60, check=False, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run([*command, *words], capture_output=True, timeout=120, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def start(command: list[str], word: str, started: list[subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
@@ -68,7 +68,7 @@ def start(command: list[str], word: str, started: list[subprocess.Popen[bytes]])
 def wait_until_ended(command: list[str]) -> str:
     """The state of the newest job once it has ended."""
     listing = [*command[:4], "custom-jobs", "list", "--limit=1", "--format=value(state)"]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         state = subprocess.run(listing, capture_output=True, text=True, check=True).stdout.strip()
         if state.endswith(("SUCCEEDED", "FAILED", "CANCELLED")):
@@ -94,7 +94,7 @@ def test_any_bytes_pass_untouched_and_no_newline_is_added(command: list[str]) ->
 @pytest.mark.parametrize("code", [0, 7])
 def test_a_closed_stdout_does_not_change_the_exit_code(command: list[str], code: int) -> None:
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command, "exit", str(code)]
-    assert subprocess.run(shell, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode == code
+    assert subprocess.run(shell, stderr=subprocess.DEVNULL, timeout=120, check=False).returncode == code
 
 
 def test_a_word_that_is_not_utf8_is_refused_before_anything_happens(command: list[str]) -> None:
@@ -113,20 +113,34 @@ def test_a_reader_that_goes_away_ends_the_job(
     assert process.stdout is not None and process.stdout.readline() == b"line 0\n"
     process.stdout.close()
     process.stdout = None
-    assert process.wait(timeout=30) == 141
+    assert process.wait(timeout=120) == 141
     assert wait_until_ended(command).endswith("CANCELLED")
 
 
 def test_a_second_interrupt_kills_a_trainer_that_ignores_the_first(
-    command: list[str], started: list[subprocess.Popen[bytes]]
+    command: list[str],
+    started: list[subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    process = start(command, "stubborn", started)
+    monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "600")
+    asked = tmp_path / "asked"
+    process = start([*command, "stubborn"], str(asked), started)
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
-    begin = time.monotonic()
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    assert process.poll() is None
+    deadline = time.monotonic() + 120
+    while not asked.exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
-    assert time.monotonic() - begin < 15
+    assert process.wait(timeout=120) == 130
     assert wait_until_ended(command).endswith("CANCELLED")
+
+
+def test_a_script_with_a_long_name_gives_the_run_a_name_that_fits(tmp_path: Path, vtrain) -> None:
+    script = tmp_path / f"{'a' * 200}.py"
+    script.write_text("print('here')")
+    ended = vtrain("custom-jobs", "local-run", "--backend=process", f"--local-package-path={script}")
+    assert (ended.code, ended.out) == (0, "here\n"), ended.err
+    shown = vtrain("custom-jobs", "list", "--format=value(displayName)")
+    assert shown.out == "a" * 128 + "\n"

@@ -16,7 +16,7 @@ from differential.runner import Case, Outcome, environment, write_files
 
 import vtrain
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds for each text to appear, and for the process to end."""
 ROOT = str(Path(vtrain.__file__).parents[1])
 _OURS = {"Please enter": "Number or name: ", "fake docker run: err": "a line of the trainer"}

@@ -23,7 +23,7 @@ import vtrain
 
 pytest.importorskip("google.cloud.aiplatform_v1.services", reason="needs the extra vertex")
 
-WATCH_SECONDS = 30.0
+WATCH_SECONDS = 120.0
 TERMINATED = "localrun.terminate-run"
 PLAYED = [case for case in cases_of(packaging=True) if not case.is_interactive]
 

@@ -45,7 +45,7 @@ def test_makefile_parses(tmp_path: Path) -> None:
 
 
 @pytest.mark.readme
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_snippet_works_in_a_clone(clone: Checkout) -> None:
     """One after the other, so that vtrain is installed once."""
     environ = clone.environ | {"CI": "true"}

@@ -22,7 +22,7 @@ COMMANDS = DOCS / "reference" / "commands.md"
 EXIT_CODES = DOCS / "reference" / "exit-codes.md"
 FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
 VARIABLES = DOCS / "reference" / "environment-variables.md"
-TESTS_ONLY = re.compile(r"VTRAIN_REQUIRE_\w+")
+TESTS_ONLY = re.compile(r"VTRAIN_(REQUIRE|LIVE)_\w+")
 
 
 def sections(page: Path) -> dict[str, str]:
@@ -108,10 +108,15 @@ def test_every_variable_that_vtrain_reads_is_documented() -> None:
 def test_every_variable_of_a_replica_is_documented() -> None:
     pool = {"replicaCount": "2", "pythonPackageSpec": {"pythonModule": "trainer.task"}}
     image = {"replicaCount": "1", "containerSpec": {"imageUri": "python:3.12"}}
-    spec = read_message(CustomJobSpec, {"workerPoolSpecs": [pool, image]})
+    board = {"tensorboard": "projects/1/locations/r/tensorboards/1", "enableDashboardAccess": True}
+    spec = read_message(CustomJobSpec, {"workerPoolSpecs": [pool, image]} | board)
     members = replica_ids(spec)
     around = Surroundings(
-        job_id="1", region="us-central1", hosts={m: f"h:{i}" for i, m in enumerate(members)}, output="/out"
+        job_id="1",
+        region="us-central1",
+        hosts={m: f"h:{i}" for i, m in enumerate(members)},
+        output="/out",
+        trial_id="1",
     )
     seen = {name for member in members for name in replica_environment(spec, member, around)}
     table = sections(VARIABLES)["That a replica sees"]

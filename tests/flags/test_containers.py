@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.engine.container_options import ContainerOptions, Mount, Ulimit
-from vtrain.errors import ConfigError, UsageError, VtrainError
+from vtrain.errors import UsageError, VtrainError
 from vtrain.flags.containers import (
     ULIMITS,
     container_options,
-    credentials_place,
     given_flags,
     platform_name,
     read_host,
@@ -83,7 +82,7 @@ def test_given_flags_are_named_as_they_are_written() -> None:
     flags = ContainerFlags(shm_size="1g", mount=["x"], bake=True, require_accelerators=True)
     gpu = GpuFlags(gpu=True, output_image_uri="trainer", service_account_key_file="key.json")
     assert given_flags(flags) == ("--shm-size", "--mount", "--require-accelerators")
-    assert given_flags(flags, gpu)[3:] == ("--gpu", "--service-account-key-file")
+    assert given_flags(flags, gpu)[3:] == ("--gpu",)
 
 
 @pytest.mark.parametrize(
@@ -266,46 +265,3 @@ def test_a_capability_that_is_written_otherwise_is_suggested() -> None:
     with pytest.raises(UsageError) as caught:
         container_options(ContainerFlags(cap_add=["ptrace"]))
     assert caught.value.hint == "Did you mean SYS_PTRACE?"
-
-
-def test_application_default_credentials_are_where_google_s_libraries_look(tmp_path: Path) -> None:
-    file = "application_default_credentials.json"
-    assert credentials_place({"GOOGLE_APPLICATION_CREDENTIALS": "/a/key.json"}) == Path("/a/key.json")
-    assert credentials_place({"CLOUDSDK_CONFIG": str(tmp_path)}) == tmp_path / file
-    assert credentials_place({}) == Path.home() / ".config" / "gcloud" / file
-
-
-def test_credentials_are_given_only_when_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = tmp_path / "key.json"
-    key.write_text("{}")
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
-    assert container_options(ContainerFlags(), GpuFlags()).credentials_file == ""
-    assert container_options(ContainerFlags(credentials=True)).credentials_file == str(key)
-
-
-def test_a_key_file_is_read_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "key.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
-    options = container_options(ContainerFlags(), GpuFlags(service_account_key_file="key.json"))
-    assert options.credentials_file == str(tmp_path / "key.json")
-
-
-def test_credentials_come_from_one_place_only(tmp_path: Path) -> None:
-    (tmp_path / "key.json").write_text("{}")
-    gpu = GpuFlags(service_account_key_file=str(tmp_path / "key.json"))
-    with pytest.raises(UsageError, match="--credentials and --service-account-key-file exclude each other"):
-        container_options(ContainerFlags(credentials=True), gpu)
-
-
-def test_a_key_file_without_a_name_is_none() -> None:
-    options = container_options(ContainerFlags(), GpuFlags(service_account_key_file=""))
-    assert options.credentials_file == ""
-
-
-def test_credentials_that_are_missing_are_said_to_be(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        container_options(ContainerFlags(credentials=True))
-    assert "application_default_credentials.json does not exist" in caught.value.message
-    assert caught.value.hint == "Make it with: gcloud auth application-default login"
-    with pytest.raises(ConfigError, match=r"--service-account-key-file: .* is a folder, not a file"):
-        container_options(ContainerFlags(), GpuFlags(service_account_key_file=str(tmp_path)))

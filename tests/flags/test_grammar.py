@@ -126,7 +126,7 @@ def test_counts() -> None:
         (lambda: split_dict("a=1, b=2", "--pool", {"a", "b"}), "there is no key ' b'"),
         (lambda: split_dict("machine_type=x", "--pool", {"machine-type"}), "machine_type"),
         (lambda: join_dicts(["a=1", "a=2"], "--labels"), "'a' is given more than once: 1, 2"),
-        (lambda: split_env(["A"]), "--env: expected NAME=VALUE"),
+        (lambda: split_env(["A"]), "--env: expected NAME=VALUE or NAME"),
         (lambda: split_env(["1A=2"]), "--env: expected NAME=VALUE"),
         (lambda: whole_number("1.5", "--limit"), "--limit: expected a whole number, found '1.5'"),
         (lambda: count_or_unlimited("0", "--limit"), "expected 1 or more"),

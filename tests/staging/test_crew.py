@@ -21,13 +21,14 @@ def test_results_come_in_the_order_of_the_items() -> None:
 
 
 def test_no_more_than_its_size_are_at_work() -> None:
-    at_work, most, lock = 0, 0, threading.Lock()
+    at_work, most, lock, together = 0, 0, threading.Lock(), threading.Barrier(3)
 
     def watched(_number: int) -> None:
         nonlocal at_work, most
         with lock:
             at_work += 1
             most = max(most, at_work)
+        together.wait(60)
         time.sleep(0.01)
         with lock:
             at_work -= 1
@@ -57,8 +58,8 @@ def test_an_interrupted_command_does_not_wait_for_an_upload() -> None:
 
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        Crew(lambda _number: release.wait(30), 2, interrupted).work_through(range(2))
-    assert time.monotonic() - started < 10
+        Crew(lambda _number: release.wait(300), 2, interrupted).work_through(range(2))
+    assert time.monotonic() - started < 120
     release.set()
 
 
