@@ -44,8 +44,9 @@ COMMANDS = {
         name="gc",
         handler="vtrain.commands.gc:gc",
         summary="Remove what vtrain keeps to be fast, and what it left behind.",
-        details="With --images: images that vtrain built, and containers and networks that ended jobs left. "
-        "What a container or a job uses stays, and so does an image that was given a name of its own.",
+        details="Ended jobs with their logs, cached environments, packages and images that were not used for "
+        "30 days; and processes, containers, networks and temporary files that nobody needs any more. What a "
+        "job uses that has not ended stays, and so does an image that was given a name of its own.",
         flags=(PruneFlags, DryRunFlag, CommonFlags),
     ),
 }

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.errors import VtrainError
+from vtrain.errors import StorageError, VtrainError
+from vtrain.messages.secrets import masked_words
+from vtrain.privacy import FILE_MODE, FOLDER_MODE, close_to_others, make_private, write_private
 from vtrain.settings import home_folder
 
 MAX_LOG_BYTES = 1_000_000
@@ -34,19 +36,19 @@ def record_command(argv: Sequence[str]) -> Iterator[CommandRecord]:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
         spent = f"{time.time() - started:.3f}s"
         line = f"{stamp} pid={os.getpid()} exit={record.exit_code} {spent} {_masked(argv)}\n"
-        with suppress(OSError):  # the log must never be why a command fails
+        with suppress(OSError, StorageError):  # the log must never be why a command fails
             _append(_log_file(), line)
 
 
 def _masked(argv: Sequence[str]) -> str:
-    """The command line without the values of `--env`: reports are passed around."""
+    """The command line without secrets and the values of `--env`: reports are passed around."""
     words, hide = [], False
     for word in argv:
         flag, equals, rest = word.partition("=") if word.startswith("--env=") else ("", "", word)
         secret = hide or bool(equals)
         words.append(flag + equals + (rest.partition("=")[0] + "=…" if secret else rest))
         hide = word == "--env"
-    return shlex.join(words)
+    return shlex.join(masked_words(words))
 
 
 def _log_file() -> Path:
@@ -58,10 +60,13 @@ def _append(file: Path, line: str) -> None:
     if not file.parent.is_dir():
         if not file.parent.parent.is_dir():
             return
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
     if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
         file.replace(file.with_suffix(".log.1"))
-    with file.open("a", encoding="utf-8", errors="backslashreplace") as log:
+    if file.parent.parent == home_folder():
+        close_to_others(file)  # older versions left it open
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE)
+    with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
         log.write(line)
 
 
@@ -80,11 +85,11 @@ def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
         ]
     )
     message = f"vtrain failed unexpectedly: {type(error).__name__}: {error}."
-    file = home_folder() / "logs" / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError:
+        file = home_folder() / "logs" / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+        make_private(file.parent)
+        write_private(file, text.encode("utf-8", "backslashreplace"))
+    except (OSError, StorageError):
         sys.stderr.write(text)
         return VtrainError(message, hint="Please report it with the text above.")
     return VtrainError(message, hint=f"Please report it with {file}.")

@@ -11,6 +11,7 @@
     ├── ImageError              1    an image cannot be had: pulled, built or pushed
     ├── PackagingError          1    the trainer cannot be packaged
     ├── StorageError            1    home, bucket or disk refused
+    │   └── HomeError           1    … and will again: vtrain's home is not for this user or version
     ├── CredentialsError        1    no credentials, or none that still count
     ├── ServiceError            1    the service refused what was asked of it
     │   ├── ServiceAwayError    1    … the service does not answer
@@ -88,6 +89,10 @@ class PackagingError(VtrainError):
 
 class StorageError(VtrainError):
     """A folder, bucket or disk refused to read or write."""
+
+
+class HomeError(StorageError):
+    """vtrain's home is another user's, or a newer vtrain's: asking again does not help."""
 
 
 class CredentialsError(VtrainError):

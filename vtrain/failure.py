@@ -195,7 +195,8 @@ _HINTS = (
     ),
     (
         r"DefaultCredentialsError",
-        "Make credentials available with `gcloud auth application-default login`.",
+        "A trainer on this machine has no credentials unless --credentials=adc or =FILE gives it some; "
+        "`gcloud auth application-default login` makes yours.",
     ),
     (
         r"PermissionError: \[Errno 13\][^']*'([^']+)'",

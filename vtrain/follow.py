@@ -13,6 +13,7 @@ from vtrain.backends import LOCAL_PACE, JobBackend, Pace
 from vtrain.errors import (
     ContactLostError,
     CredentialsError,
+    HomeError,
     ServiceAwayError,
     ServiceBusyError,
     ServiceError,
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 PASSING = (StorageError, ServiceAwayError, ServiceBusyError)
 """Answers after which the same question is asked again."""
-LASTING = (ServiceError, CredentialsError)
+LASTING = (ServiceError, CredentialsError, HomeError)
 """Answers that do not change by asking: a role was taken away, a token has run out."""
 SILENCE = 30.0
 """Seconds without a line after which a watcher is told that the job still lives."""
@@ -136,6 +137,8 @@ def _ask(question: Callable[[], T], name: str, pace: Pace, watcher: Watcher) -> 
     while True:
         try:
             return question()
+        except HomeError:
+            raise
         except PASSING as error:
             if not told:
                 watcher.cannot_ask(error)

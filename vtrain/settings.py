@@ -11,6 +11,7 @@ from typing import Any
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name
+from vtrain.privacy import secure_home
 from vtrain.properties import Choice as Choice
 from vtrain.properties import given_property, property_value
 
@@ -63,13 +64,27 @@ _FULL_REGION = re.compile(r"(?:https?://[^/]+/v1(?:beta1)?/)?projects/([^/]+)/lo
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """vtrain's home: `VTRAIN_HOME`, by default `~/.vtrain`."""
+    """vtrain's home: `VTRAIN_HOME`, by default `~/.vtrain`. Raises StorageError where none can be had."""
     named = environ.get("VTRAIN_HOME")
-    if named:
-        return Path(named).expanduser().absolute()
-    if user_home() is None:
+    if not named and user_home() is None:
         raise StorageError("This user has no home directory for vtrain's home.", hint="Set VTRAIN_HOME.")
-    return Path.home() / ".vtrain"
+    home = user_path(named).absolute() if named else Path.home() / ".vtrain"
+    if not is_text(home):  # jobs are JSON, and they say where it is
+        raise StorageError(f"vtrain's home {str(home)!a} is not UTF-8.", hint="Set VTRAIN_HOME.")
+    return home
+
+
+def is_text(path: Path) -> bool:
+    """Whether a path is UTF-8, so that a document can hold it."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in str(path))
+
+
+def user_path(text: str) -> Path:
+    """The path that a user means, `~` included; `~NAME` of nobody this machine knows is left as it is."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
 
 
 def user_home() -> Path | None:
@@ -81,9 +96,9 @@ def user_home() -> Path | None:
 
 
 def make_home(home: Path) -> None:
-    """Make vtrain's home, readable by its owner only. Raises StorageError where that is refused."""
+    """Make vtrain's home, its owner's alone. Raises StorageError where that is refused."""
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        secure_home(home)
     except OSError as error:
         raise StorageError(f"Cannot make {home}: {error.strerror}.", hint="Set VTRAIN_HOME.") from error
 
@@ -157,6 +172,11 @@ def find_staging_bucket(flag: str) -> str:
     return chosen.value if scheme else f"gs://{chosen.value}"
 
 
+def machine_setting(variable: str, key: str) -> Choice | None:
+    """What is said of this machine, in the environment or in pyproject.toml; None where nothing is."""
+    return _from_environment(variable) or _from_pyproject(key)
+
+
 def _nearest(region: str) -> str:
     import difflib
 
@@ -174,7 +194,8 @@ def _from_pyproject(key: str) -> Choice | None:
         file = folder / "pyproject.toml"
         if file.is_file():
             value = _tool_table(file).get(key, "")
-            return Choice(value=str(value), origin=f"{file} [tool.vtrain]") if value else None
+            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            return Choice(value=text, origin=f"{file} [tool.vtrain]") if text else None
     return None
 
 

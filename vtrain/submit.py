@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from vtrain.backends import JobBackend, Plan, ServiceBackend
-from vtrain.errors import StorageError
+from vtrain.errors import ConfigError, StorageError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.packaging.prebuilt import DEFAULT, contents
 from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
@@ -163,27 +163,39 @@ def prepare(
 ) -> Prepared:
     """The plan of a job; with `image` its trainer becomes one, else a Python package.
 
+    With `strict`, imports that nothing provides and fields that the backend does not reproduce are refused.
     Raises ConfigError or PackagingError before anything is written.
     """
-    package: SdistPlan | ImagePlan | None = None
-    image_uri = ""
-    if draft.source is None:
-        job = draft.finish("", [])
-    elif image is not None:
-        package = plan_trainer_image(draft.source, draft.executor_image_uri, image, strict=strict)
-        image_uri = _image_uri(draft.output_image_uri or image.name_of(package))
-        # What stays here goes by its content; another name may be given to something else meanwhile.
-        job = draft.finish_with_image(image_uri if image.push else package.name, package.module_command)
-    else:
-        package = plan_package(draft.source, draft.executor_image_uri, place, strict=strict)
-        uris = [place.uri(package.content_hash, name) for name in package.file_names]
-        job = draft.finish(package.python_module, uris)
+    job, package, image_uri = plan_job(draft, place, strict=strict, image=image)
     plan = msgspec.structs.replace(backend.plan(job), unknown_fields=draft.unknown_fields)
+    if strict and plan.not_reproduced:
+        raise ConfigError(
+            f"The backend {plan.backend} does not reproduce {', '.join(plan.not_reproduced)}.",
+            hint="Without --strict this is told in one line, and the job runs.",
+        )
     if draft.source is not None:
         plan = msgspec.structs.replace(plan, source_folder=str(draft.source.folder))
     return Prepared(
         plan=plan, package=package, image=image, image_uri=image_uri, output_uri=job.job_spec.output_uri
     )
+
+
+def plan_job(
+    draft: Unpackaged, place: Place, *, strict: bool, image: ImageOrder | None = None
+) -> tuple[CustomJob, SdistPlan | ImagePlan | None, str]:
+    """The job with its trainer packaged, what packaging would make, and the image's name (empty: none)."""
+    source = draft.source
+    if source is None:
+        return draft.finish("", []), None, ""
+    if image is None:
+        package = plan_package(source, draft.executor_image_uri, place, strict=strict)
+        uris = [place.uri(package.content_hash, name) for name in package.file_names]
+        return draft.finish(package.python_module, uris), package, ""
+    made = plan_trainer_image(source, draft.executor_image_uri, image, strict=strict)
+    image_uri = _image_uri(draft.output_image_uri or image.name_of(made))
+    # What stays here goes by its content; another name may be given to something else meanwhile.
+    job = draft.finish_with_image(image_uri if image.push else made.name, made.module_command)
+    return job, made, image_uri
 
 
 def _image_uri(name: str) -> str:

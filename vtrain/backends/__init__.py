@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from vtrain.engine.container_options import ContainerOptions
+from vtrain.engine.container_options import ContainerOptions, SimulatedPreemption
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.nearest import did_you_mean
@@ -40,7 +40,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly what `submit` would do.
 
     `job` is what would be sent. `replicas` is what would be started (empty where a service does that).
-    `notices` are sentences for people: fields that this backend does not reproduce, what is missing.
+    `notices` are sentences for people: what is missing, what may be refused. `not_reproduced` names what the
+    job asks for and this backend does not reproduce: it declares that, and `--strict` refuses it.
     `steps` tell what has to be made first, and what is there already. `source_folder` is where the
     trainer's code lies on the machine of the user, so that a failure can be shown in it. `unknown_fields`
     is a document of fields that the API is not known to have, sent along as they are.
@@ -50,6 +51,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     replicas: tuple[Replica, ...] = ()
     notices: tuple[str, ...] = ()
+    not_reproduced: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     source_folder: str = ""
     unknown_fields: dict[str, Any] = {}
@@ -110,6 +112,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     project: str
     region: str
     container: ContainerOptions = ContainerOptions()
+    preemption: SimulatedPreemption | None = None
     access: ServiceAccess = ServiceAccess()
     tell: Tell = _unheard
 
@@ -164,6 +167,14 @@ class ServiceBackend(Protocol):
 
     def sign_in(self) -> None:
         """Find out as whom, before anything that takes long. Raises CredentialsError where it is nobody."""
+
+
+@runtime_checkable
+class ViewingBackend(Protocol):
+    """Tells what replicas see, without a job, and without asking anybody who might not be there."""
+
+    def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
+        """The replicas of the job, the primary first; as the job of that trial, where one is given."""
 
 
 @runtime_checkable

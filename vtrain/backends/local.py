@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -14,20 +13,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query
+from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query, Replica
 from vtrain.backends.local_plan import custom_job
-from vtrain.engine.folder import JobFolder, JobOrder, hold_lock, spawn_holding
+from vtrain.engine.adoption import adopt, start_supervisor
+from vtrain.engine.capacity.admission import enqueue
+from vtrain.engine.database import has_store, storage_errors
+from vtrain.engine.deletion import delete_job, remove_folder
+from vtrain.engine.folder import JobFolder, JobOrder, closed_on_error, hold_lock
 from vtrain.engine.instants import timestamp
-from vtrain.engine.store import DATABASE, Record, Store, not_found, storage_errors
-from vtrain.errors import ConfigError, ConflictError
+from vtrain.engine.record import FIELD as REPLICAS_FIELD
+from vtrain.engine.store import Record, Store, not_found
+from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
 from vtrain.messages import states
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName, parse_name
+from vtrain.privacy import make_private
 
 if TYPE_CHECKING:
     from vtrain.backends.local_plan import Way
+    from vtrain.engine.container_options import SimulatedPreemption
     from vtrain.messages.resources import Job
 
 _WAYS = {
@@ -36,10 +42,6 @@ _WAYS = {
 }
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL; Vertex's own is not documented, this is Kubernetes' default."""
-RESPAWN_SECONDS = 1.0
-"""A supervisor that dies at once (a full disk) is not started again faster than this."""
-PROBE_BYTES = 64 * 1024
-"""What a supervisor may have to write: rows, a log's last words, the verdict."""
 GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
 
 
@@ -64,7 +66,6 @@ class LocalBackend:
         self._way_name = way
         self._home = settings.home
         self._store: Store | None = None
-        self._children: list[int] = []
 
     @cached_property
     def _way(self) -> Way:
@@ -75,17 +76,31 @@ class LocalBackend:
     def plan(self, job: Job) -> Plan:
         """Exactly what submit would do.
 
-        Raises ConfigError for a job that breaks a rule of the API, UnavailableError for one that cannot run
-        this way.
+        Raises ConfigError for a job that breaks a rule of the API and for a bad setting of this machine,
+        UnavailableError for one that cannot run this way.
         """
+        from vtrain.engine.hardware import check_hardware
         from vtrain.messages.rules import check_job
 
         own = custom_job(job)
         check_job(own, executor_required=False)
+        check_hardware(own.job_spec)
+        _check_preemption(own, self._settings.preemption)
+        _grace_seconds()  # refuses what is no time
         return self._way.plan(own)
+
+    def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
+        """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
+        from vtrain.messages.rules import check_job
+
+        own = custom_job(job)
+        check_job(own, executor_required=False)
+        return self._way.view(own, trial_id)
 
     def submit(self, plan: Plan) -> CustomJob:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more."""
+        from vtrain.engine.credentials import keep_credentials, with_own_copy
+
         name = ResourceName(
             project=self._settings.project,
             location=self._settings.region,
@@ -94,12 +109,18 @@ class LocalBackend:
         )
         job = _pending(custom_job(plan.job), str(name))
         store = self._open_store()
+        store.check_writable()
         folder = self._folder(job.name)
         with storage_errors(self._home), _removed_on_error(folder.path):
-            folder.make(self._order(job, plan.source_folder))
+            make_private(self._home / "buckets")  # before a trainer's umask decides
+            order = self._order(job, plan.source_folder)
+            folder.make(with_own_copy(order, folder))
+            keep_credentials(order.container.credentials_file, folder)
             lock = hold_lock(folder.lock)
             assert lock is not None
-            store.insert(_record(job, self._way_name))
+            with closed_on_error(lock):
+                enqueue(store, job.name, order.claim)
+                store.insert(_record(job, self._way_name))
         self._spawn_supervisor(folder, lock)
         return job
 
@@ -111,7 +132,7 @@ class LocalBackend:
 
     def list(self, query: Query) -> Page:
         """Jobs, newest first. Raises ConfigError for a page token that is none."""
-        if not (self._home / DATABASE).exists():
+        if not has_store(self._home):
             return Page(jobs=())
         if query.page_token and not query.page_token.isdecimal():
             raise ConfigError(f"{query.page_token!r} is not a page token.")
@@ -124,7 +145,8 @@ class LocalBackend:
             labels=query.labels,
         )
         for record in records:
-            self._adopt(record)
+            with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
+                self._adopt(record)
         return Page(jobs=tuple(_job(record) for record in records), next_page_token=token)
 
     def logs(self, query: LogQuery) -> LogPage:
@@ -134,9 +156,12 @@ class LocalBackend:
         with storage_errors(self._home):
             from vtrain.engine.log_reader import lost_log, read_logs
 
-            if not self._folder(query.name).logs.exists():
-                return lost_log(query)
-            return read_logs(self._folder(query.name).logs, query, ended=states.has_ended(record.state))
+            folder = self._folder(query.name).logs
+            with suppress(FileNotFoundError):  # in the middle of it, where the job is being deleted
+                if folder.exists():
+                    return read_logs(folder, query, ended=states.has_ended(record.state))
+        self._open_store().get(query.name)
+        return lost_log(query)
 
     def cancel(self, name: str) -> None:
         """Ask the job's supervisor to end it; nothing for a job that has ended."""
@@ -151,6 +176,7 @@ class LocalBackend:
         record = store.get(name)
         if states.has_ended(record.state):
             return
+        store.check_writable()
         store.request(name, verb)
         if not self._folder(name).wake():
             self._adopt(record, at_once=True)
@@ -165,12 +191,10 @@ class LocalBackend:
                 f"{name} is {states.short(record.state)} and can be deleted once it has ended.",
                 hint=f"Cancel it first: vtrain custom-jobs cancel {name}",
             )
-        folder = self._folder(name).path
-        with storage_errors(self._home):
-            _remove(folder)
-        store.delete(name)
+        delete_job(store, name, self._folder(name))
 
     def _order(self, job: CustomJob, source_folder: str) -> JobOrder:
+        from vtrain.engine.boot import boot_id
         from vtrain.engine.inheritance import inherited_environment
 
         order = JobOrder(
@@ -181,6 +205,8 @@ class LocalBackend:
             base_env=inherited_environment(),
             grace_seconds=_grace_seconds(),
             source_folder=source_folder,
+            preemption=self._settings.preemption,
+            boot_id=boot_id(),
         )
         return self._way.complete(order)
 
@@ -196,57 +222,29 @@ class LocalBackend:
         return self._store
 
     def _existing_store(self, name: str) -> Store:
-        if self._store is None and not (self._home / DATABASE).exists():
+        if self._store is None and not has_store(self._home):
             raise not_found(name)
         return self._open_store()
 
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
-        """Start another supervisor where a job goes on without one. The lock says so, never a pid."""
-        self._reap()
-        if states.has_ended(record.state):
-            return
+        """Start another supervisor where a job goes on without one."""
         folder = self._folder(record.name)
-        if not folder.path.exists():
-            self._bury(record, folder)
-            return
-        if not at_once and time.time() - _modified(folder.lock) < RESPAWN_SECONDS:
-            return
-        with storage_errors(self._home):
-            lock = hold_lock(folder.lock)
-        if lock is None:
-            return
-        if states.has_ended(self._open_store().get(record.name).state):
-            os.close(lock)
-            return
-        os.utime(folder.lock)
-        with storage_errors(self._home), _closed_on_error(lock):
-            _check_writable(folder.path)
-        self._spawn_supervisor(folder, lock)
-
-    def _bury(self, record: Record, folder: JobFolder) -> None:
-        """Somebody removed the folder of a job that had not ended: nothing can end it any more."""
-        from vtrain.engine import verdict
-
-        now = timestamp()
-        job = msgspec.structs.replace(
-            _job(record),
-            state=states.FAILED,
-            error=verdict.folder_lost(folder),
-            end_time=now,
-            update_time=now,
-        )
-        document = _record(job, record.backend).document
-        self._open_store().update(job.name, state=job.state, end_time=now, document=document)
+        adopt(self._open_store(), record, folder, self._spawn_supervisor, at_once=at_once)
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
-        # Not `-m`: that would import from the folder the user stands in, which may hold a `signal.py`.
-        program = Path(__file__).with_name("supervise.py")
-        argv = [sys.executable, str(program), str(folder.path)]
-        child = spawn_holding(lock, argv, _supervisor_environment(), folder.path / "supervisor.log")
-        self._children.append(child)
+        start_supervisor(folder, lock)
 
-    def _reap(self) -> None:
-        self._children = [child for child in self._children if not _has_exited(child)]
+
+def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:
+    """Raise ConfigError where the replica that is to be preempted is none of the job's."""
+    from vtrain.engine.replica import replica_ids
+
+    names = [member.name for member in replica_ids(job.job_spec)]
+    if preemption is not None and preemption.replica and preemption.replica not in names:
+        raise ConfigError(
+            f"The job has no replica {preemption.replica} that could be preempted.",
+            hint=f"It has {', '.join(names)}.",
+        )
 
 
 def _new_id() -> str:
@@ -272,25 +270,11 @@ def _record(job: CustomJob, backend: str) -> Record:
 
 
 def _job(record: Record) -> CustomJob:
-    return from_document(CustomJob, msgspec.json.decode(record.document))
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise OSError where a supervisor could not write: it would end at once, and nobody would hear why."""
-    probe = folder / "probe"
-    try:
-        probe.write_bytes(b"x" * PROBE_BYTES)
-    finally:
-        probe.unlink(missing_ok=True)
-
-
-@contextmanager
-def _closed_on_error(descriptor: int) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        os.close(descriptor)
-        raise
+    """The job as it was written, with what its document tells beyond the API's fields."""
+    document = msgspec.json.decode(record.document)
+    known = {name: value for name, value in document.items() if name != REPLICAS_FIELD}
+    job = from_document(CustomJob, known)
+    return msgspec.structs.replace(job, answer=document) if REPLICAS_FIELD in document else job
 
 
 @contextmanager
@@ -299,46 +283,16 @@ def _removed_on_error(folder: Path) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(OSError):  # the error that is on its way says more
-            _remove(folder)
+            remove_folder(folder)
         raise
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, if it is there; somebody else may be doing the same."""
-    import shutil
-
-    while folder.exists():
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
 
 
 def _grace_seconds() -> float:
     text = os.environ.get(GRACE_VARIABLE, "")
     try:
-        return float(text) if text else GRACE_SECONDS
+        seconds = float(text) if text else GRACE_SECONDS
     except ValueError:
-        raise ConfigError(f"{GRACE_VARIABLE} is {text!r}, and should be a number of seconds.") from None
-
-
-def _supervisor_environment() -> dict[str, str]:
-    """This process's environment, with a way to find this vtrain when it is not installed."""
-    environment = dict(os.environ)
-    root = Path(__file__).resolve().parents[2]
-    if root.name not in ("site-packages", "dist-packages"):
-        paths = [str(root), environment.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
-    return environment
-
-
-def _has_exited(child: int) -> bool:
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return True
-
-
-def _modified(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
+        seconds = -1
+    if not 0 <= seconds < math.inf:  # nan is neither
+        raise ConfigError(f"{GRACE_VARIABLE} is {text!r}, and should be a number of seconds.")
+    return seconds

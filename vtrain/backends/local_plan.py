@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from vtrain.backends import Plan
+from vtrain.backends import Plan, Replica
 from vtrain.engine.folder import JobOrder
 from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
 
 if TYPE_CHECKING:
+    from vtrain.engine.capacity.claim import Claim
+    from vtrain.engine.container_options import ContainerOptions
+    from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.messages.resources import Job
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
@@ -25,6 +28,9 @@ class Way(Protocol):
 
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submitting the job would do; touches nothing."""
+
+    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+        """What the job's replicas see; asks nobody who might not be there."""
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with what only this way of running needs."""
@@ -45,6 +51,14 @@ def completed(job: CustomJob) -> CustomJob:
     pools = tuple(_completed_pool(pool) for pool in job.job_spec.worker_pool_specs)
     spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=pools)
     return msgspec.structs.replace(job, job_spec=spec)
+
+
+def local_claim(spec: CustomJobSpec, options: ContainerOptions) -> Claim:
+    """What a job claims of this machine. Raises ConfigError for a limit that cannot be meant."""
+    from vtrain.engine.capacity.demand import claim_of, wants_accelerators
+    from vtrain.engine.capacity.offer import machine_offer
+
+    return claim_of(spec, options, machine_offer(accelerators=wants_accelerators(spec, options)))
 
 
 def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vtrain.backends import BackendSettings, Plan, Replica
-from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, unique
+from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
+from vtrain.backends.process_buckets import HOST, bucket_notices, output_folder
+from vtrain.engine.accelerators import process_notice
+from vtrain.engine.capacity.claim import Claim, pool_devices
+from vtrain.engine.container_options import ContainerOptions
 from vtrain.engine.folder import JobOrder
-from vtrain.engine.notices import process_notices
+from vtrain.engine.notices import not_reproduced_by_processes
 from vtrain.engine.replica import (
     TRAINING_PORT,
     Surroundings,
@@ -17,12 +24,13 @@ from vtrain.engine.replica import (
     replica_ids,
 )
 from vtrain.errors import UnavailableError
-from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
 
 if TYPE_CHECKING:
-    from vtrain.engine.environments import EnvironmentSpec
+    from vtrain.engine.environments.environment import EnvironmentSpec
 
-HOST = "127.0.0.1"
+METRIC_FILE = "hypertune/output.metrics"
+"""Below a trial's job folder; /var, where Vertex AI has it, belongs to this machine."""
 
 
 class ProcessWay:
@@ -44,19 +52,43 @@ class ProcessWay:
             backend=self.name,
             replicas=_planned_replicas(job, self._settings),
             notices=unique(
-                [*process_notices(job), *(line for notices, _ in environments for line in notices)]
+                [
+                    *self._accelerators(job),
+                    *bucket_notices(job.job_spec),
+                    *(line for notices, _ in environments for line in notices),
+                ]
             ),
+            not_reproduced=not_reproduced_by_processes(job),
             steps=unique(step for _, steps in environments for step in steps),
         )
 
+    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+        """What the job's replicas see. Raises UnavailableError for a job that needs containers."""
+        _refuse_containers(job)
+        return _planned_replicas(job, self._settings, trial_id)
+
     def complete(self, order: JobOrder) -> JobOrder:
-        """The order as it is: processes need nothing else."""
-        return order
+        """The order with what it claims of this machine, and the one option that processes heed."""
+        own = ContainerOptions(credentials_file=self._settings.container.credentials_file)
+        return msgspec.structs.replace(order, claim=self._claim(order.job), container=own)
+
+    def _claim(self, job: CustomJob) -> Claim:
+        options = self._settings.container
+        own = ContainerOptions(memory_bytes=options.memory_bytes)  # `--gpu` concerns containers
+        return local_claim(job.job_spec, own)
+
+    def _accelerators(self, job: CustomJob) -> Iterator[str]:
+        """What is to be said of the pools' accelerators. Raises ConfigError where they are required."""
+        claim, required = self._claim(job), self._settings.container.require_accelerators
+        for number, pool in enumerate(job.job_spec.worker_pool_specs):
+            line = process_notice(pool.machine_spec, pool_devices(claim, number), required=required)
+            if line:
+                yield f"workerPoolSpecs[{number}]: {line}"
 
 
 def environment_spec(pool: WorkerPoolSpec, home: Path) -> EnvironmentSpec:
     """The environment that a pool's packages need. Raises ConfigError for a URI that is not local."""
-    from vtrain.engine.environments import EnvironmentSpec
+    from vtrain.engine.environments.environment import EnvironmentSpec
     from vtrain.staging import LocalBuckets
 
     task = pool.python_package_spec
@@ -76,7 +108,7 @@ def _refuse_containers(job: CustomJob) -> None:
             )
 
 
-def _planned_replicas(job: CustomJob, settings: BackendSettings) -> tuple[Replica, ...]:
+def _planned_replicas(job: CustomJob, settings: BackendSettings, trial_id: str = "") -> tuple[Replica, ...]:
     """The replicas with Vertex's own ports; the free ones are found when the job starts."""
     spec = job.job_spec
     members = replica_ids(spec)
@@ -85,6 +117,8 @@ def _planned_replicas(job: CustomJob, settings: BackendSettings) -> tuple[Replic
         region=settings.region,
         hosts={member: f"{HOST}:{TRAINING_PORT + i}" for i, member in enumerate(members)},
         output=output_folder(spec, settings.home),
+        trial_id=trial_id,
+        metric_file=str(settings.home / "jobs" / PLANNED_JOB_ID / METRIC_FILE),
     )
     return tuple(
         Replica(
@@ -108,19 +142,10 @@ def _environment_notes(pool: WorkerPoolSpec, home: Path) -> tuple[tuple[str, ...
     spec = environment_spec(pool, home)
     if not all(Path(package).is_file() for package in spec.packages):
         return (), ("Make the trainer's environment once its package is built.",)
-    from vtrain.engine.environments import plan_environment
+    from vtrain.engine.environments.environment import plan_environment
 
     plan = plan_environment(spec, home)
     if plan.cached:
         return plan.notices, (f"Environment {plan.path}: unchanged, nothing is installed.",)
     reuse = "its dependencies are there" if plan.dependencies_cached else "dependencies included"
     return plan.notices, (f"Make the environment {plan.path}, {reuse}.",)
-
-
-def output_folder(spec: CustomJobSpec, home: Path) -> str:
-    """The base output directory as a local path; empty without one."""
-    if not spec.output_uri:
-        return ""
-    from vtrain.staging import LocalBuckets
-
-    return str(LocalBuckets(home).local_path(spec.output_uri)).rstrip("/")

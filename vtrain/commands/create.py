@@ -13,11 +13,13 @@ from vtrain.commands.drafting import (
     open_for,
     show_plan,
     warn_of_name,
+    with_local_flags,
 )
 from vtrain.commands.idempotency import check_key, first_job, with_key
 from vtrain.commands.kinds import CUSTOM_JOB
 from vtrain.commands.session import find_target, resource_document
 from vtrain.flags.compose import Draft
+from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
     ContainerFlags,
@@ -25,11 +27,13 @@ from vtrain.flags.options import (
     InterruptFlag,
     KeyFlag,
     PlaceFlags,
+    PlaintextFlag,
     SpecFlags,
     TrainerFlags,
     WaitFlags,
 )
 from vtrain.flags.request import with_key_of
+from vtrain.flags.secrets import check_secrets
 from vtrain.submit import launch, prepare
 
 
@@ -38,9 +42,11 @@ def create(
     trainer: TrainerFlags,
     run: DryRunFlag,
     once: KeyFlag,
+    plaintext: PlaintextFlag,
     interrupt: InterruptFlag,
     waiting: WaitFlags,
     container: ContainerFlags,
+    local: LocalFlags,
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
@@ -49,7 +55,7 @@ def create(
     request = create_request(spec, trainer, remainder)
     staying = read_staying(waiting, interrupt)
     check_key(once.idempotency_key)
-    target = find_target(common, place)
+    target = with_local_flags(find_target(common, place), local)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
     draft = keyed(draft, once.idempotency_key)
@@ -64,6 +70,7 @@ def create(
         strict=trainer.strict,
         image=image_order(session, draft) if baked else None,
     )
+    check_secrets(prepared.plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets)
     show_plan(session, prepared, dry_run=run.dry_run)
     if run.dry_run:
         session.console.result(resource_document(prepared.plan.job), "yaml")

@@ -9,7 +9,16 @@ from vtrain.commands.drafting import warn_all
 from vtrain.commands.idempotency import check_key, first_job, with_key
 from vtrain.commands.kinds import TUNING_JOB
 from vtrain.commands.session import find_target, resource_document
-from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, KeyFlag, PlaceFlags, WaitFlags
+from vtrain.flags.options import (
+    CommonFlags,
+    DryRunFlag,
+    InterruptFlag,
+    KeyFlag,
+    PlaceFlags,
+    PlaintextFlag,
+    WaitFlags,
+)
+from vtrain.flags.secrets import check_secrets
 from vtrain.flags.tuning import TuningFlags
 from vtrain.flags.tuning_config import check_given, compose_tuning
 
@@ -18,6 +27,7 @@ def create(
     spec: TuningFlags,
     run: DryRunFlag,
     once: KeyFlag,
+    plaintext: PlaintextFlag,
     interrupt: InterruptFlag,
     waiting: WaitFlags,
     place: PlaceFlags,
@@ -32,6 +42,7 @@ def create(
     job = msgspec.structs.replace(job, labels=with_key(job.labels, once.idempotency_key))
     session = target.open()
     plan = session.backend.plan(job)
+    check_secrets(plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets)
     warn_all(session.console, plan.notices)
     if run.dry_run:
         session.console.result(resource_document(plan.job), "yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
+from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
     ContainerFlags,
@@ -13,6 +14,8 @@ from vtrain.flags.options import (
     KeyFlag,
     ListFlags,
     PlaceFlags,
+    PlaintextFlag,
+    ReplicaFlags,
     SpecFlags,
     StreamFlags,
     TimeoutFlag,
@@ -31,9 +34,11 @@ COMMANDS = (
             TrainerFlags,
             DryRunFlag,
             KeyFlag,
+            PlaintextFlag,
             InterruptFlag,
             WaitFlags,
             ContainerFlags,
+            LocalFlags,
             PlaceFlags,
             CommonFlags,
         ),
@@ -51,6 +56,22 @@ COMMANDS = (
             DryRunFlag,
             InterruptFlag,
             GpuFlags,
+            ContainerFlags,
+            LocalFlags,
+            PlaceFlags,
+            CommonFlags,
+        ),
+        takes_remainder=True,
+    ),
+    CommandInfo(
+        name="environment",
+        handler="vtrain.commands.environment:environment",
+        summary="Print what a replica would see: its environment and its command. Nothing is run or made.",
+        details="What follows -- are the trainer's own arguments.",
+        flags=(
+            SpecFlags,
+            TrainerFlags,
+            ReplicaFlags,
             ContainerFlags,
             PlaceFlags,
             CommonFlags,

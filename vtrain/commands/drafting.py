@@ -9,11 +9,15 @@ import msgspec
 
 from vtrain.commands.buckets import find_buckets
 from vtrain.commands.session import Session, Target, check_current_folder
+from vtrain.engine.notices import declaration
 from vtrain.errors import ConfigError, EngineError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_options, given_flags
+from vtrain.flags.local import PREEMPTION_FLAG, LocalFlags, simulated_preemption
 from vtrain.flags.options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.request import job_request
+from vtrain.flags.secrets import with_callers_values
+from vtrain.messages.secrets import masked_words
 from vtrain.output.console import Console
 from vtrain.settings import find_staging_bucket
 from vtrain.submit import ImageOrder, Place, Prepared, would_make
@@ -21,6 +25,9 @@ from vtrain.submit import ImageOrder, Place, Prepared, would_make
 MAX_WARNINGS = 10
 IMAGE_FLAGS = ("--pull", "--platform")
 """Flags of containers that also concern the building of an image."""
+QUEUE_FLAGS = ("--memory", "--require-accelerators")
+"""Flags of containers that also say what a job needs of this machine, whatever it runs in."""
+OWN_ACCOUNT = "the job runs as its service account"
 POOL_KEY = "--worker-pool-spec: output-image-uri"
 BAKE_HINT = "Take --backend=docker, and name a base with --executor-image-uri=IMAGE."
 
@@ -48,8 +55,22 @@ def draft_job(target: Target, request: JobRequest, trainer: TrainerFlags) -> tup
 
 
 def draft_request(target: Target, request: JobRequest) -> Draft:
-    """The draft of a request."""
+    """The draft of a request, with the caller's values for `--env NAME`."""
+    request = with_callers_values(request, local=target.is_local)
     return compose(request, executor_required=not target.is_local)
+
+
+def with_local_flags(target: Target, local: LocalFlags) -> Target:
+    """The target with what only this machine can do. Raises UsageError, ConfigError for a service."""
+    preemption = simulated_preemption(local)
+    if preemption is None:
+        return target
+    if not target.is_local:
+        raise ConfigError(
+            f"{PREEMPTION_FLAG} is for jobs on this machine.", hint="Leave it out, or take --backend=local."
+        )
+    settings = msgspec.structs.replace(target.settings, preemption=preemption)
+    return msgspec.structs.replace(target, settings=settings)
 
 
 def open_for(
@@ -66,9 +87,11 @@ def open_for(
     session = target.open(images, options)
     if session.backend_name != "docker":
         for flag in given_flags(container, gpu):
-            if baked and flag in IMAGE_FLAGS:
+            if (baked and flag in IMAGE_FLAGS) or (session.is_local and flag in QUEUE_FLAGS):
                 continue
             session.console.warn(f"{flag} concerns containers, and has no effect on {session.backend_name}.")
+    if options.credentials_file and not session.is_local:
+        session.console.warn(f"--credentials has no effect on {session.backend_name}: {OWN_ACCOUNT}.")
     return session
 
 
@@ -155,6 +178,8 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     warn_all(console, package.warnings if package is not None else ())
     for notice in prepared.plan.notices:
         console.warn(notice)
+    if prepared.plan.not_reproduced:
+        console.warn(declaration(prepared.plan.not_reproduced))
     if dry_run and package is not None:
         console.progress(would_make(package))
         if prepared.image is not None and prepared.image.push:
@@ -162,4 +187,4 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     for step in prepared.plan.steps:
         console.progress(step)
     for replica in prepared.plan.replicas if dry_run else ():
-        console.progress(f"Would start {replica.name}: {' '.join(replica.argv)}")
+        console.progress(f"Would start {replica.name}: {' '.join(masked_words(replica.argv))}")

@@ -43,7 +43,8 @@ def delete(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
 def list_kind(kind: ResourceKind, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """List the jobs of a kind."""
     session = open_session(common, place, kind=kind)
-    jobs = all_jobs(session.backend.list, query_all(session, kind))
+    query = msgspec.structs.replace(query_all(session, kind), page_size=page_size(session, listing))
+    jobs = all_jobs(session.backend.list, query)
     show_resources(session, kind, listing, map(resource_document, jobs))
 
 
@@ -89,6 +90,14 @@ def query_all(session: Session, kind: ResourceKind) -> Query:
     settings = session.settings
     location = "" if session.is_local else settings.region
     return Query(collection=kind.collection, project=settings.project, location=location)
+
+
+def page_size(session: Session, listing: ListFlags) -> int:
+    """How many to ask for at a time: here no more than are shown, where it is known beforehand which."""
+    usual = Query().page_size
+    if not session.is_local or listing.filter or listing.sort_by or not listing.limit.isdecimal():
+        return usual
+    return min(max(int(listing.limit), 1), usual)
 
 
 def pages(ask: Callable[[Query], P], query: Query) -> Iterator[P]:

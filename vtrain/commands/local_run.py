@@ -20,11 +20,13 @@ from vtrain.commands.drafting import (
     packages_place,
     show_plan,
     warn_of_name,
+    with_local_flags,
 )
 from vtrain.commands.session import Session, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, conclude, interrupt_action, stay
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.compose import Draft, JobRequest, make_source
+from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
     ContainerFlags,
@@ -36,11 +38,13 @@ from vtrain.flags.options import (
     TrainerFlags,
 )
 from vtrain.flags.request import job_request, with_key_of
+from vtrain.flags.secrets import check_secrets
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
-from vtrain.messages.rules import non_empty_pools
+from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
 from vtrain.messages.states import SUCCEEDED
 from vtrain.packaging.source import TrainerSource
+from vtrain.settings import user_path
 from vtrain.staging import LocalBuckets, join_uri
 from vtrain.submit import Place, Prepared, launch, prepare
 from vtrain.verdict import raise_local_verdict
@@ -56,13 +60,14 @@ def local_run(
     interrupt: InterruptFlag,
     gpu: GpuFlags,
     container: ContainerFlags,
+    local: LocalFlags,
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
     """The path of `create` on a local backend, to its end."""
     with _before_the_trainer(ConfigError, PackagingError):
-        target = find_target(common, place, local_only=True)
+        target = with_local_flags(find_target(common, place, local_only=True), local)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
         packages = packages_place(target, trainer)
         trainer = _with_folder(trainer, spec)
@@ -75,6 +80,7 @@ def local_run(
             warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)
         image = image_order(session, draft) if baked else None
         prepared = prepare(draft, session.backend, packages, strict=trainer.strict, image=image)
+        check_secrets(prepared.plan.job, local=True, allowed=False)
     if gpu.docker_run_options:
         session.console.warn("--docker-run-options has no effect, as in gcloud; --mount, --user, … have.")
     show_plan(session, prepared, dry_run=run.dry_run)
@@ -126,7 +132,7 @@ def _with_folder(trainer: TrainerFlags, spec: SpecFlags) -> TrainerFlags:
         return trainer
     if trainer.python_module or trainer.script:
         return msgspec.structs.replace(trainer, local_package_path=path or ".")
-    if spec.config or (path is not None and Path(path).expanduser().is_file()):
+    if spec.config or (path is not None and user_path(path).is_file()):
         return trainer
     if not trainer.executor_image_uri:
         raise UsageError("local-run needs --python-module=MODULE or --script=FILE, or --config=FILE.")
@@ -153,7 +159,7 @@ def _with_defaults(request: JobRequest, trainer: TrainerFlags, output_image_uri:
         if output_image_uri:
             raise ConfigError("--output-image-uri names a trainer's image, and no trainer is named.")
         pools = ({"machine-type": "", "container-image-uri": trainer.executor_image_uri},)
-    name = request.display_name or _name_of(source)
+    name = request.display_name or _name_of(source)[:MAX_DISPLAY_NAME]
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"
     base = join_uri(OUTPUT_BUCKET, f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     return msgspec.structs.replace(

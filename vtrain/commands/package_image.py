@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from vtrain.commands.drafting import warn_all, with_engine
 from vtrain.commands.session import check_current_folder, open_console
 from vtrain.containers.publishing import PUBLISHED_PLATFORM
@@ -13,6 +11,7 @@ from vtrain.flags.containers import platform_name, pull_policy
 from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.packaging.source import TrainerSource
+from vtrain.settings import user_path
 from vtrain.submit import ImageOrder, MadeImage, make_trainer_image, plan_trainer_image, would_make
 
 
@@ -50,7 +49,7 @@ def _order(build: ImageFlags) -> ImageOrder:
         platform=platform or (PUBLISHED_PLATFORM if build.push else ""),
         pull=pull,
         push=build.push,
-        dockerfile=Path(build.dockerfile).expanduser() if build.dockerfile else None,
+        dockerfile=user_path(build.dockerfile) if build.dockerfile else None,
     )
 
 
@@ -92,5 +91,5 @@ def _own_source(trainer: TrainerFlags) -> TrainerSource:
         raise UsageError(
             f"{given[0]} and --dockerfile exclude each other: the file says what is in the image."
         )
-    folder = Path(trainer.local_package_path or ".").expanduser()
+    folder = user_path(trainer.local_package_path or ".")
     return TrainerSource(folder=folder.absolute())

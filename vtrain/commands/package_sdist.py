@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from vtrain.commands.buckets import output_buckets
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.session import check_current_folder, open_console
 from vtrain.errors import UsageError
 from vtrain.flags.options import CommonFlags, OutputDirFlag, TrainerFlags
 from vtrain.flags.request import check_format, trainer_source
-from vtrain.settings import home_folder
+from vtrain.settings import home_folder, user_path
 from vtrain.staging import file_uri, split_uri
 from vtrain.submit import Place, package_and_stage, plan_package
 
@@ -42,7 +40,7 @@ def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> 
 
 def _destination(output_dir: str) -> str:
     """A bucket's URI as it is; a folder as a `file://` URI."""
-    return output_dir if "://" in output_dir else file_uri(Path(output_dir).expanduser())
+    return output_dir if "://" in output_dir else file_uri(user_path(output_dir))
 
 
 def _path(uri: str) -> str:

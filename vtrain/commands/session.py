@@ -268,7 +268,12 @@ def _full_name(text: str, kind: ResourceKind, *, project: str, location: str) ->
 
 
 def resource_document(resource: Resource) -> dict[str, Any]:
-    """A resource as it is printed: as the service wrote it, where it comes from one."""
-    from vtrain.messages.codec import to_document
+    """A resource as it is printed: as the service wrote it, where it comes from one.
 
-    return to_document(resource) if resource.answer is None else resource.answer
+    What was made here is printed without its secrets.
+    """
+    from vtrain.messages.codec import to_document
+    from vtrain.messages.secrets import is_made_here, masked_document
+
+    document = to_document(resource) if resource.answer is None else resource.answer
+    return masked_document(document) if is_made_here(resource) else document

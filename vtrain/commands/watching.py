@@ -25,6 +25,7 @@ from vtrain.messages.names import parse_name
 from vtrain.messages.states import has_ended, short
 from vtrain.output.card import show_failure
 from vtrain.output.console import Console
+from vtrain.output.controls import on_one_line
 from vtrain.output.sinks import LogSink, TextSink
 from vtrain.verdict import raise_verdict
 
@@ -41,6 +42,7 @@ class JobWatcher:
         self.console = console
         self.sink = sink
         self.job: Job | None = None
+        self._has_told_queued = False
 
     def saw_page(self, page: LogPage) -> None:
         if self.sink is not None:
@@ -48,7 +50,10 @@ class JobWatcher:
 
     def saw_job(self, job: Job, elapsed: float) -> None:
         self.job = job
-        self.console.show_state(f"{short(job.state)}  {clock(elapsed)}  {job.display_name}")
+        if short(job.state) == "QUEUED" and not self._has_told_queued:
+            self._has_told_queued = True
+            self.console.progress(f"{job.name} is QUEUED, until there is room for it.")
+        self.console.show_state(f"{short(job.state)}  {clock(elapsed)}  {on_one_line(job.display_name)}")
 
     def cannot_ask(self, error: VtrainError) -> None:
         self.console.warn(f"{error.message} Asking again.")

@@ -7,7 +7,6 @@ In order: the file; `--worker-pool-spec` in place of its pools; single flags in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,12 +20,14 @@ from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.paths import assign
 from vtrain.messages.unknown import split_unknown
 from vtrain.packaging.source import TrainerSource
+from vtrain.settings import is_text, user_path
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A job as flags say it, each already parsed by gcloud's grammar. None means: not given.
 
-    An empty `config` is a file that says nothing. `fallback_name` and `fallback_fields` (of the spec) count
+    An empty `config` is a file that says nothing. `env_names` are variables whose values the caller has, and
+    are among `env` before the job is composed. `fallback_name` and `fallback_fields` (of the spec) count
     where neither file nor flag says anything.
     """
 
@@ -39,6 +40,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     package_uris: tuple[str, ...] = ()
     labels: dict[str, str] | None = None
     env: dict[str, str] = {}
+    env_names: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
     spec_fields: dict[str, Any] = {}
     kms_key: str = ""
@@ -196,16 +198,17 @@ def _source(request: JobRequest) -> TrainerSource | None:
 
 def make_source(*, folder: str, python_module: str, script: str, **lists: tuple[str, ...]) -> TrainerSource:
     """The trainer in a folder, or in a single file. Raises ConfigError when there is no such place."""
-    path = Path(folder).expanduser()
+    path = user_path(folder)
     alone = path.is_file() and not python_module and not script
     if alone:
         path, script = path.parent, path.name
     if not path.is_dir():
         what = "is a file, not a folder" if path.exists() else "does not exist"
         raise ConfigError(f"--local-package-path: {folder} {what}.")
-    return TrainerSource(
-        folder=path.absolute(), python_module=python_module, script=script, script_alone=alone, **lists
-    )
+    path = path.absolute()
+    if not is_text(path):
+        raise ConfigError(f"--local-package-path: {str(path)!a} is not UTF-8.", hint="Rename the folder.")
+    return TrainerSource(folder=path, python_module=python_module, script=script, script_alone=alone, **lists)
 
 
 def _make_room(spec: dict[str, Any], executor_image_uri: str) -> None:

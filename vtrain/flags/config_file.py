@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
 import msgspec
 
 from vtrain.errors import ConfigError
+from vtrain.settings import user_path
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def origin_of(path: str) -> str:
 def read_text(path: str, flag: str) -> str:
     """The text of the file that a flag names. Raises ConfigError where it cannot be read, or is no text."""
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).expanduser().read_bytes()
+        data = sys.stdin.buffer.read() if path == "-" else user_path(path).read_bytes()
         return data.decode("utf-8")
     except OSError as error:
         raise ConfigError(f"{flag}: cannot read {path}: {error.strerror}.") from error

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
-from pathlib import Path
 
 from vtrain.engine.container_options import PULL_POLICIES, ContainerOptions, Ulimit
-from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.mounts import local_path, read_mounts
+from vtrain.errors import UsageError
+from vtrain.flags.credentials import credentials_file
+from vtrain.flags.mounts import read_mounts
 from vtrain.flags.options import ContainerFlags, GpuFlags
 from vtrain.flags.sizes import size_in_bytes
 from vtrain.messages.nearest import did_you_mean
@@ -30,7 +28,7 @@ LEAST_CPUS = 0.01
 MOST_CPUS = 100_000
 HOST_GATEWAY = "host-gateway"
 """Docker's word for the address of this machine."""
-_ELSEWHERE = ("bake", "output_image_uri", "docker_run_options")
+_ELSEWHERE = ("bake", "output_image_uri", "docker_run_options", "credentials", "service_account_key_file")
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
 _HOST = re.compile(r"([^\s:=]+)[:=](\S+)")
 _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
@@ -55,15 +53,17 @@ def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> Con
         ulimits=tuple(read_ulimit(text) for text in flags.ulimit),
         gpus=gpu.gpu if gpu is not None else False,
         require_accelerators=flags.require_accelerators,
-        credentials_file=_credentials(flags, gpu),
+        credentials_file=credentials_file(
+            flags.credentials, gpu.service_account_key_file if gpu is not None else None
+        ),
     )
 
 
 def given_flags(flags: ContainerFlags, gpu: GpuFlags | None = None) -> tuple[str, ...]:
     """The flags that were given although only containers heed them.
 
-    `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged; nor is
-    gcloud's `--docker-run-options`, which nothing heeds.
+    `--bake` and `--output-image-uri` are not among them: they change how the trainer is packaged; nor are
+    `--credentials`, which processes are given too, and gcloud's `--docker-run-options`, which nothing heeds.
     """
     groups = (flags, *((gpu,) if gpu is not None else ()))
     return tuple(
@@ -120,14 +120,6 @@ def read_host(text: str) -> str:
     return f"{match[1]}:{address}"
 
 
-def credentials_place(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where Application Default Credentials lie, as Google's libraries look for them."""
-    if named := environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
-        return local_path(named)
-    folder = environ.get("CLOUDSDK_CONFIG") or "~/.config/gcloud"
-    return local_path(folder) / "application_default_credentials.json"
-
-
 def _is_address(text: str) -> bool:
     import ipaddress
 
@@ -164,23 +156,3 @@ def _capability(text: str) -> str:
         return name
     hint = did_you_mean(name, CAPABILITIES, otherwise="capabilities(7) has them all.")
     raise UsageError(f"--cap-add: there is no capability {text!r}.", hint=hint)
-
-
-def _credentials(flags: ContainerFlags, gpu: GpuFlags | None) -> str:
-    """The file that `--service-account-key-file` names, or that of `--credentials`; empty without either."""
-    named = gpu.service_account_key_file if gpu is not None else None
-    if named and flags.credentials:
-        raise UsageError("--credentials and --service-account-key-file exclude each other.")
-    if named:
-        return _readable(local_path(named), "--service-account-key-file")
-    if not flags.credentials:
-        return ""
-    hint = "Make it with: gcloud auth application-default login"
-    return _readable(credentials_place(), "--credentials", hint)
-
-
-def _readable(path: Path, flag: str, hint: str = "") -> str:
-    if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ConfigError(f"{flag}: {path} {what}.", hint=hint)
-    return str(path)

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from vtrain.engine.container_options import Mount
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.sizes import size_in_bytes
+from vtrain.settings import user_path
 
 MountType = Literal["bind", "volume", "tmpfs"]
 KEYS = {
@@ -62,10 +63,7 @@ def read_mounts(texts: Sequence[str]) -> tuple[Mount, ...]:
 
 def local_path(text: str) -> Path:
     """The absolute path that a user means, `~` included."""
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError:  # ~NAME of a user that this machine does not know
-        return Path(text).absolute()
+    return user_path(text).absolute()
 
 
 def _items(text: str) -> Iterator[tuple[str, str]]:

@@ -198,7 +198,12 @@ class SpecFlags(JobFlags, frozen=True):
         Option("--python-package-uris", metavar="URI,…", help="Packages of pools that run a Python module."),
     ] = ""
     env: Annotated[
-        list[str], Option("--env", metavar="NAME=VALUE", help="Variable in every pool; repeat for more.")
+        list[str],
+        Option(
+            "--env",
+            metavar="NAME[=VALUE]",
+            help="Variable in every pool; repeat for more. Without a value: yours, on local backends only.",
+        ),
     ] = []
     persistent_resource_id: Annotated[
         str | None, Option("--persistent-resource-id", metavar="ID", help="Persistent resource to run on.")
@@ -256,8 +261,23 @@ class TrainerFlags(FlagGroup, frozen=True):
         ),
     ] = ""
     strict: Annotated[
-        bool, Option("--strict", help="Refuse imports that nothing provides, instead of warning.")
+        bool,
+        Option(
+            "--strict",
+            help="Refuse imports that nothing provides, and fields not reproduced here, instead of warning.",
+        ),
     ] = False
+
+
+class ReplicaFlags(FlagGroup, frozen=True):
+    """Whose view."""
+
+    replica: Annotated[
+        str, Option("--replica", metavar="REPLICA", help="The replica, such as workerpool1-0.")
+    ] = "workerpool0-0"
+    trial: Annotated[
+        str, Option("--trial", metavar="N", help="As the job of this trial of a tuning job sees it.")
+    ] = ""
 
 
 class DryRunFlag(FlagGroup, frozen=True):
@@ -279,6 +299,18 @@ class KeyFlag(FlagGroup, frozen=True):
             help="Create one job for this key: where there is one already, that one is returned.",
         ),
     ] = None
+
+
+class PlaintextFlag(FlagGroup, frozen=True):
+    """What a job that leaves this machine may carry."""
+
+    allow_plaintext_secrets: Annotated[
+        bool,
+        Option(
+            "--allow-plaintext-secrets",
+            help="Send variables that look like keys, tokens or passwords all the same.",
+        ),
+    ] = False
 
 
 class InterruptFlag(FlagGroup, frozen=True):
@@ -393,7 +425,7 @@ class ContainerFlags(FlagGroup, frozen=True):
         bool, Option("--bake", help="Run the image that `package image` makes: --package-format=image.")
     ] = False
     memory: Annotated[
-        str | None, Option("--memory", metavar="SIZE", help="Memory of a container, over its machine type's.")
+        str | None, Option("--memory", metavar="SIZE", help="Memory of a replica, over its machine type's.")
     ] = None
     cpus: Annotated[
         str | None, Option("--cpus", metavar="N", help="Processors of a container, over its machine type's.")
@@ -423,8 +455,14 @@ class ContainerFlags(FlagGroup, frozen=True):
         bool, Option("--require-accelerators", help="Refuse to run on the CPU where a pool asks for GPUs.")
     ] = False
     credentials: Annotated[
-        bool, Option("--credentials", help="Give containers your Application Default Credentials.")
-    ] = False
+        str | None,
+        Option(
+            "--credentials",
+            metavar="none|adc|FILE",
+            help="Credentials of a job on this machine: none (the default), your Application Default "
+            "Credentials, or a file.",
+        ),
+    ] = None
 
 
 class EmulatorFlags(FlagGroup, frozen=True):
@@ -439,8 +477,21 @@ class EmulatorFlags(FlagGroup, frozen=True):
 class PruneFlags(FlagGroup, frozen=True):
     """What to remove."""
 
+    older_than: Annotated[
+        str | None,
+        Option(
+            "--older-than",
+            metavar="DURATION",
+            help="Remove what ended, or was used last, before that time: 12h, 7d; 30d by default.",
+        ),
+    ] = None
     images: Annotated[
-        bool, Option("--images", help="Images that vtrain built, and what ended jobs left in the engine.")
+        bool,
+        Option(
+            "--images",
+            help="Only what is on the Docker engine: images that vtrain built, of any age unless "
+            "--older-than is given, and what ended jobs left there.",
+        ),
     ] = False
 
 

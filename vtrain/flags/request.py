@@ -8,10 +8,11 @@ import msgspec
 
 from vtrain.errors import UsageError
 from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import join_lists, proto_duration, split_env, split_list
+from vtrain.flags.grammar import join_lists, proto_duration, split_list
 from vtrain.flags.options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import parse_pools
 from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
+from vtrain.flags.secrets import split_asked
 from vtrain.packaging.source import TrainerSource
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
@@ -23,6 +24,7 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
     Raises UsageError where a flag does not parse, ConfigError where one is wrong.
     """
     check_format(trainer)
+    env, env_names = split_asked(spec.env)
     return JobRequest(
         display_name=spec.display_name,
         config=spec.config,
@@ -32,7 +34,8 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
         command=join_lists(spec.command, "--command"),
         package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
         labels=read_labels(spec.labels),
-        env=split_env(spec.env),
+        env=env,
+        env_names=env_names,
         assignments=(*_timeout(spec), *spec.assignments),
         spec_fields=_spec_fields(spec),
         source=trainer_source(trainer),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from vtrain.errors import ConfigError, StorageError
@@ -47,6 +48,8 @@ class LocalBuckets:
     def stage(self, file: Path, uri: str) -> Staged:
         """Put a file at a URI that is made of its content; nothing is written when it is there."""
         target = self.local_path(uri)
+        with suppress(OSError):
+            os.utime(target.parent)  # what was used lately is not removed as unused
         if target.exists() and target.stat().st_size == file.stat().st_size:
             return Staged(uri=uri, written=False)
         _write_atomically(file, target)

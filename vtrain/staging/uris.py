@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
 
 from vtrain.errors import ConfigError
 
@@ -22,6 +21,8 @@ def split_uri(uri: str) -> tuple[str, str]:
         if not _BUCKET.fullmatch(bucket):
             raise ConfigError(f"{uri}: {bucket!r} is not the name of a bucket.")
         return "gs", rest
+    from urllib.parse import unquote, urlsplit
+
     parts = urlsplit(uri)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
@@ -43,6 +44,8 @@ def split_object(uri: str) -> tuple[str, str]:
 
 def file_uri(path: Path) -> str:
     """The `file://` URI of a path."""
+    from urllib.parse import quote
+
     return "file://" + quote(str(path.absolute()))
 
 

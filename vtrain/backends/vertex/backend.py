@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, ResourcePage
+from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica, ResourcePage
 from vtrain.backends.vertex.filters import quoted
 from vtrain.backends.vertex.rules import check_sendable, notices_about
 from vtrain.errors import ConfigError, ServiceError, UnavailableError
@@ -70,6 +70,13 @@ class VertexBackend:
         """Exactly what submit would send. Raises ConfigError for pools that the service cannot mean."""
         check_sendable(job)
         return Plan(job=job, backend="vertex", notices=notices_about(job))
+
+    def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
+        """What the job's replicas will see; the service is not asked."""
+        from vtrain.backends.vertex.views import replica_views
+
+        check_sendable(job)
+        return replica_views(job, self._settings, trial_id)
 
     def submit(self, plan: Plan) -> Job:
         """Send the job, once; it is there when this returns."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from vtrain.backends import ServiceAccess
 from vtrain.errors import CredentialsError
 from vtrain.properties import Choice, gcloud_folder, property_flag, property_value
+from vtrain.settings import user_path
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -140,7 +141,7 @@ def _read_token(file: Choice) -> Credentials:
 
     hint = "$ gcloud auth print-access-token > FILE"
     try:
-        token = Path(file.value).expanduser().read_text(encoding="utf-8").strip()
+        token = user_path(file.value).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise CredentialsError(

@@ -13,6 +13,7 @@ from vtrain.emulator.storage.catalog import Catalog
 from vtrain.emulator.storage.objects import ObjectStore
 from vtrain.emulator.storage.places import Places
 from vtrain.emulator.storage.sessions import Sessions
+from vtrain.settings import make_home
 from vtrain.staging import LocalBuckets
 
 FOLDER = "storage"
@@ -24,7 +25,7 @@ class StorageService:
     """Everything behind the API: buckets, objects, and uploads that go on. Close it to remove the last."""
 
     def __init__(self, home: Path) -> None:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_home(home)
         folder = home / FOLDER
         self.catalog = Catalog(folder)
         self._partials = _partial_folder(folder / "uploads")
