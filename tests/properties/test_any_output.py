@@ -84,8 +84,20 @@ def test_a_key_is_read_as_it_is_written(path: list[Any]) -> None:
 
 
 @given(DOCUMENTS, PATHS)
-def test_every_key_leads_somewhere_or_nowhere(document: Any, path: list[Any]) -> None:
-    get(document, tuple(path))
+def test_a_key_names_only_what_the_document_holds(document: Any, path: list[Any]) -> None:
+    held = json.dumps([document], ensure_ascii=False)
+    assert all(
+        json.dumps(leaf, ensure_ascii=False)[1:-1] in held for leaf in texts(get(document, tuple(path)))
+    )
+
+
+def texts(value: Any) -> list[str]:
+    """Every text in a value, however deep."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [text for item in value for text in texts(item)]
+    return [value] if isinstance(value, str) else []
 
 
 @given(st.lists(DOCUMENTS, max_size=4))
