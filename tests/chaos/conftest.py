@@ -21,25 +21,24 @@ from vtrain.messages import states
 @pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
 def place(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
     """A backend, whose jobs have all ended well when the test is over."""
-    place = open_place(request, request.param, home)
-    yield place
-    request.node.user_properties.append(place.tally.as_property())
-    sweep(place)
+    yield from watched_place(request, request.param, home)
 
 
 @pytest.fixture
 def process_place(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
     """The backend process."""
-    place = open_place(request, "process", home)
-    yield place
-    request.node.user_properties.append(place.tally.as_property())
-    sweep(place)
+    yield from watched_place(request, "process", home)
 
 
 @pytest.fixture
 def docker_place(request: pytest.FixtureRequest, home: Path) -> Iterator[Place]:
     """The backend docker."""
-    place = open_place(request, "docker", home)
+    yield from watched_place(request, "docker", home)
+
+
+def watched_place(request: pytest.FixtureRequest, way: str, home: Path) -> Iterator[Place]:
+    """A place that is counted and swept when the test is over."""
+    place = open_place(request, way, home)
     yield place
     request.node.user_properties.append(place.tally.as_property())
     sweep(place)
