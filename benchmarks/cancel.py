@@ -9,13 +9,12 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import measure
 from docker_scene import docker_scene
-from measure import BASE_IMAGE, judge
+from measure import BASE_IMAGE, judge, until
 
 if TYPE_CHECKING:
     from vtrain.backends import JobBackend
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 1.0
 REPLICAS = 4
-PATIENCE_SECONDS = 120.0
-PAUSE_SECONDS = 0.005
 TRAINER = "import time\nprint('ready', flush=True)\ntime.sleep(3600)\n"
 BACKENDS = ("process", "docker")
 
@@ -88,15 +85,6 @@ def sdist(folder: Path) -> Path:
     (folder / "code" / "trainer" / "task.py").write_text(TRAINER)
     source = TrainerSource(folder=folder / "code", python_module="trainer.task")
     return build_sdist(plan_sdist(source), folder / "packages").sdist
-
-
-def until(reached: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        if time.monotonic() > deadline:
-            raise SystemExit("this took too long")
-        time.sleep(PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,10 @@ from typing import NamedTuple
 
 import measure
 from docker_scene import docker_scene
-from measure import VTRAIN, arguments, judge
+from measure import VTRAIN, arguments, judge, until
 
 LIMIT = 0.65
 JUDGED_FROM = 10
-PAUSE_SECONDS = 0.005
-PATIENCE_SECONDS = 600.0
 OURS, PLAIN = "vtrain custom-jobs create", "a plain script"
 PROGRAM = Path(__file__).with_name("docker_start_plain.py")
 
@@ -146,15 +144,6 @@ def keep_configs(scene: Scene, job: Path) -> None:
 def output(argv: list[str]) -> str:
     """What a command that has to succeed prints."""
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def until(reached: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        if time.monotonic() > deadline:
-            raise SystemExit("this took too long")
-        time.sleep(PAUSE_SECONDS)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import measure
 from logs import pss_of
-from measure import judge, scene
+from measure import judge, scene, until
 
 MEGABYTES = 20
-PATIENCE_SECONDS = 600.0
 TRAINER = "import signal\nprint('idle', flush=True)\nsignal.pause()\n"
 PROGRAMS = {"supervisor": "backends/supervise.py", "shim": "engine/shim.py"}
 
@@ -55,22 +53,13 @@ def running(folder: Path, count: int) -> Iterator[dict[str, list[float]]]:
     pool = WorkerPoolSpec(python_package_spec=PythonPackageSpec(python_module="idle", env=env))
     plan = backend.plan(CustomJob(display_name="idle", job_spec=CustomJobSpec(worker_pool_specs=(pool,))))
     names = [backend.submit(plan).name for _ in range(count)]
-    wait(lambda: all(backend.get(name).state == states.RUNNING for name in names))
+    until(lambda: all(backend.get(name).state == states.RUNNING for name in names), pause=0.2)
     try:
         yield {name: pss_of(f"{program}\0{folder}/home/jobs/") for name, program in PROGRAMS.items()}
     finally:
         for name in names:
             backend.cancel(name)
-        wait(lambda: all(states.has_ended(backend.get(name).state) for name in names))
-
-
-def wait(reached: Callable[[], bool]) -> None:
-    """Until it is so."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not reached():
-        if time.monotonic() > deadline:
-            raise SystemExit("FAIL  the jobs take too long")
-        time.sleep(0.2)
+        until(lambda: all(states.has_ended(backend.get(name).state) for name in names), pause=0.2)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BASE_IMAGE = "vtrain-test/python:3.11"
 VTRAIN = [sys.executable, "-m", "vtrain"]
+PATIENCE_SECONDS = 600.0
+PAUSE_SECONDS = 0.005
 failures = 0
 sys.path.insert(0, str(ROOT))
 
@@ -49,6 +51,15 @@ def scene() -> Iterator[Path]:
         os.environ.update(kept, HOME=name, VTRAIN_HOME=str(folder / "home"))
         os.environ.update(PYTHONPATH=str(ROOT), PYTHONPYCACHEPREFIX=str(folder / "bytecode"))
         yield folder
+
+
+def until(reached: Callable[[], bool], pause: float = PAUSE_SECONDS) -> None:
+    """Wait until it is so, looking again after each pause, in seconds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        if time.monotonic() > deadline:
+            raise SystemExit("FAIL  this took too long")
+        time.sleep(pause)
 
 
 def seconds(argv: list[str], **options: object) -> float:
