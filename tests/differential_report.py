@@ -17,5 +17,5 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section(
         f"{len(DIFFERENCES)} recorded runs in which vtrain differs from gcloud on purpose"
     )
-    for case_id, reason in sorted(DIFFERENCES.items()):
-        terminalreporter.line(f"{case_id}: {reason}")
+    for case_id, difference in sorted(DIFFERENCES.items()):
+        terminalreporter.line(f"{case_id}: {difference.reason}")

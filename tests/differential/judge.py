@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from differential.capture import Recorded, normal_path
+from differential.intended import Difference
 from differential.runner import Case, Outcome, shell_code
 
 _LOGS = "/v2/entries:list"
@@ -36,6 +37,24 @@ def differences(case: Case, outcome: Outcome, *, mask: Change = lambda body: bod
         if case.tty is None and not case.packages and case.stdout != outcome.stdout:
             found.append(f"stdout {outcome.stdout!r}, gcloud's is {case.stdout!r}")
     return tuple(found)
+
+
+def deviations(
+    difference: Difference, outcome: Outcome, *, mask: Change = lambda body: body
+) -> dict[str, Any]:
+    """Everything in which a run is not the intended one, by name; empty when it is exactly that."""
+    sent = _compared(outcome.requests)
+    body = as_message(sent[-1].path, mask(sent[-1].body)) if sent else None
+    seen = {
+        "exit_code": outcome.exit_code,
+        "sends": tuple(f"{request.method} {request.path}" for request in sent),
+        "body": body,
+        "stdout": outcome.stdout,
+    }
+    found = {name: value for name, value in seen.items() if value != getattr(difference, name)}
+    if difference.says and difference.says not in outcome.stderr.splitlines():
+        found["says"] = outcome.stderr
+    return found
 
 
 def _request_differences(case: Case, outcome: Outcome, mask: Change) -> list[str]:

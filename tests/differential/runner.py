@@ -107,11 +107,17 @@ def play(
     *,
     extra: tuple[str, ...] = (),
     variables: Mapping[str, str] | None = None,
+    answers: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Run vtrain with a case's command line in `folder`; `extra` words stand at its end, `variables` in its
-    environment."""
+    """Run vtrain with a case's command line in `folder`.
+
+    `extra` words stand at the end of the line, `variables` in the environment. `answers` are bodies that the
+    server gives, by `METHOD path`, to requests that gcloud did not send.
+    """
     write_files(case, folder)
-    with CaptureServer(case.requests, case.responses) as server:
+    asked = [dict(zip(("method", "path"), kind.split(" ", 1), strict=True)) for kind in answers or {}]
+    replies = [{"status": 200, "body": body} for body in (answers or {}).values()]
+    with CaptureServer((*case.requests, *asked), (*case.responses, *replies)) as server:
         url = NOBODY if case.refused else server.url
         _enter(folder, environment(case, url) | dict(variables or {}), monkeypatch)
         argv = [_filled(word, folder, server.port) for word in (*case.argv, *extra)]
@@ -121,7 +127,7 @@ def play(
         return Outcome(
             exit_code=code,
             stdout=stdout.replace(str(folder), "$WORK"),
-            stderr=err.read_text("utf-8", "replace"),
+            stderr=err.read_text("utf-8", "replace").replace(str(folder), "$WORK"),
             requests=tuple(server.requests),
         )
 

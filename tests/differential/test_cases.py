@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 from differential.intended import DIFFERENCES, MOST
-from differential.judge import differences
+from differential.judge import deviations, differences
 from differential.runner import Case, all_cases, cases_of, play
 
 pytest.importorskip("google.cloud.aiplatform_v1.services", reason="needs the extra vertex")
 
 PLAYED = [case for case in cases_of(packaging=False) if not case.is_interactive]
-UNKNOWN = [case for case in PLAYED if "--allow-unknown-fields" in DIFFERENCES.get(case.id, "")]
+UNKNOWN = [
+    case for case in PLAYED if case.id in DIFFERENCES and "--allow-unknown" in DIFFERENCES[case.id].reason
+]
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=lambda case: case.id)
@@ -21,10 +23,12 @@ def test_a_line_does_what_it_does_with_gcloud(
 ) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
-    outcome = play(case, folder, monkeypatch)
+    intended = DIFFERENCES.get(case.id)
+    outcome = play(case, folder, monkeypatch, answers=intended and intended.answers)
     found = differences(case, outcome)
-    if case.id in DIFFERENCES:
+    if intended is not None:
         assert found, f"{case.id} does what gcloud does: take it off the list."
+        assert not deviations(intended, outcome)
     else:
         assert not found, "\n".join([*found, outcome.stderr])
 
