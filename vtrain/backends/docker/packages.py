@@ -94,7 +94,8 @@ def _layered(packages: tuple[Path, ...]) -> frozenset[Path]:
 
     layered = {p for p in packages if not (is_plain(p) if p.suffix == ".whl" else is_direct(p))}
     while True:
-        inside = [package for package in packages if package in layered]  # in order: the first bad one is named
+        # In the order of packageUris, so that the first unreadable one is always the one named.
+        inside = [package for package in packages if package in layered]
         required = {distribution_name(line) for package in inside for line in requires_dist(package) or ()}
         more = {p for p in packages if distribution_name(metadata_name(p)) in required} - layered
         if not more:
