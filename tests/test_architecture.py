@@ -14,7 +14,7 @@ ROOT = Path(vtrain.__file__).parent
 FILES = {".".join(p.relative_to(ROOT.parent).with_suffix("").parts): p for p in sorted(ROOT.rglob("*.py"))}
 MODULES = {name.removesuffix(".__init__"): path for name, path in FILES.items() if ".payload" not in name}
 FLOORS = (
-    "errors messages privacy",
+    "atomic errors messages privacy",
     "engine packaging containers staging failure settings properties output",
     "backends",
     "verdict submit follow images leftovers testing emulator",

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from vtrain.atomic import publish_file
 from vtrain.engine.store import Store
 from vtrain.errors import HomeError
-from vtrain.privacy import make_private, secure_home, write_private
+from vtrain.privacy import make_private, secure_home
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
@@ -28,7 +29,7 @@ def modes(folder: Path) -> set[str]:
 
 def test_what_is_made_is_private(umask: None, tmp_path: Path) -> None:
     make_private(tmp_path / "a" / "b")
-    write_private(tmp_path / "a" / "file", b"x")
+    publish_file(tmp_path / "a" / "file", b"x")
     assert modes(tmp_path / "a") == {"drwx------", "-rw-------"}
 
 

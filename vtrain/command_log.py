@@ -12,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import publish_file
 from vtrain.errors import StorageError, VtrainError
 from vtrain.messages.secrets import masked_words
-from vtrain.privacy import FILE_MODE, FOLDER_MODE, close_to_others, make_private, write_private
+from vtrain.privacy import FILE_MODE, FOLDER_MODE, close_to_others, make_private
 from vtrain.settings import home_folder
 
 MAX_LOG_BYTES = 1_000_000
@@ -88,7 +89,7 @@ def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
     try:
         file = home_folder() / "logs" / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
         make_private(file.parent)
-        write_private(file, text.encode("utf-8", "backslashreplace"))
+        publish_file(file, text.encode("utf-8", "backslashreplace"))
     except (OSError, StorageError):
         sys.stderr.write(text)
         return VtrainError(message, hint="Please report it with the text above.")

@@ -25,13 +25,6 @@ def make_private(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
-def write_private(file: Path, content: bytes) -> None:
-    """Write a file that only the caller can read. Raises OSError."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(content)
-
-
 def secure_home(home: Path) -> None:
     """Make vtrain's home where it is missing; take from others what they may do in one that is there.
 

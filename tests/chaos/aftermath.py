@@ -12,6 +12,7 @@ from typing import Any
 from docker_engines import remaining
 from places import Place, until
 
+from vtrain.atomic import UNPUBLISHED
 from vtrain.engine.history import read_history
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -158,7 +159,11 @@ def processes(home: Path) -> dict[int, bytes]:
 def temporary_files(home: Path) -> list[Path]:
     """What only a job that runs may have in its folder."""
     names = ("tmp", "probe")
-    return [path for path in (home / "jobs").rglob("*") if path.name in names or path.suffix == ".tmp"]
+    return [
+        path
+        for path in (home / "jobs").rglob("*")
+        if path.name in names or path.suffix == ".tmp" or path.name.startswith(UNPUBLISHED)
+    ]
 
 
 def check_one_story(place: Place) -> None:

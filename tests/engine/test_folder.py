@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vtrain.atomic import UNPUBLISHED
 from vtrain.engine.folder import JobFolder, hold_lock, lock_holder, spawn_holding
 
 WAIT = "import os, sys; os.read(int(sys.argv[1]), 1)"
@@ -67,3 +68,15 @@ def test_nobody_hears_a_call_without_a_supervisor(tmp_path: Path) -> None:
     assert folder.wake()
     assert os.read(reader, 10) == b"."
     os.close(reader)
+
+
+def test_what_a_killed_supervisor_had_begun_to_write_goes(tmp_path: Path) -> None:
+    folder = JobFolder(tmp_path)
+    attempts = [folder.replica("workerpool0-0").path, folder.replica("workerpool0-0", 2).path]
+    for place in (tmp_path, *attempts):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{UNPUBLISHED}12-ab").touch()
+        (place / "spec.json").touch()
+    folder.clear_unpublished()
+    left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == ["spec.json"] * 3

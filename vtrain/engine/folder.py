@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from vtrain.atomic import UNPUBLISHED, publish_file
 from vtrain.containers.address import EngineAddress
 from vtrain.engine.capacity.claim import Claim
 from vtrain.engine.container_options import ContainerOptions, SimulatedPreemption
 from vtrain.messages.custom_job import CustomJob
-from vtrain.privacy import FOLDER_MODE, make_private, write_private
+from vtrain.privacy import FOLDER_MODE, make_private
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -174,6 +175,12 @@ class JobFolder(msgspec.Struct, frozen=True):
         os.mkfifo(self.wake_fifo, 0o600)
         write_struct(self.path / "spec.json", order)
 
+    def clear_unpublished(self) -> None:
+        """Remove what processes that were killed had begun to write; only for the holder of the lock."""
+        for place in (".", "replicas/*", "replicas/*/restarts/*"):
+            for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
+                path.unlink(missing_ok=True)
+
     def order(self) -> JobOrder:
         """What was ordered when the job was submitted."""
         return msgspec.json.decode((self.path / "spec.json").read_bytes(), type=JobOrder, strict=False)
@@ -204,10 +211,8 @@ class JobFolder(msgspec.Struct, frozen=True):
 
 
 def write_struct(path: Path, value: Any) -> None:
-    """Write a value as JSON in one piece."""
-    temporary = path.with_name(path.name + ".tmp")
-    write_private(temporary, msgspec.json.encode(value))
-    temporary.rename(path)
+    """Write a value as JSON in one step. Raises OSError."""
+    publish_file(path, msgspec.json.encode(value))
 
 
 def read_struct(path: Path, cls: type[S]) -> S | None:

@@ -60,6 +60,7 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     """Bring the job in that folder to its end. `lock` is the job's lock, held."""
     os.set_inheritable(lock, False)
     folder = JobFolder(path)
+    folder.clear_unpublished()
     store = Store.open(Path(folder.order().home))
     Supervisor(folder, launcher, store, lock).run()
     store.close()
