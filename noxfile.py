@@ -17,8 +17,14 @@ nox.options.reuse_venv = "yes"
 
 RUFF = "ruff>=0.15,<0.18"
 CHECKED = ["vtrain", "tests", "benchmarks", "examples", "noxfile.py"]
-USUAL = "not readme and not api and not engine and not chaos and not torch and not live and not gpu"
-"""The tests that have no session of their own."""
+REPORTS = os.environ.get("VTRAIN_CI_REPORTS")
+"""The folder that `.ci/run` makes its closing table from."""
+if REPORTS:
+    nox.options.report = str(Path(REPORTS, f"nox-{os.getpid()}.json"))
+
+OWN_SESSION = ("readme", "api", "engine", "chaos", "torch", "gcloud", "live", "gpu")
+"""The markers of the tests that have a session of their own."""
+USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 """On Linux PyPI has builds for GPUs, of gigabytes, and never a version +cpu: so none of them is fetched."""
 
@@ -27,7 +33,7 @@ TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
     _install(session, ".[test,vertex,emulator]")
-    session.run("pytest", "-n", "2", "-m", USUAL, *session.posargs)
+    session.run("pytest", "-n", "2", "--dist=worksteal", "-m", USUAL, *session.posargs)
 
 
 @nox.session
@@ -76,10 +82,30 @@ def engine(session: nox.Session) -> None:
 
 @nox.session
 def chaos(session: nox.Session) -> None:
-    """At least 100 kills on each local backend, at random; VTRAIN_CHAOS_SEED repeats a run."""
+    """At least 100 kills on each local backend, at random; VTRAIN_CHAOS_SEED repeats a run.
+
+    With VTRAIN_CHAOS_SECONDS only as many tests as begin within that time, in random order.
+    """
     _install(session, ".[test]")
-    promise = {"VTRAIN_CHAOS_KILLS": "100"}
+    promise = {} if os.environ.get("VTRAIN_CHAOS_SECONDS") else {"VTRAIN_CHAOS_KILLS": "100"}
     session.run("pytest", "-n", "2", "-m", "chaos", "tests/chaos", *session.posargs, env=promise)
+
+
+@nox.session
+def explore(session: nox.Session) -> None:
+    """The property tests with examples that no run has seen before; the usual run always takes the same."""
+    _install(session, ".[test,vertex,emulator]")
+    profile = {"VTRAIN_HYPOTHESIS": "explore"}
+    session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *session.posargs, env=profile)
+
+
+@nox.session
+def gcloud(session: nox.Session) -> None:
+    """The same lines for the installed gcloud and for vtrain; skipped without gcloud, which no index has."""
+    if shutil.which("gcloud") is None:
+        session.skip("gcloud is not installed")
+    _install(session, ".[test,vertex,emulator]")
+    session.run("pytest", "-n", "2", "-m", "gcloud", *session.posargs)
 
 
 @nox.session

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from collections import Counter
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 SEED_VARIABLE = "VTRAIN_CHAOS_SEED"
 KILLS_VARIABLE = "VTRAIN_CHAOS_KILLS"
 """How many kills each backend has to see, else the run has failed: `nox -s chaos` sets it."""
+SECONDS_VARIABLE = "VTRAIN_CHAOS_SECONDS"
+"""For how long tests begin, in random order; without it all of them run."""
 PROPERTY = "chaos"
 COLUMNS = (
     "kills",
@@ -23,12 +26,29 @@ COLUMNS = (
     "left over",
 )
 _SEED = pytest.StashKey[str]()
+_END = pytest.StashKey[float]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """One seed for the run: the variable's, or a new one."""
     given = getattr(config, "workerinput", {}).get(PROPERTY) or os.environ.get(SEED_VARIABLE)
     config.stash[_SEED] = given or str(random.SystemRandom().randrange(10**6))
+    if seconds := os.environ.get(SECONDS_VARIABLE):
+        config.stash[_END] = time.monotonic() + float(seconds)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where the time is bounded, each seed runs other tests first."""
+    if _END in config.stash and all(item.get_closest_marker("chaos") for item in items):
+        items.sort(key=lambda item: item.nodeid)
+        random.Random(seed_of(config)).shuffle(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin no test after the end of the time."""
+    if item.get_closest_marker("chaos") and time.monotonic() > item.config.stash.get(_END, float("inf")):
+        pytest.skip(f"{SECONDS_VARIABLE} is over; nox -s chaos runs all of them")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import ipaddress
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -19,21 +20,23 @@ from hypothesis import HealthCheck, settings
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Nobody times an example: a shared machine may pause in the middle of it. Each run takes the same ones;
-# VTRAIN_HYPOTHESIS=thorough takes others, and more of them.
+# Examples have no deadline: a shared machine may pause in the middle of one. Each run takes the same ones;
+# VTRAIN_HYPOTHESIS=explore takes others, and more of them, and =thorough many more.
 settings.register_profile(
-    "shared-machine",
+    "usual",
     deadline=None,
     database=None,
     derandomize=True,
+    max_examples=50,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile(
-    "thorough", deadline=None, database=None, derandomize=False, max_examples=1000, print_blob=True
-)
-settings.load_profile(os.environ.get("VTRAIN_HYPOTHESIS") or "shared-machine")
+for name, examples in (("explore", 100), ("thorough", 1000)):
+    settings.register_profile(
+        name, settings.get_profile("usual"), derandomize=False, max_examples=examples, print_blob=True
+    )
+settings.load_profile(os.environ.get("VTRAIN_HYPOTHESIS") or "usual")
 
-pytest_plugins = ("chaos_report", "differential_report", "docker_engines")
+pytest_plugins = ("chaos_report", "ci_report", "differential_report", "docker_engines")
 
 FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_", "DOCKER_")
 FOREIGN = (
@@ -48,6 +51,14 @@ FOREIGN = (
 NOBODY = "127.0.0.1:1"
 """A loopback address where nobody listens."""
 KEPT = ("VTRAIN_REQUIRE_API", "VTRAIN_REQUIRE_DOCKER")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests of the installed gcloud where there is none."""
+    if shutil.which("gcloud") is None:
+        for item in items:
+            if item.get_closest_marker("gcloud"):
+                item.add_marker(pytest.mark.skip(reason="gcloud is not installed"))
 
 
 @pytest.fixture(autouse=True)

@@ -81,9 +81,15 @@ class Place:
         engine.close()
 
 
-@pytest.fixture(params=["process", pytest.param("docker", marks=pytest.mark.docker)])
+BOTH = pytest.mark.parametrize(
+    "place", ["process", pytest.param("docker", marks=pytest.mark.docker)], indirect=True
+)
+"""For tests in which docker takes a way of its own; the contract suite has the other rules of restarts."""
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest, home: Path) -> Place:
-    if request.param == "process":
+    if getattr(request, "param", "process") == "process":
         return Place(home, "process")
     return Place(request.getfixturevalue("docker_home"), "docker", request.getfixturevalue("base_image"))
 
@@ -99,6 +105,7 @@ def running(backend: LocalBackend, name: str, *replicas: str) -> Callable[[], bo
     return lambda: all("here" in lines(backend, name, replica) for replica in replicas)
 
 
+@BOTH
 def test_a_replica_that_was_ended_from_outside_comes_back(place: Place) -> None:
     backend = place.open()
     worker = Script().write("here\n").hang_first(1).write("again\n")
@@ -162,6 +169,7 @@ def test_peers_that_fail_with_a_preempted_replica_are_no_cause(place: Place) -> 
     assert lines(backend, name)[-1] == "done"
 
 
+@BOTH
 def test_a_supervisor_killed_amid_restarts_loses_nothing(place: Place) -> None:
     backend = place.open()
     script = Script().write("here\n").crash_first(3).write("done\n")

@@ -39,7 +39,7 @@ def without_disks(job: CustomJob) -> CustomJob:
     )
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(wanted=valid_jobs().map(as_python))
 def test_a_dry_run_fed_back_gives_the_same_job(vtrain: Any, wanted: CustomJob) -> None:
     first = vtrain(*FED_BACK, stdin=dump_yaml(to_document(wanted)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from differential.runner import Case, environment, write_files
 
 from vtrain.cli import main
 
-pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
+pytestmark = pytest.mark.gcloud
 
 CONTAINER = "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/img:1"
 JOB = """

@@ -48,7 +48,7 @@ def test_snippets_that_train_with_torch(checkout: Checkout) -> None:
 def own_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
     """An image that only this test has, so that what was built on it can be removed with it."""
     name = f"vtrain-test/docs:{uuid.uuid4().hex}"
-    text = f"FROM {base_image}\nENV MADE_FOR={name}\n"
+    text = f"FROM {base_image}\nENV MADE_FOR={name} PIP_NO_COMPILE=1\n"
     image_id = build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=text), lambda _line: None)
     yield name
     for image in list_images(docker_engine, {"vtrain.base": image_id}):

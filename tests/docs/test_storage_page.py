@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ def test_the_client_librarys_block(endpoint: StorageEndpoint) -> None:
     assert (endpoint.buckets / "models" / "digits" / "labels.txt").read_text() == "zero\none\n"
 
 
-@pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not installed")
+@pytest.mark.gcloud
 def test_gclouds_block(endpoint: StorageEndpoint) -> None:
     (block,) = (block for block in blocks(PAGE) if block.note == "gcloud")
     printed = run(["bash", "-e"], block.text, endpoint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +10,7 @@ from pathlib import Path
 import pytest
 from storage_service import StorageEndpoint
 
-GCLOUD = shutil.which("gcloud")
-pytestmark = [
-    pytest.mark.skipif(GCLOUD is None, reason="gcloud is not installed"),
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.gcloud, pytest.mark.timeout(300)]
 Gcloud = Callable[..., str]
 
 
@@ -30,9 +25,8 @@ def gcloud(endpoint: StorageEndpoint, own_home: Path) -> Gcloud:
     }
 
     def run(*words: str) -> str:
-        assert GCLOUD is not None
         ended = subprocess.run(
-            [GCLOUD, "storage", *words],
+            ["gcloud", "storage", *words],
             env=os.environ | settings,
             cwd=own_home,
             stdin=subprocess.DEVNULL,

@@ -58,7 +58,7 @@ PIECES = st.one_of(
 BLOCKS = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), PIECES.filter(bool)), max_size=25)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(blocks=BLOCKS, limit=st.sampled_from([1, 7, 60, 2**20]), partial=st.booleans())
 def test_bytes_come_out_as_they_went_in(blocks: list[tuple[int, bytes]], limit: int, partial: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -92,7 +92,7 @@ def normalised(text: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(blocks=BLOCKS, partial=st.booleans())
 def test_following_gives_the_same_as_reading_later(blocks: list[tuple[int, bytes]], partial: bool) -> None:
     with tempfile.TemporaryDirectory() as name:

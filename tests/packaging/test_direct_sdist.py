@@ -253,7 +253,7 @@ trees = st.dictionaries(segment, st.binary(max_size=40), max_size=6)
 
 
 @given(names=trees)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_any_tree_packs_to_the_same_bytes_and_unpacks_to_itself(tmp_path_factory, names):
     base = tmp_path_factory.mktemp("tree")
     outcomes = []

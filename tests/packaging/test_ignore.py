@@ -52,7 +52,7 @@ PATHS = (
 
 @needs_git
 @given(top=patterns, nested=patterns)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_gitignore_decides_as_git_does(tmp_path_factory, top, nested):
     folder = tmp_path_factory.mktemp("repo")
     for path in PATHS:

@@ -85,12 +85,10 @@ def test_everything_that_can_go_in_is_there(
     assert bench.run(made, "x", user="1234") == "private data ['x'] /usr/app /home\n"
 
 
-@BUILDERS
 @pytest.mark.network
 def test_a_project_in_src_is_installed_on_its_dependencies_and_an_edit_builds_the_last_layers(
-    bench: Workbench, make_tree: Callable[..., Path], unique: str, monkeypatch, buildkit: str
+    bench: Workbench, make_tree: Callable[..., Path], unique: str
 ) -> None:
-    monkeypatch.setenv("DOCKER_BUILDKIT", buildkit)
     task = "import six, attr, importlib.metadata\nprint(importlib.metadata.version('tr'), six.PY3)\n"
     tree = {
         "pyproject.toml": PYPROJECT + PROJECT + 'dependencies = ["six"]\n',

@@ -231,7 +231,7 @@ def test_a_base_is_needed_and_has_to_be_a_name(make_tree) -> None:
 SHAPE = ["FROM", "USER", "RUN", "WORKDIR", "ENV", "ENV", "COPY", "ARG", "USER", "ENTRYPOINT"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=75)
 @given(parts=st.lists(NAMES, min_size=1, max_size=3), suffix=st.sampled_from([".py", ".sh", ""]))
 def test_no_file_name_writes_an_instruction(tmp_path_factory, parts: list[str], suffix: str) -> None:
     folder = tmp_path_factory.mktemp("tree")
@@ -248,7 +248,7 @@ def test_no_file_name_writes_an_instruction(tmp_path_factory, parts: list[str], 
         assert (folder / entrypoint(text)[-1]).samefile(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=75)
 @given(requirement=st.text(string.ascii_letters + NASTY + "@:/.-=\\\n", max_size=20))
 def test_no_requirement_writes_an_instruction(make_tree, requirement: str) -> None:
     folder = make_tree(TRAINER)
@@ -262,7 +262,7 @@ def test_no_requirement_writes_an_instruction(make_tree, requirement: str) -> No
         assert words(made.dockerfile) in (SHAPE, [*SHAPE[:6], "COPY", "RUN", *SHAPE[6:]])
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(name=NAMES)
 def test_no_folder_or_package_name_writes_an_instruction(tmp_path_factory, name: str) -> None:
     folder = tmp_path_factory.mktemp("tree")

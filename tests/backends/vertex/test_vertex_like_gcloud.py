@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ JOB = f"{PARENT}/customJobs/1"
 RESOURCE = f"{PARENT}/persistentResources/p"
 POOL = "machine-type=n1-standard-4"
 
-pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="needs gcloud")
+pytestmark = pytest.mark.gcloud
 
 
 @pytest.mark.parametrize(
