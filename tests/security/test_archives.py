@@ -13,7 +13,7 @@ import pytest
 from vtrain.backends.docker.packages import PackagePlan
 from vtrain.engine.environments.wheels import unpack_wheel
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import is_direct, unpack_direct
+from vtrain.packaging.archive import METADATA_LIMIT, _pkg_infos, is_direct, metadata_name, unpack_direct
 from vtrain.packaging.direct import MARKER, Member, write_direct
 from vtrain.packaging.unpacking import unpack_tar, unpack_zip
 
@@ -159,3 +159,33 @@ def test_damaged_archives(tmp_path: Path, damage: bytes) -> None:
         (tmp_path / name).write_bytes(damage)
         with pytest.raises(PackagingError, match="not a readable package"):
             unpack(tmp_path / name, tmp_path / "site")
+
+
+def test_an_archive_that_would_fill_the_disk(tmp_path: Path) -> None:
+    """A tar file of some hundred bytes with a member of 4 PB; a zip file that says the same."""
+    huge = regular("t-1/zeros")
+    huge.size = 0
+    huge.pax_headers = {"GNU.sparse.map": "0,0", "GNU.sparse.size": str(4 << 50)}
+    packed = tar_of(tmp_path / "t-1.tar.gz", huge)
+    zipped = tmp_path / "t-1.zip"
+    with zipfile.ZipFile(zipped, "w") as archive:
+        archive.writestr("t-1/zeros", b"0")
+        archive.filelist[0].file_size = 4 << 50
+    for file, unpack in ((packed, unpack_tar), (zipped, unpack_zip)):
+        with pytest.raises(
+            PackagingError, match=rf"{file.name} unpacks to 450\d+\.\d GB, and .* has room for"
+        ):
+            unpack(file, tmp_path / "deep" / "site")
+    assert not (tmp_path / "deep").exists()
+
+
+def test_metadata_without_an_end_is_read_in_part(tmp_path: Path) -> None:
+    archive = tmp_path / "t-1.tar.gz"
+    text = b"Metadata-Version: 2.2\nName: t\nVersion: 1\n\n" + bytes(8 * METADATA_LIMIT)
+    with tarfile.open(archive, "w:gz") as tar:
+        info = tarfile.TarInfo("t-1/PKG-INFO")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    assert metadata_name(archive) == "t"
+    with tarfile.open(archive) as tar:
+        assert len(next(_pkg_infos(tar))) == METADATA_LIMIT

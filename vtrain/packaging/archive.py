@@ -8,6 +8,7 @@ import re
 import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path, PurePosixPath
@@ -16,6 +17,8 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SITE
 from vtrain.packaging.unpacking import check_name
 
+METADATA_LIMIT = 1 << 20
+"""Bytes of a metadata file that are read; the fields stand before the description."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
 """What names a distribution and its version, and could be part of a folder's name."""
@@ -79,7 +82,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> Non
 
 
 def _write_dist_info(path: Path, site: Path) -> None:
-    fields, text = _read_metadata(path)
+    text = _metadata(path)
+    fields = _named_fields(path, text)
     if not (_NAME.fullmatch(fields["Name"]) and _VERSION.fullmatch(fields["Version"])):
         raise PackagingError(f"The metadata of {path.name} names {fields['Name']!r} {fields['Version']!r}.")
     label = f"{fields['Name']}".replace("-", "_").replace(".", "_") + f"-{fields['Version']}"
@@ -92,10 +96,10 @@ def _write_dist_info(path: Path, site: Path) -> None:
 def requires_dist(path: Path) -> tuple[str, ...] | None:
     """The requirements (Requires-Dist) in the metadata of an sdist or a wheel.
 
-    None when they are not known before the package is built: an sdist says so by a metadata version
-    before 2.2 or by naming the field in Dynamic (PEP 643).
+    None when they are not known before the package is built. An sdist says so by a metadata version before
+    2.2 or by naming the field in Dynamic (PEP 643), and so does one without metadata that can be read.
     """
-    fields, _ = _read_metadata(path)
+    fields = _fields(path)
     if not path.name.endswith(".whl"):
         dynamic = {str(value).lower() for value in fields.get_all("Dynamic", [])}
         if _version(fields) < (2, 2) or "requires-dist" in dynamic:
@@ -104,8 +108,8 @@ def requires_dist(path: Path) -> tuple[str, ...] | None:
 
 
 def metadata_name(path: Path) -> str:
-    """The distribution's name in the metadata of an sdist or a wheel."""
-    return str(_read_metadata(path)[0]["Name"])
+    """The distribution's name in the metadata; "" for an sdist whose name its build decides."""
+    return str(_fields(path)["Name"] or "")
 
 
 def import_names(path: Path) -> tuple[str, ...]:
@@ -125,38 +129,51 @@ def _version(fields: Message) -> tuple[int, ...]:
     return tuple(int(part) for part in str(fields["Metadata-Version"]).split(".") if part.isdigit())
 
 
-def _read_metadata(path: Path) -> tuple[Message, bytes]:
-    try:
-        text = _wheel_metadata(path) if path.name.endswith(".whl") else _sdist_metadata(path)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise PackagingError(f"{path.name} is not a readable package: {error}.") from None
-    if text is None:
-        raise PackagingError(
-            f"{path.name} holds no package metadata (PKG-INFO or METADATA).",
-            hint="Only a source distribution (.tar.gz, .zip) or a wheel (.whl) can be installed.",
-        )
+def _fields(path: Path) -> Message:
+    """The metadata. pip builds an sdist whatever its PKG-INFO says, so it may say nothing there."""
+    text = _metadata(path)
+    return _named_fields(path, text) if path.name.endswith(".whl") else email.message_from_bytes(text)
+
+
+def _named_fields(path: Path, text: bytes) -> Message:
     fields = email.message_from_bytes(text)
     if not fields["Name"] or not fields["Version"]:
-        raise PackagingError(f"The metadata of {path.name} names no distribution.")
-    return fields, text
+        raise PackagingError(
+            f"{path.name} holds no metadata that names a distribution and its version.",
+            hint="Make the package again.",
+        )
+    return fields
 
 
-def _wheel_metadata(path: Path) -> bytes | None:
+def _metadata(path: Path) -> bytes:
+    """The bytes of METADATA or PKG-INFO; none where there is no such file."""
+    try:
+        return _wheel_metadata(path) if path.name.endswith(".whl") else _sdist_metadata(path)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise PackagingError(f"{path.name} is not a readable package: {error}.") from None
+
+
+def _wheel_metadata(path: Path) -> bytes:
     with zipfile.ZipFile(path) as wheel:
-        for name in wheel.namelist():
-            parts = PurePosixPath(name).parts
+        for info in wheel.infolist():
+            parts = PurePosixPath(info.filename).parts
             if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
-                return wheel.read(name)
-    return None
+                return _start(wheel, info)
+    return b""
 
 
-def _sdist_metadata(path: Path) -> bytes | None:
+def _sdist_metadata(path: Path) -> bytes:
     if path.name.endswith(".zip"):
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if _is_pkg_info(name)]
-            return archive.read(names[0]) if names else None
+            found = [info for info in archive.infolist() if _is_pkg_info(info.filename)]
+            return _start(archive, found[0]) if found else b""
     with tarfile.open(path) as tar:
-        return next(_pkg_infos(tar), None)
+        return next(_pkg_infos(tar), b"")
+
+
+def _start(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    with archive.open(info) as source:
+        return source.read(METADATA_LIMIT)
 
 
 def _pkg_infos(tar: tarfile.TarFile) -> Iterator[bytes]:
@@ -172,4 +189,4 @@ def _is_pkg_info(name: str) -> bool:
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     source = tar.extractfile(member)
-    return source.read() if source else b""
+    return source.read(METADATA_LIMIT) if source else b""

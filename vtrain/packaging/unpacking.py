@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from vtrain.errors import PackagingError
 
+PROJECT_FILES = ("setup.py", "pyproject.toml")
+"""What makes an unpacked folder a project for pip."""
 LONGEST_NAME = 255
 """Bytes of a file's name on the usual file systems."""
 
@@ -19,6 +23,7 @@ def unpack_zip(archive: Path, folder: Path) -> None:
     with _readable(archive), zipfile.ZipFile(archive) as packed:
         for name in packed.namelist():
             check_name(name, archive)
+        _check_room(sum(entry.file_size for entry in packed.infolist()), archive, folder)
         packed.extractall(folder)
 
 
@@ -28,10 +33,47 @@ def unpack_tar(archive: Path, folder: Path) -> None:
         members = packed.getmembers()
         for member in members:
             _check_member(member, archive)
+        _check_room(sum(member.size for member in members), archive, folder)
         if hasattr(tarfile, "data_filter"):
             packed.extractall(folder, filter="data")
         else:  # Python before 3.10.12, which would follow links that were unpacked before
             packed.extractall(folder, [member for member in members if member.isfile() or member.isdir()])
+
+
+def project_folder(archive: Path, folder: Path) -> Path:
+    """The place, in the folder that an sdist was unpacked to, where pip looks for its project.
+
+    It is below the first part of all members' names, if they share one; pip counts `.` as such a part.
+    Raises PackagingError where no project is there.
+    """
+    tops = {name.partition("/")[0] for name in _names(archive)}
+    project = folder.joinpath(*tops) if len(tops) == 1 else folder
+    if not any((project / name).is_file() for name in PROJECT_FILES):
+        raise PackagingError(
+            f"{archive.name} is no Python project: neither setup.py nor pyproject.toml is where pip looks.",
+            hint=f"Pack the folder that holds setup.py: tar czf {archive.name} FOLDER (not ./FOLDER).",
+        )
+    return project
+
+
+def _names(archive: Path) -> list[str]:
+    with _readable(archive):
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as packed:
+                return packed.namelist()
+        with tarfile.open(archive) as tar:
+            return tar.getnames()
+
+
+def _check_room(size: int, archive: Path, folder: Path) -> None:
+    """Refuse an archive that would fill the disk, before its first file is written."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        raise PackagingError(
+            f"{archive.name} unpacks to {size / 1e9:.1f} GB, and {there} has room for {free / 1e9:.1f} GB.",
+            hint="Free some space there, or leave the large files out of the package.",
+        )
 
 
 def check_name(name: str, archive: Path) -> None:
@@ -69,5 +111,5 @@ def _leads_out(path: PurePosixPath) -> bool:
 def _readable(archive: Path) -> Iterator[None]:
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, UnicodeError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeError) as error:
         raise PackagingError(f"{archive.name} is not a readable package: {error}.") from None

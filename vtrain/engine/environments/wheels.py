@@ -13,7 +13,7 @@ from pathlib import Path
 from vtrain.engine.environments.installers import Installer, InstallerFault, explain_build, run_logged
 from vtrain.engine.environments.layers import EnvironmentFailed
 from vtrain.errors import PackagingError
-from vtrain.packaging.unpacking import unpack_tar, unpack_zip
+from vtrain.packaging.unpacking import project_folder, unpack_tar, unpack_zip
 
 
 def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) -> None:
@@ -32,15 +32,14 @@ def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) ->
 
 
 def _unpack(package: Path, scratch: Path) -> Path | None:
-    """The sdist's folder; None where this Python cannot unpack a tar file safely (before 3.10.12)."""
+    """The sdist's project; None where this Python cannot unpack a tar file safely (before 3.10.12)."""
     if package.suffix != ".zip" and not hasattr(tarfile, "data_filter"):
         return None
     try:
         (unpack_zip if package.suffix == ".zip" else unpack_tar)(package, scratch)
+        return project_folder(package, scratch)
     except PackagingError as error:
         raise EnvironmentFailed(error.message, hint=error.hint) from error
-    folders = [entry for entry in scratch.iterdir() if entry.is_dir()]
-    return folders[0] if len(folders) == 1 else scratch
 
 
 def _build_here(source: Path, folder: Path, installer: Installer, lock: int) -> bool:
