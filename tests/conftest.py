@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,8 +64,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """HOME, VTRAIN_HOME and gcloud's configuration below a temporary folder."""
+    """HOME, VTRAIN_HOME, TMPDIR and gcloud's configuration below pytest's own temporary folder."""
     home = tmp_path_factory.mktemp("home")
+    (home / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(home / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(home / "tmp"))
     for variable in list(os.environ):
         if (variable.startswith(FOREIGN_PREFIXES) or variable in FOREIGN) and variable not in KEPT:
             monkeypatch.delenv(variable)

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from vtrain.containers.engine import Engine
 
 BASE_IMAGE = "vtrain-test/python:3.11"
-BASE_LABEL = "vtrain.test-base"
+HOMES: set[str] = set()
+"""The labels of the homes that tests of this process have had on the engine."""
+OUTPUT = "vtrain_homes"
 NO_ENGINE = "unix:///nonexistent/docker.sock"
 ENVIRONMENT = dict(os.environ)  # as it was before a test chose another HOME
 LEAVING_SECONDS = 60.0
@@ -35,33 +37,51 @@ def lacking(reason: str) -> NoReturn:
 
 
 class ImageRemover:
-    """Removes what vtrain built on the base image, once all tests that met the engine have ended.
+    """Removes the images that homes of this run made, once all tests that met the engine have ended.
 
     Tests share these images, which are named by their content; so no test can remove them for itself.
     """
 
     def __init__(self) -> None:
-        self._met_engine = False
+        self._homes: set[str] = set()
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._met_engine |= "docker" in report.keywords and report.when == "call"
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of pytest-xdist has ended, and says which homes its tests had."""
+        self._homes.update(getattr(node, "workeroutput", {}).get(OUTPUT, ()))
 
     def pytest_sessionfinish(self) -> None:
         from vtrain.containers.discovery import find_engine
-        from vtrain.containers.images import list_images, remove_image
-        from vtrain.errors import EngineError, ImageError
+        from vtrain.errors import EngineError
 
-        if not self._met_engine:
-            return
-        with suppress(EngineError), connected(find_engine(ENVIRONMENT)) as engine:
-            for image in list_images(engine, {BASE_LABEL: "", "vtrain.kind": ""}):
-                with suppress(ImageError):  # a container of somebody else's uses it
-                    remove_image(engine, image.id)
+        homes = self._homes | HOMES
+        if homes:
+            with suppress(EngineError), connected(find_engine(ENVIRONMENT)) as engine:
+                remove_images(engine, homes)
+
+
+class HomesOfAWorker:
+    """Tells the process that waits for this worker which homes its tests had on the engine."""
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        session.config.workeroutput[OUTPUT] = sorted(HOMES)  # type: ignore[attr-defined]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # only where the reports of all workers arrive
-        config.pluginmanager.register(ImageRemover())
+    is_worker = hasattr(config, "workerinput")
+    config.pluginmanager.register(HomesOfAWorker() if is_worker else ImageRemover())
+
+
+def remove_images(engine: Engine, homes: Collection[str]) -> None:
+    """Remove the images that bear the label of one of these homes, but those that a container uses."""
+    from vtrain.containers.images import list_images, remove_image
+    from vtrain.containers.labels import IMAGE_HOME_LABEL, KIND_LABEL
+    from vtrain.errors import ImageError
+
+    for image in list_images(engine, {KIND_LABEL: "", IMAGE_HOME_LABEL: ""}):
+        if image.labels[IMAGE_HOME_LABEL] in homes:
+            with suppress(ImageError):
+                remove_image(engine, image.id)
 
 
 @pytest.fixture(scope="session")
@@ -177,10 +197,11 @@ def remaining(engine: Engine, home: Path) -> list[str]:
 
 
 def _belongings(engine: Engine, home: Path) -> list[tuple[str, dict[str, Any]]]:
-    from vtrain.backends.docker.container import home_label
     from vtrain.containers.labels import HOME_LABEL
+    from vtrain.privacy import home_label
 
-    filters = {"label": f"{HOME_LABEL}={home_label(str(home))}"}
+    HOMES.add(home_label(home))
+    filters = {"label": f"{HOME_LABEL}={home_label(home)}"}
     containers = engine.client.containers(all=True, filters=filters)
     networks = engine.client.networks(filters=filters)
     return [("container", found) for found in containers] + [("network", found) for found in networks]

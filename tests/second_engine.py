@@ -137,9 +137,8 @@ class SecondEngine:
 @contextmanager
 def second_engine(*, live_restore: bool = False) -> Iterator[SecondEngine]:
     """An engine that answers, without an image; nothing of it is left afterwards. Needs root."""
-    folder = Path(
-        tempfile.mkdtemp(prefix="vtrain-engine-")
-    )  # short: a path of a socket has 107 bytes at most
+    # Short, below the system's temporary folder: a path of a socket has 107 bytes at most.
+    folder = Path(tempfile.mkdtemp(prefix="vtrain-engine-", dir="/tmp"))
     engine = SecondEngine(folder, live_restore=live_restore)
     try:
         engine.start()

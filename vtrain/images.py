@@ -12,12 +12,14 @@ import msgspec
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.facts import image_facts
-from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL
+from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
 from vtrain.errors import ImageError, PackagingError
 from vtrain.packaging.direct import Member
 from vtrain.packaging.image.dockerfile import USER_ARGUMENT
 from vtrain.packaging.image.plan import ImagePlan
 from vtrain.packaging.plan import file_digest
+from vtrain.privacy import home_label
+from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
     from vtrain.containers.engine import Engine
@@ -128,7 +130,11 @@ def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
             ContextFile(name=file.name, content=file.content, executable=file.executable)
             for file in plan.files
         ),
-        labels=plan.labels | {BASE_LABEL: ",".join(base.get("Id", "") for base in bases)},
+        labels=plan.labels
+        | {
+            BASE_LABEL: ",".join(base.get("Id", "") for base in bases),
+            IMAGE_HOME_LABEL: home_label(home_folder()),
+        },
         platform=plan.platform,
         build_args=_user_argument(plan, bases),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -54,6 +55,11 @@ def _close_home(home: Path, mode: int) -> None:
             f"Other users can write to {home}.",
             hint="Choose a folder of your own with VTRAIN_HOME, on a file system that keeps modes.",
         )
+
+
+def home_label(home: Path) -> str:
+    """A short name of a home, in labels and in names of temporary folders: 16 hexadecimal digits."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:16]
 
 
 def close_to_others(path: Path) -> None:

@@ -10,11 +10,11 @@ import pytest
 from docker_jobs import ROOT, docker_job, docker_settings
 
 from vtrain.backends import JobBackend, open_backend
-from vtrain.backends.docker.container import home_label
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL
 from vtrain.messages.custom_job import CustomJob
+from vtrain.privacy import home_label
 from vtrain.testing.contract import BackendContract
 from vtrain.testing.script import Script, script_job
 
@@ -53,6 +53,4 @@ class TestDocker(BackendContract):
 
     def is_alive(self, pid: int) -> bool:
         """A process id is one inside its container: with the containers all their processes are gone."""
-        return bool(
-            self.engine.client.containers(filters={"label": f"{HOME_LABEL}={home_label(str(self.home))}"})
-        )
+        return bool(self.engine.client.containers(filters={"label": f"{HOME_LABEL}={home_label(self.home)}"}))

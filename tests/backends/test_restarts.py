@@ -24,7 +24,6 @@ from local_jobs import (
 )
 
 from vtrain.backends import BackendSettings, open_backend
-from vtrain.backends.docker.container import home_label
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.engine import connect
 from vtrain.containers.labels import HOME_LABEL, REPLICA_LABEL
@@ -33,6 +32,7 @@ from vtrain.errors import ConfigError
 from vtrain.messages import states
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import CustomJob, EnvVar, Scheduling
+from vtrain.privacy import home_label
 from vtrain.testing.script import Script, script_job
 
 WORKER = "workerpool1-0"
@@ -74,7 +74,7 @@ class Place:
         if self.way == "process":
             kill_shim(folder_of(self.home, name), replica)
             return
-        labels = [f"{HOME_LABEL}={home_label(str(self.home))}", f"{REPLICA_LABEL}={replica}"]
+        labels = [f"{HOME_LABEL}={home_label(self.home)}", f"{REPLICA_LABEL}={replica}"]
         engine = connect()
         for container in engine.client.containers(filters={"label": labels}):
             engine.client.remove_container(container["Id"], force=True)

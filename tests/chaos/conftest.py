@@ -59,7 +59,7 @@ def engine_place(
 @pytest.fixture
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with a short path, which the commands of the test use."""
-    folder = Path(tempfile.mkdtemp(prefix="vtrain-chaos-"))
+    folder = Path(tempfile.mkdtemp(prefix="vtrain-chaos-", dir="/tmp"))
     monkeypatch.setenv("VTRAIN_HOME", str(folder / "home"))
     monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "1")
     yield folder / "home"

@@ -62,10 +62,10 @@ def running_containers(place: Place) -> list[str]:
     """The ids of this home's containers that run."""
     if place.address is None:
         return []
-    from vtrain.backends.docker.container import home_label
     from vtrain.containers.labels import HOME_LABEL
+    from vtrain.privacy import home_label
 
-    filters = {"label": f"{HOME_LABEL}={home_label(str(place.home))}"}
+    filters = {"label": f"{HOME_LABEL}={home_label(place.home)}"}
     with place.engine() as engine:
         return [str(found["Id"]) for found in engine.client.containers(filters=filters)]
 

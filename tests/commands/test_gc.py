@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from vtrain.backends.docker.container import home_label
 from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import find_image, remove_image
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL
 from vtrain.engine.store import Record, Store
 from vtrain.messages.names import CUSTOM_JOBS
+from vtrain.privacy import home_label
 
 JOB = "1234567890123456789"
 NAME = f"projects/local/locations/us-central1/customJobs/{JOB}"
@@ -30,19 +30,16 @@ def test_gc_of_images_needs_an_engine(vtrain) -> None:
 
 
 @pytest.fixture
-def make_image(
-    docker_engine: Engine, base_image: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[MakeImage]:
-    """Builds images that bear a label of this test in the place of vtrain's, so that no other is met."""
-    label = f"vtrain-test.{uuid.uuid4().hex}"
-    monkeypatch.setattr("vtrain.leftovers.images.KIND_LABEL", label)
+def make_image(docker_engine: Engine, base_image: str, vtrain_home: Path) -> Iterator[MakeImage]:
+    """Builds images of this test's home, or of another one."""
     names: list[str] = []
 
-    def make(*more_names: str) -> str:
+    def make(*more_names: str, home: Path = vtrain_home) -> str:
         name = f"vtrain/gc-test:{uuid.uuid4().hex[:16]}"
         names.extend((name, *more_names))
         text = f"FROM {base_image}\nENV MADE_FOR={name}\n"
-        request = BuildRequest(tags=(name, *more_names), dockerfile=text, labels={label: "image"})
+        labels = {KIND_LABEL: "image", IMAGE_HOME_LABEL: home_label(home)}
+        request = BuildRequest(tags=(name, *more_names), dockerfile=text, labels=labels)
         build_image(docker_engine, request, lambda _line: None)
         return name
 
@@ -92,6 +89,36 @@ def test_what_a_container_or_a_job_uses_stays(
 
 
 @pytest.mark.docker
+def test_images_of_another_home_stay_unless_asked_for(
+    vtrain, make_image: MakeImage, docker_engine: Engine, vtrain_home: Path, tmp_path: Path
+) -> None:
+    own, foreign = make_image(), make_image(home=tmp_path)
+    assert listed(vtrain) == {own: "removed"}
+    assert find_image(docker_engine, foreign) is not None
+    planned = listed(vtrain, "--all-homes", "--dry-run")
+    assert planned[foreign] == "would be removed"
+
+
+@pytest.mark.docker
+def test_images_say_which_home_made_them(
+    vtrain, docker_engine: Engine, base_image: str, tmp_path: Path, vtrain_home: Path
+) -> None:
+    (tmp_path / "task.py").write_text(f"print({uuid.uuid4().hex!r})\n")
+    made = vtrain(
+        "package",
+        "image",
+        f"--local-package-path={tmp_path}",
+        "--script=task.py",
+        f"--executor-image-uri={base_image}",
+        "--format=json",
+    )
+    assert made.code == 0, made.err
+    image = find_image(docker_engine, json.loads(made.out)["image"])
+    assert image is not None
+    assert image.labels[IMAGE_HOME_LABEL] == home_label(vtrain_home)
+
+
+@pytest.mark.docker
 def test_nothing_to_remove_is_said(vtrain, make_image: MakeImage) -> None:
     ended = vtrain("gc", "--images")
     assert (ended.code, ended.out) == (0, "")
@@ -105,7 +132,7 @@ def test_containers_and_networks_stay_only_with_a_job_that_runs(
 ) -> None:
     if state:
         _store_job(vtrain_home, base_image, state)
-    labels = {JOB_LABEL: JOB, HOME_LABEL: home_label(str(vtrain_home))}
+    labels = {JOB_LABEL: JOB, HOME_LABEL: home_label(vtrain_home)}
     client = docker_engine.client
     name = f"vtrain-gc-{uuid.uuid4().hex[:8]}"
     network = client.create_network(name, labels=labels, ipam=_subnet())["Id"]

@@ -68,7 +68,7 @@ def test_an_empty_home_is_not_made(vtrain, vtrain_home: Path) -> None:
     assert not vtrain_home.exists()
 
 
-@pytest.mark.parametrize("value", ["", "soon", "30x", "30", "0"])
+@pytest.mark.parametrize("value", ["", "soon", "30x", "30", "0", "1.5", "0.0", "1h30", "1d.5"])
 def test_ages_are_durations_with_a_unit(vtrain, vtrain_home: Path, value: str) -> None:
     ended = vtrain("gc", f"--older-than={value}")
     assert (ended.code, "--older-than: " in ended.err) == (2, True)

@@ -180,7 +180,7 @@ def test_a_store_in_use_for_too_long(
 @pytest.fixture
 def shared_place() -> Iterator[Path]:
     """A folder that every user can walk through, unlike pytest's own."""
-    with tempfile.TemporaryDirectory(prefix="vtrain-test-") as name:
+    with tempfile.TemporaryDirectory(prefix="vtrain-test-", dir="/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
+_NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 
 
 def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
@@ -35,14 +37,19 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
 def _search(prune: PruneFlags) -> Search:
     from vtrain.leftovers.leftover import Search
 
-    return Search(home=home_folder(), older_than=_age(prune.older_than), now=time.time())
+    return Search(
+        home=home_folder(),
+        older_than=_age(prune.older_than),
+        now=time.time(),
+        all_homes=prune.all_homes,
+    )
 
 
 def _age(text: str | None) -> float:
-    """Seconds. A bare number is refused: who writes 30 means days, and seconds would remove everything."""
+    """Seconds. A number without a unit is refused: 30 means days to most, and seconds remove everything."""
     text = OLDER_THAN if text is None else text
-    if text.isdecimal():
-        raise UsageError(f"{AGE_FLAG}: {text!r} has no unit.", hint=f"Write {text}d for days, or {text}h.")
+    if _NO_UNIT.search(text):
+        raise UsageError(f"{AGE_FLAG}: {text!r} has no unit.", hint="Write days or hours, such as 7d or 12h.")
     return duration_seconds(text, AGE_FLAG)
 
 

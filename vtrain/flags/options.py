@@ -493,6 +493,13 @@ class PruneFlags(FlagGroup, frozen=True):
             "--older-than is given, and what ended jobs left there.",
         ),
     ] = False
+    all_homes: Annotated[
+        bool,
+        Option(
+            "--all-homes",
+            help="Images that another vtrain home made, too; by default only those of this home.",
+        ),
+    ] = False
 
 
 class GpuFlags(FlagGroup, frozen=True):

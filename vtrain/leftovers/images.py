@@ -7,19 +7,24 @@ from functools import partial
 
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.containers.images import ListedImage, list_images, remove_image
-from vtrain.containers.labels import KIND_LABEL
+from vtrain.containers.labels import IMAGE_HOME_LABEL, KIND_LABEL
 from vtrain.errors import EngineError, ImageError
 from vtrain.leftovers.leftover import Leftover, Search, instant
 from vtrain.leftovers.living import LivingJobs, images_used_since, living_jobs
 from vtrain.packaging.image.plan import REPOSITORY
+from vtrain.privacy import home_label
 
 
 def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Leftover]:
-    """Images that were made before that time, and that no job of this home has used since, newest first.
+    """Images that this home made before that time, and that none of its jobs has used since, newest first.
 
-    One that was given another name too is the user's: it is not among them.
+    One that was given another name too is the user's: it is not among them. With `all_homes` in the search,
+    the images of all homes count, and those of older versions, which did not say whose they are.
     """
-    ours = [image for image in list_images(engine, {KIND_LABEL: ""}) if _is_ours(image)]
+    labels = (
+        {KIND_LABEL: ""} if search.all_homes else {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(search.home)}
+    )
+    ours = [image for image in list_images(engine, labels) if _is_ours(image)]
     with engine_errors("list containers"):
         used = {str(container["ImageID"]) for container in engine.client.containers(all=True)}
     living = living_jobs(search.home)

@@ -33,11 +33,15 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look, and how old things are that may go: `older_than` in seconds, `now` since the epoch."""
+    """Where to look, and how old things are that may go: `older_than` in seconds, `now` since the epoch.
+
+    `all_homes`: of images, those count that another home made.
+    """
 
     home: Path
     older_than: float
     now: float
+    all_homes: bool = False
 
     @property
     def before(self) -> float:

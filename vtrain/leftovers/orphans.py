@@ -7,17 +7,17 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from vtrain.backends.docker.container import home_label
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.errors import EngineError
 from vtrain.leftovers.leftover import Leftover, Search, instant
 from vtrain.leftovers.living import living_jobs
+from vtrain.privacy import home_label
 
 
 def orphans(engine: Engine, search: Search) -> Iterator[Leftover]:
     """Containers first: a network goes when nothing is connected to it."""
-    labels = {"label": [f"{HOME_LABEL}={home_label(str(search.home))}"]}
+    labels = {"label": [JOB_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
     with engine_errors("list containers"):
         containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
         networks: list[dict[str, Any]] = engine.client.networks(filters=labels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
 from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.privacy import home_label
 
 SITE = "/opt/vtrain/site"
 """Where the trainer's code lies in a container that runs a Python package; the runtime image looks there."""
@@ -53,12 +53,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 def job_labels(home: str, job_id: str) -> dict[str, str]:
     """The labels by which all that was made for a job is found again."""
-    return {JOB_LABEL: job_id, HOME_LABEL: home_label(home)}
-
-
-def home_label(home: str) -> str:
-    """Tells the jobs of one vtrain home from those of another on the same engine."""
-    return hashlib.sha256(home.encode()).hexdigest()[:16]
+    return {JOB_LABEL: job_id, HOME_LABEL: home_label(Path(home))}
 
 
 def container_name(job_id: str, replica: str) -> str:

@@ -21,12 +21,13 @@ from vtrain.backends.local_plan import package_files
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import Image, ensure_image, find_image
-from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, KIND_LABEL
+from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL
 from vtrain.containers.references import is_built_here
 from vtrain.engine.folder import JobFolder, JobOrder
 from vtrain.engine.launcher import Runtime
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.messages.names import parse_name
+from vtrain.privacy import home_label
 from vtrain.staging import LocalBuckets
 
 Tell = Callable[[str], None]
@@ -99,8 +100,8 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
         """`vtrain/runtime:0123456789abcdef`."""
         return f"{REPOSITORY}:{self.content_hash[:16]}"
 
-    def request(self, base_name: str, platform: str) -> BuildRequest:
-        """How it is built."""
+    def request(self, base_name: str, platform: str, home: Path) -> BuildRequest:
+        """How it is built for a home."""
         settings = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
         return BuildRequest(
             tags=(self.name,),
@@ -111,6 +112,7 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
                 KIND_LABEL: "runtime",
                 CONTENT_LABEL: self.content_hash,
                 BASE_LABEL: self.base.id,
+                IMAGE_HOME_LABEL: home_label(home),
             },
             platform=platform,
             build_args=settings,
@@ -146,7 +148,7 @@ def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, site: Path, tel
         return Runtime(image=base.id)
     image = _planned(base, packages, home, tell)
     if find_image(engine, image.name) is None:
-        build_image(engine, image.request(name, options.platform), tell)
+        build_image(engine, image.request(name, options.platform, home), tell)
     if not image.packages.overlays:
         return Runtime(image=image.name)
     if not site.exists():  # a supervisor before this one may have died here
