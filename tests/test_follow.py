@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from vtrain import follow as module
@@ -11,8 +12,10 @@ from vtrain.backends import LOCAL_PACE, Pace, Page, Plan, Query
 from vtrain.errors import (
     ContactLostError,
     CredentialsError,
+    HomeError,
     NotFoundError,
     ServiceAwayError,
+    ServiceBusyError,
     ServiceError,
     StorageError,
     VtrainError,
@@ -22,6 +25,8 @@ from vtrain.follow import Follow, follow
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
+from vtrain.testing.memory import MemoryBackend
+from vtrain.testing.script import Script, script_job
 
 NAME = "projects/local/locations/us-central1/customJobs/1"
 Answer = str | Exception
@@ -210,9 +215,12 @@ class RemoteBackend(ScriptedBackend):
         return self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
 
 
+CURSORS = itertools.count()
+
+
 def page(*lines: str, **fields: Any) -> LogPage:
     entries = tuple(entry(number, line) for number, line in enumerate(lines))
-    return LogPage(**({"entries": entries, "cursor": "c", "more": False} | fields))
+    return LogPage(**({"entries": entries, "cursor": f"c{next(CURSORS)}"} | fields))
 
 
 def pauses(backend: RemoteBackend) -> list[float]:
@@ -262,4 +270,191 @@ def test_a_service_that_is_away_is_waited_for_as_long_as_the_backend_says(clock:
     started = clock()
     with pytest.raises(ContactLostError):
         followed(RemoteBackend([states.RUNNING, ServiceAwayError("no answer")], [page()]))
+    assert 300 <= clock() - started < 310
+
+
+def chatty_job(backend: MemoryBackend, steps: int = 100_000) -> str:
+    """A job in memory that writes a line at each question for its state."""
+    script = Script(tuple(("stdout", f"{number}\n") for number in range(steps)))
+    return backend.submit(backend.plan(script_job(script))).name
+
+
+class Chatty(MemoryBackend):
+    """Each page says that there is more."""
+
+    def logs(self, query: LogQuery) -> LogPage:
+        return msgspec.structs.replace(super().logs(query), more=True)
+
+
+@pytest.mark.parametrize("limit", [1, 1 << 20])
+def test_a_timeout_passes_while_the_trainer_prints(clock: Callable[[], float], limit: int) -> None:
+    backend, notes, started = MemoryBackend(), Notes(), clock()
+    name = chatty_job(backend)
+    order = Follow(backend=backend, name=name, query=LogQuery(name=name, limit=limit), timeout=2.0)
+    with pytest.raises(WaitTimeoutError, match=f"^{name} has not ended after 2 s; it goes on.$"):
+        follow(order, notes)
+    assert clock() - started == pytest.approx(2.0)
+    assert notes.lines == [str(number) for number in range(len(notes.lines))]
+    assert len(notes.lines) >= 2.0 / LOCAL_PACE.fastest - 2
+
+
+def test_a_timeout_passes_between_pages_that_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such pages are asked for without a pause, so that only the reading takes time."""
+    now, backend, notes = [0.0], Chatty(), Notes()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(
+        module.time, "sleep", lambda _: pytest.fail("a page that has more is asked for at once")
+    )
+    name = chatty_job(backend)
+
+    def read(page: LogPage) -> None:
+        now[0] += 1.0
+
+    notes.saw_page = read  # type: ignore[method-assign]
+    backend.get(name), backend.get(name)  # it has begun to write
+    with pytest.raises(WaitTimeoutError):
+        follow(Follow(backend=backend, name=name, query=LogQuery(name=name), timeout=5.0), notes)
+    assert now[0] == 5.0
+
+
+def test_a_page_is_asked_for_after_a_pause_unless_it_says_that_there_is_more() -> None:
+    assert LogPage(entries=(), cursor="").more is False
+
+
+def test_a_job_in_memory_is_followed_to_its_last_line(clock: Callable[[], float]) -> None:
+    backend, notes = MemoryBackend(), Notes()
+    name = chatty_job(backend, 50)
+    job = follow(Follow(backend=backend, name=name, query=LogQuery(name=name), timeout=600.0), notes)
+    assert job.state == states.SUCCEEDED
+    assert notes.lines == [str(number) for number in range(50)]
+    assert notes.silences == 0
+
+
+def test_lines_put_the_mention_of_silence_off(clock: Callable[[], float]) -> None:
+    started = clock()
+    backend = RemoteBackend([states.RUNNING] * 4 + [states.SUCCEEDED], [page(), page("a"), page()])
+    backend.pace = Pace(fastest=14.0, slowest=14.0)
+    assert followed(backend)[1].silences == 0
+    assert clock() - started == 56
+
+
+def test_silence_is_mentioned_with_the_time_that_has_passed(clock: Callable[[], float]) -> None:
+    told: list[tuple[str, float]] = []
+    notes = Notes()
+    notes.heard_nothing = lambda job, elapsed: told.append((job.state, elapsed))  # type: ignore[method-assign]
+    backend = RemoteBackend([states.RUNNING], [page()])
+    backend.pace = Pace(fastest=10.0, slowest=10.0)
+    with pytest.raises(WaitTimeoutError):
+        follow(Follow(backend=backend, name=NAME, timeout=65.0), notes)
+    assert told == [(states.RUNNING, 30.0), (states.RUNNING, 60.0)]
+
+
+def test_a_log_that_never_settles_is_given_up(clock: Callable[[], float]) -> None:
+    started = clock()
+    backend = RemoteBackend([states.RUNNING] * 4 + [states.FAILED], [page(settled=False)])
+    backend.pace = Pace(fastest=2.0, slowest=2.0, patience=30.0)
+    job, notes = followed(backend)
+    assert job.state == states.FAILED
+    assert clock() - started == 8 + 30
+    assert notes.troubles == ["No line for 30 s after the job's end: the end of the log may be missing."]
+
+
+def test_a_late_line_makes_an_unsettled_log_wait_anew(clock: Callable[[], float]) -> None:
+    started = clock()
+    silent = [page(settled=False) for _ in range(10)]
+    backend = RemoteBackend([states.FAILED], [*silent, page("late"), page(settled=False)])
+    backend.pace = Pace(fastest=2.0, slowest=2.0, patience=30.0)
+    assert followed(backend)[1].lines == ["late"]
+    assert clock() - started == 20 + 30
+
+
+def test_a_log_that_repeats_itself_is_given_up_after_the_end(clock: Callable[[], float]) -> None:
+    started = clock()
+    same = page("again", more=True)
+    _, notes = followed(RemoteBackend([states.SUCCEEDED], [page("a"), same]))
+    assert notes.lines == ["a", "again", "again"]
+    assert notes.troubles == ["The log repeats itself; what follows is not shown."]
+    assert clock() - started == 2
+
+
+def test_a_log_without_an_end_is_given_up_some_time_after_the_timeout(clock: Callable[[], float]) -> None:
+    started = clock()
+    backend = RemoteBackend([states.SUCCEEDED], [page(str(number)) for number in range(10_000)])
+    backend.pace = Pace(fastest=1.0, slowest=1.0, patience=60.0)
+    job, notes = followed(backend, timeout=100.0)
+    assert job.state == states.SUCCEEDED
+    assert clock() - started == 160
+    assert notes.lines == [str(number) for number in range(161)]
+    assert notes.troubles == ["The job has ended, and its log is not read through after 160 s."]
+
+
+def test_a_log_is_read_through_when_no_timeout_was_given(clock: Callable[[], float]) -> None:
+    backend = RemoteBackend([states.SUCCEEDED], [*(page(str(number)) for number in range(1000)), page()])
+    assert len(followed(backend)[1].lines) == 1000
+
+
+def test_a_timeout_passes_while_nobody_answers(clock: Callable[[], float]) -> None:
+    started = clock()
+    with pytest.raises(WaitTimeoutError, match=r"after 2\.5 s"):
+        followed(ScriptedBackend([states.RUNNING, StorageError("locked")]), timeout=2.5)
+    assert clock() - started == 2.5
+
+
+def test_a_job_that_nobody_has_seen_is_not_said_to_go_on(clock: Callable[[], float]) -> None:
+    started = clock()
+    with pytest.raises(ContactLostError, match=f"^Contact to {NAME} is lost: locked$") as caught:
+        followed(ScriptedBackend([StorageError("locked", hint="Try again.")]), timeout=2.5)
+    assert (clock() - started, caught.value.hint) == (2.5, "Try again.")
+
+
+def test_refusals_after_the_end_are_not_about_the_timeout(clock: Callable[[], float]) -> None:
+    """The job has ended: that its log cannot be read for a moment is no reason to say that it goes on."""
+
+    class Locked(ScriptedBackend):
+        def logs(self, query: LogQuery) -> LogPage:
+            if clock() < 1020.0:
+                raise StorageError("locked")
+            return super().logs(query)
+
+    job, notes = followed(Locked([states.SUCCEEDED], [["a"]]), timeout=1.0)
+    assert (job.state, notes.lines, notes.troubles) == (states.SUCCEEDED, ["a"], ["locked"])
+
+
+def test_a_home_of_somebody_else_is_not_asked_again(clock: Callable[[], float]) -> None:
+    started = clock()
+    with pytest.raises(HomeError):
+        followed(ScriptedBackend([HomeError("not yours")]))
+    with pytest.raises(ContactLostError, match="not yours"):
+        followed(ScriptedBackend([states.RUNNING, HomeError("not yours")]))
+    assert clock() - started < 1
+
+
+def test_questions_are_asked_again_each_second(clock: Callable[[], float]) -> None:
+    times: list[float] = []
+
+    class Away(ScriptedBackend):
+        def get(self, name: str) -> CustomJob:
+            times.append(clock())
+            return super().get(name)
+
+    followed(Away([states.RUNNING, *[ServiceBusyError("busy")] * 3, states.SUCCEEDED]), query=None)
+    assert [after - before for before, after in itertools.pairwise(times)] == pytest.approx([0.015, 1, 1, 1])
+
+
+def test_elapsed_time_is_told_with_the_state(clock: Callable[[], float]) -> None:
+    told: list[float] = []
+    notes = Notes()
+    notes.saw_job = lambda job, elapsed: told.append(elapsed)  # type: ignore[method-assign]
+    backend = RemoteBackend([states.RUNNING] * 3 + [states.SUCCEEDED], [page()])
+    follow(Follow(backend=backend, name=NAME, query=LogQuery(name=NAME)), notes)
+    assert told == [0, 2, 5, 9.5]
+
+
+def test_slow_polls_change_neither_a_shorter_pause_nor_the_patience(clock: Callable[[], float]) -> None:
+    backend = RemoteBackend([states.RUNNING] * 6 + [states.SUCCEEDED], [page()])
+    followed(backend, slowest_poll=7.0)
+    assert pauses(backend) == [2, 3, 4.5, 6.75, 7, 7]
+    started = clock()
+    with pytest.raises(ContactLostError):
+        followed(RemoteBackend([states.RUNNING, ServiceAwayError("no")], [page()]), slowest_poll=7.0)
     assert 300 <= clock() - started < 310

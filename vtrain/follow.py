@@ -36,11 +36,12 @@ LASTING = (ServiceError, CredentialsError, HomeError)
 SILENCE = 30.0
 """Seconds without a line after which a watcher is told that the job still lives."""
 _GROWTH = 1.5
+_ASK_AGAIN = 1.0
 _NO_LOG = LogPage(entries=(), cursor="")
 
 
 class Watcher(Protocol):
-    """Who looks on."""
+    """The display of a job that is followed."""
 
     def saw_page(self, page: LogPage) -> None:
         """New log entries, in order."""
@@ -78,42 +79,122 @@ def follow(order: Follow, watcher: Watcher) -> Job:
     Raises WaitTimeoutError, NotFoundError, and ContactLostError when the backend stays silent, or refuses
     after it has answered once.
     """
-    pace = _pace(order)
-    started = last_line = time.monotonic()
-    page, pause = LogPage(entries=(), cursor=order.query.cursor if order.query else ""), pace.fastest
-    told: set[str] = set()
-    job: Job | None = None
-    while True:
+    return _Following(order, watcher).run()
+
+
+class _Following:
+    """The state of one call of `follow`."""
+
+    def __init__(self, order: Follow, watcher: Watcher) -> None:
+        self._order = order
+        self._watcher = watcher
+        self._pace = _pace(order)
+        self._pause = self._pace.fastest
+        self._cursor = order.query.cursor if order.query else ""
+        self._started = self._heard = time.monotonic()
+        self._told: set[str] = set()
+        self._job: Job | None = None
+
+    def run(self) -> Job:
+        while True:
+            job, page, is_new = self._look()
+            if has_ended(job.state):
+                if self._is_last(page, is_new=is_new):
+                    return job
+                self._pause = self._pace.fastest
+            else:
+                self._check_timeout()
+                self._mention_silence(job)
+            if not (page.entries and page.more):
+                time.sleep(min(self._pause, self._time_left()))
+                self._pause = min(self._pause * _GROWTH, self._pace.slowest)
+
+    def _look(self) -> tuple[Job, LogPage, bool]:
+        """The job, its next page, and whether that page leads on in the log."""
         try:
-            job = _ask(lambda: order.backend.get(order.name), order.name, pace, watcher)
-            watcher.saw_job(job, time.monotonic() - started)
-            page = _read(order, page.cursor, pace, watcher)
+            job = self._ask(lambda: self._order.backend.get(self._order.name))
+            if has_ended(job.state) and not self._has_ended():
+                self._heard = time.monotonic()
+            self._job = job
+            self._watcher.saw_job(job, self._elapsed())
+            page = self._read()
         except LASTING as error:
-            if job is None:
+            if self._job is None:
                 raise
-            raise _lost(order.name, error) from error
-        now = time.monotonic()
-        if page.trouble and page.trouble not in told:
-            told.add(page.trouble)
-            watcher.cannot_read(page.trouble)
+            raise _lost(self._order.name, error) from error
+        is_new, self._cursor = page.cursor != self._cursor, page.cursor
+        self._tell(page.trouble)
         if page.entries:
-            pause, last_line = pace.fastest, now
-            watcher.saw_page(page)
-            if page.more:
-                continue
-        if has_ended(job.state):
-            if not page.entries and page.settled:
-                return job
-            time.sleep(pace.fastest)
-            continue
-        time_left = math.inf if order.timeout is None else order.timeout - (now - started)
-        if time_left <= 0:
-            raise WaitTimeoutError(f"{order.name} has not ended after {order.timeout:g} s; it goes on.")
-        if now - last_line >= SILENCE:
-            watcher.heard_nothing(job, now - started)
-            last_line = now
-        time.sleep(min(pause, time_left))
-        pause = min(pause * _GROWTH, pace.slowest)
+            self._pause, self._heard = self._pace.fastest, time.monotonic()
+            self._watcher.saw_page(page)
+        return job, page, is_new
+
+    def _read(self) -> LogPage:
+        if self._order.query is None:
+            return _NO_LOG
+        query = msgspec.structs.replace(self._order.query, cursor=self._cursor)
+        return self._ask(lambda: self._order.backend.logs(query))
+
+    def _is_last(self, page: LogPage, *, is_new: bool) -> bool:
+        """Whether nothing follows this page of a job that has ended; a log without an end is given up."""
+        if not page.entries and page.settled:
+            return True
+        if page.entries and not is_new:
+            self._tell("The log repeats itself; what follows is not shown.")
+            return True
+        patience = self._pace.patience
+        if not page.entries and time.monotonic() - self._heard >= patience:
+            self._tell(f"No line for {patience:g} s after the job's end: the end of the log may be missing.")
+            return True
+        timeout = self._order.timeout
+        if timeout is not None and self._elapsed() >= timeout + patience:
+            self._tell(f"The job has ended, and its log is not read through after {self._elapsed():.0f} s.")
+            return True
+        return False
+
+    def _ask(self, question: Callable[[], T]) -> T:
+        """Ask, and ask again while the answer is that storage or network refuse for the moment."""
+        deadline, told = time.monotonic() + self._pace.patience, False
+        while True:
+            try:
+                return question()
+            except HomeError:
+                raise
+            except PASSING as error:
+                if not told:
+                    self._watcher.cannot_ask(error)
+                told = True
+                if time.monotonic() >= deadline or (self._job is None and self._time_left() <= 0):
+                    raise _lost(self._order.name, error) from error
+                self._check_timeout()
+                time.sleep(min(_ASK_AGAIN, self._time_left()))
+
+    def _check_timeout(self) -> None:
+        if self._time_left() <= 0:
+            text = f"{self._order.name} has not ended after {self._order.timeout:g} s; it goes on."
+            raise WaitTimeoutError(text)
+
+    def _mention_silence(self, job: Job) -> None:
+        if time.monotonic() - self._heard >= SILENCE:
+            self._watcher.heard_nothing(job, self._elapsed())
+            self._heard = time.monotonic()
+
+    def _tell(self, trouble: str) -> None:
+        if trouble and trouble not in self._told:
+            self._told.add(trouble)
+            self._watcher.cannot_read(trouble)
+
+    def _has_ended(self) -> bool:
+        return self._job is not None and has_ended(self._job.state)
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _time_left(self) -> float:
+        """Seconds until `timeout`, which is about the end of the job and not of its log."""
+        if self._order.timeout is None or self._has_ended():
+            return math.inf
+        return self._order.timeout - self._elapsed()
 
 
 def _pace(order: Follow) -> Pace:
@@ -122,30 +203,6 @@ def _pace(order: Follow) -> Pace:
         return pace
     fastest, slowest = min(pace.fastest, order.slowest_poll), min(pace.slowest, order.slowest_poll)
     return msgspec.structs.replace(pace, fastest=fastest, slowest=slowest)
-
-
-def _read(order: Follow, cursor: str, pace: Pace, watcher: Watcher) -> LogPage:
-    if order.query is None:
-        return _NO_LOG
-    query = msgspec.structs.replace(order.query, cursor=cursor)
-    return _ask(lambda: order.backend.logs(query), order.name, pace, watcher)
-
-
-def _ask(question: Callable[[], T], name: str, pace: Pace, watcher: Watcher) -> T:
-    """Ask, and ask again while the answer is that storage or network refuse for the moment."""
-    deadline, told = time.monotonic() + pace.patience, False
-    while True:
-        try:
-            return question()
-        except HomeError:
-            raise
-        except PASSING as error:
-            if not told:
-                watcher.cannot_ask(error)
-            told = True
-            if time.monotonic() > deadline:
-                raise _lost(name, error) from error
-            time.sleep(1.0)
 
 
 def _lost(name: str, error: VtrainError) -> ContactLostError:

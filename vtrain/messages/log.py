@@ -60,13 +60,13 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     """What there was: entries in order of time, in order of writing per replica, and where to go on.
 
-    After a page with entries the next one may be there at once (`more`), or only later. An empty page of a
-    job that has ended is the last one, unless entries may still be on their way (not `settled`). `trouble`
-    says in a sentence why the log cannot be read; it is no reason to give up the job.
+    With `more` the next page is there at once, else later. An empty page of a job that has ended is the last
+    one, unless entries may still be on their way (not `settled`). `trouble` says in a sentence why the log,
+    or a part of it, cannot be read; it is no reason to give up the job.
     """
 
     entries: tuple[LogEntry, ...]
     cursor: str
-    more: bool = True
+    more: bool = False
     settled: bool = True
     trouble: str = ""
