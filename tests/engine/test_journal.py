@@ -6,16 +6,20 @@ import json
 import os
 import resource
 import signal
+import struct
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from vtrain.backends.docker.transcript import Transcript
 from vtrain.engine.journal import RECORD, STDERR, STDOUT, JournalWriter
 from vtrain.engine.log_reader import read_logs, read_tail
+from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
 
 
@@ -224,15 +228,6 @@ def test_tail(tmp_path: Path) -> None:
     assert read_tail(tmp_path, "workerpool0-0", STDERR, 6) == "e\ntwo\n"
 
 
-def test_a_full_disk_is_counted(tmp_path: Path) -> None:
-    if not Path("/dev/full").exists():
-        return
-    (tmp_path / "x.log").symlink_to("/dev/full")
-    writer = JournalWriter(str(tmp_path / "x"))
-    writer.write(b"12345", STDOUT)
-    assert writer.lost == 5
-
-
 def limited(size: int, act: Callable[[], None]) -> int:
     """The exit code of a child whose files may not grow beyond `size` bytes."""
     child = os.fork()
@@ -281,3 +276,91 @@ def test_what_can_be_read_again_is_stored_whole_or_not_at_all(tmp_path: Path) ->
     journal = JournalWriter(base, from_pipe=False)
     assert [record[0] for record in journal.records()] == [1004, 1003, 1002, 1001, 1000]
     journal.close()
+
+
+def test_a_full_disk_is_counted(tmp_path: Path) -> None:
+    def write_on() -> None:
+        journal = JournalWriter(str(tmp_path / "x"))
+        journal.write(b"12345", STDOUT)
+        journal.write(b"67890", STDOUT)
+        assert journal.lost == 3
+
+    assert limited(7, write_on) == 0
+    assert (tmp_path / "x.log").read_bytes() == b"1234567"
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 255, 256, 403, 65535])
+def test_attempts_of_any_number_are_told_apart(tmp_path: Path, attempt: int) -> None:
+    for number in (attempt, attempt + 1):
+        journal = JournalWriter(str(tmp_path / "workerpool0-0"), min(number, 65535))
+        journal.write(b"%d\n" % number, STDERR)
+        journal.close()
+    assert [e.attempt for e in read(tmp_path)] == [attempt, min(attempt + 1, 65535)]
+    if attempt < 65535:
+        assert read_tail(tmp_path, "workerpool0-0", STDERR, 100, attempt) == f"{attempt}\n"
+
+
+def test_a_container_goes_on_where_an_attempt_beyond_255_ended(tmp_path: Path) -> None:
+    """403 attempts are allowed: the 256th must not be taken for the first."""
+    base = str(tmp_path / "workerpool0-0")
+    for attempt in (0, 256):
+        transcript = Transcript(base, attempt)
+        assert transcript.is_empty
+        transcript.take([(STDOUT, 1000 + attempt, b"line\n")])
+        transcript.close()
+    again = Transcript(base, 256)
+    assert not again.is_empty
+    again.close()
+
+
+def test_logs_of_older_versions_are_read_and_written_on(tmp_path: Path) -> None:
+    """Their records hold an attempt of one byte, two zeros, and no check."""
+    old = struct.Struct("<qqBBxxI")
+    (tmp_path / "workerpool0-0.log").write_bytes(b"one\ntwo\nthree\n")
+    records = [old.pack(1000, 4, STDOUT, 0, 1), old.pack(2000, 8, STDERR, 255, 1)]
+    (tmp_path / "workerpool0-0.idx").write_bytes(b"".join(records))
+    assert [(e.time, e.payload, e.stream, e.attempt) for e in read(tmp_path)] == [
+        (1000, b"one", "stdout", 0),
+        (2000, b"two", "stderr", 255),
+        (2000, b"three", "stdout", 255),
+    ]
+    journal = JournalWriter(str(tmp_path / "workerpool0-0"), 256)
+    journal.write(b"four\n", STDOUT)
+    journal.close()
+    assert [(e.payload, e.attempt) for e in read(tmp_path)] == [
+        (b"one", 0),
+        (b"two", 255),
+        (b"three", 255),
+        (b"four", 256),
+    ]
+    assert read_logs(tmp_path, LogQuery(name="x"), ended=True).trouble == ""
+
+
+def test_cursors_of_older_versions_are_read(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"one\n"), (STDOUT, b"two\n")])
+    cursor = '{"workerpool0-0":[1,4,{}]}'
+    page = read_logs(tmp_path, LogQuery(name="x", cursor=cursor), ended=True)
+    assert ([e.payload for e in page.entries], page.trouble) == ([b"two"], "")
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", '{"a":', '{"workerpool0-0":["x"]}', "[]"])
+def test_a_cursor_that_is_none_is_refused(tmp_path: Path, cursor: str) -> None:
+    with pytest.raises(ConfigError, match="is not a place in a log"):
+        read_logs(tmp_path, LogQuery(name="x", cursor=cursor), ended=True)
+
+
+def test_a_page_tells_whether_there_is_more(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"one\n"), (STDOUT, b"two\n")])
+    assert [read_logs(tmp_path, LogQuery(name="x", limit=n), ended=False).more for n in (1, 100)] == [
+        True,
+        False,
+    ]
+
+
+def test_a_page_of_tiny_entries_is_no_larger(tmp_path: Path) -> None:
+    """Each object is an entry of its own, which takes far more memory than its three bytes."""
+    write(tmp_path, [(STDOUT, b"{}\n" * 100)] * 40)
+    page = read_logs(tmp_path, LogQuery(name="x", limit=10_000), ended=True)
+    assert len(page.entries) == 200
+    assert page.more
+    assert len(read(tmp_path, limit=10_000)) == 4000

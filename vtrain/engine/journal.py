@@ -2,33 +2,71 @@
 
 `NAME.log` holds what the replica wrote, byte for byte, so that people can `tail` it. `NAME.idx` holds
 one record per block. Raw bytes are written first, so that a record never speaks of bytes that are not
-there. Standard library only: the shim, which stores the lines, loads this file alone.
+there. Somebody else may cut, remove or replace both files at any time: the writer goes on with what is left.
+Standard library only: the shim, which stores the lines, loads this file alone.
 """
+
+# ruff: noqa: PTH102, PTH104, PTH120
+# pathlib would cost the shim more than all the rest of its start.
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 import struct
 import time
+from binascii import crc32
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RECORD = struct.Struct("<qqBBxxI")
-"""Time in nanoseconds since the epoch, end of the block in the raw file, stream, attempt; and how many pieces
-of a container's log bear that time, so that reading it can go on after them."""
+RECORD = struct.Struct("<qqBHBI")
+"""Time in nanoseconds since the epoch, end of the block in the raw file, stream, attempt, check; and how many
+pieces of a container's log bear that time, so that reading it can go on after them.
+
+The check makes damage known. It is 0 in the records of older versions, which have none, and attempts of one
+byte followed by a zero.
+"""
 
 STDOUT = 1
 STDERR = 2
 SERVICE_WORDS = 3
 """What the engine itself says about a job, told apart from the output of the tools that it runs."""
+CUT = 4
+"""The stream of a record without bytes: somebody had cut or replaced the log, which goes on at its end."""
 RAW_SUFFIX = ".log"
 INDEX_SUFFIX = ".idx"
+MAX_ATTEMPT = 0xFFFF
 
 _SCAN_BYTES = RECORD.size * 4096
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_STREAMS = (STDOUT, STDERR, SERVICE_WORDS, CUT)
+_NO_FILE = (errno.EISDIR, errno.ENXIO, errno.ELOOP)
+"""The answers of open(2) to a folder, a socket and a link."""
+
+Record = tuple[int, int, int, int, int, int]
+
+
+def pack_record(time_ns: int, end: int, stream: int, attempt: int, pieces: int) -> bytes:
+    """A record with its check."""
+    attempt = min(attempt, MAX_ATTEMPT)
+    check = _check(time_ns, end, stream, attempt, pieces)
+    return RECORD.pack(time_ns, end, stream, attempt, check, pieces)
+
+
+def is_sound(record: Record) -> bool:
+    """Whether a record is as it was written."""
+    time_ns, end, stream, attempt, check, pieces = record
+    if stream not in _STREAMS or end < 0 or time_ns < 0:
+        return False
+    return check == _check(time_ns, end, stream, attempt, pieces) if check else attempt < 256
+
+
+def _check(time_ns: int, end: int, stream: int, attempt: int, pieces: int) -> int:
+    """One byte that is never 0."""
+    return crc32(RECORD.pack(time_ns, end, stream, attempt, 0, pieces)) % 255 + 1
 
 
 class JournalWriter:
@@ -45,16 +83,19 @@ class JournalWriter:
         self.lost = 0
         self._from_pipe = from_pipe
         self._attempt = attempt
-        self._raw = os.open(base + RAW_SUFFIX, _FLAGS, 0o600)
-        self._index = os.open(base + INDEX_SUFFIX, _FLAGS, 0o600)
+        self._base = base
+        self._raw = _open_regular(base + RAW_SUFFIX)
+        self._index = _open_regular(base + INDEX_SUFFIX)
         self._end = os.fstat(self._raw).st_size
-        self._repair(goes_on)
+        writer = attempt - (not goes_on)  # of what no record covers
+        self._repair(writer, drops=not from_pipe)
 
     def write(self, block: memoryview | bytes, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
         """Store one block that was written to `stream` at that time, by default just now.
 
         Raises OSError where what can be read again was not stored.
         """
+        self._look_after_files()
         stored = self._append_raw(block)
         if stored < len(block) and not self._from_pipe:
             self._take_back()
@@ -66,12 +107,9 @@ class JournalWriter:
                 self._end -= stored
                 self._take_back()
 
-    def records(self) -> Iterator[tuple[int, int, int, int, int]]:
-        """What the index holds, the newest first."""
-        size = os.fstat(self._index).st_size
-        for end in range(size, 0, -_SCAN_BYTES):
-            start = max(end - _SCAN_BYTES, 0)
-            yield from reversed([*RECORD.iter_unpack(os.pread(self._index, end - start, start))])
+    def records(self) -> Iterator[Record]:
+        """The sound records of the index, the newest first."""
+        return (record for _, record in self._records_from_the_end() if is_sound(record))
 
     def close(self) -> None:
         """Hand everything to the disk."""
@@ -100,27 +138,120 @@ class JournalWriter:
     ) -> bool:
         """Whether the record is there. Without one the next record covers what this one should have."""
         number = self._attempt if attempt is None else attempt
-        record = RECORD.pack(time_ns or time.time_ns(), self._end, stream, number, pieces)
+        record = pack_record(time_ns or time.time_ns(), self._end, stream, number, pieces)
         try:
             written = os.write(self._index, record)
         except OSError:
             return False
         if written != RECORD.size:
             os.ftruncate(self._index, os.fstat(self._index).st_size - written)
-        return written == RECORD.size
+            return False
+        self._index_size += written
+        return True
 
-    def _repair(self, goes_on: bool) -> None:
-        """Cut a torn last record off; then cover raw bytes that no record covers yet, or cut them off."""
-        size = os.fstat(self._index).st_size
-        whole = size - size % RECORD.size
-        if size != whole:
-            os.ftruncate(self._index, whole)
-        covered = attempt = 0
-        if whole:
-            _, covered, _, attempt, _ = RECORD.unpack(os.pread(self._index, RECORD.size, whole - RECORD.size))
-        if covered < self._end and self._from_pipe:
-            writer = self._attempt - (not goes_on)  # else the attempt before this wrote it
-            self._append_record(STDOUT, attempt=max(attempt, writer))
-        elif covered < self._end:
+    def _look_after_files(self) -> None:
+        """Go on in a log that somebody has cut, removed, renamed or replaced since the last block."""
+        try:
+            raw, index = os.lstat(self._base + RAW_SUFFIX), os.lstat(self._base + INDEX_SUFFIX)
+            is_ours = self._owns(raw, index)
+            if is_ours and (raw.st_size, index.st_size) == (self._end, self._index_size):
+                return
+        except OSError:
+            is_ours = False
+        before = os.fstat(self._raw)
+        try:
+            if not is_ours:
+                self._open_again()
+        except OSError:
+            return  # into the files that are open still: there is no other place
+        found = os.fstat(self._raw)
+        is_another = not os.path.samestat(before, found)
+        if is_another:  # of which the index says nothing
+            os.ftruncate(self._index, 0)
+        is_cut = is_another or found.st_size < self._end
+        self._end = found.st_size
+        self._repair(self._attempt, is_cut=is_cut)
+
+    def _owns(self, raw: os.stat_result, index: os.stat_result) -> bool:
+        """Whether these are the files that are open here."""
+        return os.path.samestat(raw, os.fstat(self._raw)) and os.path.samestat(index, os.fstat(self._index))
+
+    def _open_again(self) -> None:
+        raw = _open_regular(self._base + RAW_SUFFIX)
+        try:
+            index = _open_regular(self._base + INDEX_SUFFIX)
+        except OSError:
+            os.close(raw)
+            raise
+        for descriptor in (self._raw, self._index):
+            os.close(descriptor)
+        self._raw, self._index = raw, index
+
+    def _repair(self, writer: int, *, drops: bool = False, is_cut: bool = False) -> None:
+        """Let the index fit the raw bytes: they cover each other when this is done.
+
+        Records at its end that are torn, damaged, or about bytes that are gone are cut off. Raw bytes that no
+        record covers were written by the attempt `writer`, or are cut off too (`drops`).
+        """
+        kept, covered, attempt, misfits, is_short = self._last_fitting()
+        is_damaged = misfits > 0 or (kept == 0 and self._attempt > 0)
+        os.ftruncate(self._index, kept)
+        self._index_size = kept
+        # Only the present attempt is read again, and of a damaged index nobody knows which one wrote last.
+        if covered < self._end and drops and not (is_damaged and attempt < self._attempt):
             os.ftruncate(self._raw, covered)
             self._end = covered
+        elif covered < self._end:
+            self._append_record(STDOUT, attempt=max(attempt, writer))
+        if is_cut or is_short:
+            self._append_record(CUT)
+
+    def _last_fitting(self) -> tuple[int, int, int, int, bool]:
+        """The last record about bytes that are there: its end in the index, their end, its attempt.
+
+        And how many records after it do not fit, and whether one of them is about bytes that are gone.
+        """
+        misfits, is_short = 0, False
+        for end, record in self._records_from_the_end():
+            if is_sound(record):
+                if record[1] <= self._end:
+                    return end, record[1], record[3], misfits, is_short
+                is_short = True
+            misfits += 1
+        return 0, 0, 0, misfits, is_short
+
+    def _records_from_the_end(self) -> Iterator[tuple[int, Record]]:
+        """Every whole record, the newest first, and where it ends in the index."""
+        size = os.fstat(self._index).st_size
+        whole = size - size % RECORD.size
+        for end in range(whole, 0, -_SCAN_BYTES):
+            start = max(end - _SCAN_BYTES, 0)
+            part = os.pread(self._index, end - start, start)
+            records = [*RECORD.iter_unpack(part[: len(part) - len(part) % RECORD.size])]
+            for number in range(len(records), 0, -1):
+                yield start + number * RECORD.size, records[number - 1]
+
+
+def _open_regular(path: str) -> int:
+    """Open a file for appending, or make it and its folder. What else stands there is renamed."""
+    try:
+        descriptor = os.open(path, _FLAGS, 0o600)
+    except (FileNotFoundError, NotADirectoryError):
+        folder = os.path.dirname(path)
+        if os.path.lexists(folder):
+            _set_aside(folder)
+        os.mkdir(folder, 0o700)
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        _set_aside(path)
+    else:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+        _set_aside(path)
+    return os.open(path, _FLAGS, 0o600)
+
+
+def _set_aside(path: str) -> None:
+    os.rename(path, f"{path}.damaged-{time.time_ns()}")

@@ -1,7 +1,8 @@
 """Reads a job's journals: log entries from a cursor on, all replicas merged by time.
 
-A cursor says per task which record comes next, how far into its block reading has come, and per stream
-where a line began whose end has not come yet. So a page can be read by any process, at any time.
+A cursor says per task which record comes next, how far into the raw file reading has come, and per stream
+where a line began whose end has not come yet. So a page can be read by any process, at any time. Both files
+may be damaged: whatever they hold, each byte of the raw file is read once, and reading ends.
 """
 
 from __future__ import annotations
@@ -9,20 +10,36 @@ from __future__ import annotations
 import heapq
 import os
 import re
+import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from vtrain.engine.folder import SERVICE
-from vtrain.engine.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD, SERVICE_WORDS, STDERR, STDOUT
+from vtrain.engine.journal import (
+    CUT,
+    INDEX_SUFFIX,
+    RAW_SUFFIX,
+    RECORD,
+    SERVICE_WORDS,
+    STDERR,
+    STDOUT,
+    Record,
+    is_sound,
+)
 from vtrain.engine.log_text import message_of, parts, severity_of, split_objects
+from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 
+ENTRY_BYTES = 64
+"""How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
 _LOST = "lost"
 _STREAMS = {STDOUT: "stdout", STDERR: "stderr", SERVICE_WORDS: "service"}
 _SEVERITY = {STDOUT: "INFO", STDERR: "ERROR", SERVICE_WORDS: "INFO"}
+_CHUNK_RECORDS = 4096
 
 
 class _Open(msgspec.Struct, array_like=True):
@@ -38,11 +55,17 @@ class _Open(msgspec.Struct, array_like=True):
 
 
 class _Place(msgspec.Struct, array_like=True):
-    """How far reading has come in one task's journal."""
+    """How far reading has come in one task's journal.
+
+    `last` is time and end of the record before `record`, by which an index is known again; `cut` is the time
+    at which the log was cut last, as far as it was read.
+    """
 
     record: int = 0
     offset: int = 0
     open_lines: dict[int, _Open] = {}
+    last: tuple[int, int] | None = None
+    cut: int = 0
 
 
 class _Block(msgspec.Struct):
@@ -56,7 +79,7 @@ class _Block(msgspec.Struct):
 
 
 def read_logs(folder: Path, query: LogQuery, *, ended: bool) -> LogPage:
-    """What the journals in `folder` hold from the query's cursor on.
+    """The entries that the journals in `folder` hold from the query's cursor on.
 
     With `ended`, nothing will be written any more: the last line of a stream is whole even without a
     newline. Raises nothing for a folder without logs: there are no entries then.
@@ -68,20 +91,28 @@ def read_logs(folder: Path, query: LogQuery, *, ended: bool) -> LogPage:
         if query.task_name in ("", task) and not query.trial_id
     ]
     entries: list[LogEntry] = []
+    for reader in readers:
+        reader.find_place(entries)
     budget = limit = max(query.limit, 1)
-    waiting = [(reader.next_time(ended), i) for i, reader in enumerate(readers) if reader.has_more(ended)]
+    waiting = [(reader.next_time(), i) for i, reader in enumerate(readers) if reader.has_more(ended)]
     heapq.heapify(waiting)
     while waiting and (budget > 0 or not entries):  # an empty page means: nothing more now
         _, i = heapq.heappop(waiting)
-        size = budget if budget > 0 else limit
-        budget -= readers[i].read_piece(min(size, MAX_ENTRY_BYTES), entries, ended)
+        size, count = budget if budget > 0 else limit, len(entries)
+        budget -= readers[i].read_piece(min(size, MAX_ENTRY_BYTES), entries)
+        budget -= ENTRY_BYTES * max(len(entries) - count - 1, 0)
         if readers[i].has_more(ended):
-            heapq.heappush(waiting, (readers[i].next_time(ended), i))
+            heapq.heappush(waiting, (readers[i].next_time(), i))
     for reader in readers:
         if not reader.has_more(ended):
             reader.read_open_lines(entries, partial=query.partial, ended=ended)
         reader.close()
-    return LogPage(entries=tuple(entries), cursor=msgspec.json.encode(places).decode())
+    return LogPage(
+        entries=tuple(entries),
+        cursor=msgspec.json.encode(places).decode(),
+        more=bool(waiting),
+        trouble=" ".join(trouble for reader in readers for trouble in reader.troubles),
+    )
 
 
 def lost_log(query: LogQuery) -> LogPage:
@@ -98,8 +129,7 @@ def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0)
     reader = _TaskReader(folder, task, _Place())
     pieces: list[bytes] = []
     held = 0
-    for number in reversed(range(reader.blocks(ended=True))):
-        block = reader.block(number, ended=True)
+    for block in reader.blocks_from_the_end():
         if (block.stream, block.attempt) == (stream, attempt) and held < size:
             start = max(block.start, block.end - (size - held))
             pieces.append(reader.raw(start, block.end))
@@ -111,12 +141,29 @@ def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0)
 
 
 def _decode_cursor(cursor: str) -> dict[str, _Place]:
-    return msgspec.json.decode(cursor, type=dict[str, _Place]) if cursor else {}
+    if cursor in ("", _LOST):  # the folder was made again
+        return {}
+    try:
+        return msgspec.json.decode(cursor, type=dict[str, _Place])
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{cursor[:80]!r} is not a place in a log: {error}.") from error
 
 
 def _task_names(folder: Path) -> list[str]:
-    names = [path.name.removesuffix(INDEX_SUFFIX) for path in folder.glob("*" + INDEX_SUFFIX)]
-    return sorted(names, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
+    names = {path.stem for suffix in (INDEX_SUFFIX, RAW_SUFFIX) for path in folder.glob("*" + suffix)}
+    return sorted(names, key=lambda name: ([int(n) for n in re.findall(r"\d+", name)], name))
+
+
+def _open_regular(path: Path) -> int | None:
+    """A descriptor for reading; None where there is no file that can be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 class _TaskReader:
@@ -127,44 +174,53 @@ class _TaskReader:
         self._place = place
         self._since = since
         self._untouched = raw
+        self.troubles: list[str] = []
+        self._chunk, self._chunk_start = b"", 0
         base = str(folder / task)
-        self._index = os.open(base + INDEX_SUFFIX, os.O_RDONLY | os.O_CLOEXEC)
-        self._raw = os.open(base + RAW_SUFFIX, os.O_RDONLY | os.O_CLOEXEC)
-        self._records = os.fstat(self._index).st_size // RECORD.size
-        self._size = os.fstat(self._raw).st_size
-        self._covered = self._record(self._records - 1)[1] if self._records else 0
+        self._index = _open_regular(Path(base + INDEX_SUFFIX))
+        self._raw = _open_regular(Path(base + RAW_SUFFIX))
+        self._records = os.fstat(self._index).st_size // RECORD.size if self._index is not None else 0
+        self._size = os.fstat(self._raw).st_size if self._raw is not None else 0
+        self._changed = os.fstat(self._raw).st_mtime_ns if self._raw is not None else 0
+        self._tail: _Block | None = None
+        if self._raw is None:
+            self._note(f"The log of {task} cannot be read: {base}{RAW_SUFFIX} is missing or is no file.")
 
     def close(self) -> None:
-        os.close(self._index)
-        os.close(self._raw)
+        for descriptor in (self._index, self._raw):
+            if descriptor is not None:
+                os.close(descriptor)
 
-    def blocks(self, ended: bool) -> int:
-        """How many blocks there are; after the end, bytes that no record covers are one more."""
-        return self._records + (1 if ended and self._size > self._covered else 0)
-
-    def block(self, number: int, ended: bool) -> _Block:
-        start = self._record(number - 1)[1] if number else 0
-        if number < self._records:
-            time, end, stream, attempt, _ = self._record(number)
-            return _Block(time, start, end, stream, attempt)
-        assert ended
-        time, _, _, attempt, _ = self._record(number - 1) if number else (0, 0, 0, 0, 0)
-        return _Block(time, start, self._size, STDOUT, attempt)
+    def blocks_from_the_end(self) -> Iterator[_Block]:
+        """Every block, the newest first; bytes that no record covers are the first of them."""
+        following = self._uncovered()
+        for number in range(self._records - 1, -1, -1):
+            record = self._record(number)
+            if not is_sound(record):
+                continue
+            following.start = min(record[1], following.end)
+            if following.start < following.end:
+                yield following
+            following = _Block(record[0], 0, following.start, record[2], record[3])
+        yield following
 
     def raw(self, start: int, end: int) -> bytes:
-        return os.pread(self._raw, end - start, start)
+        return os.pread(self._raw, end - start, start) if self._raw is not None and end > start else b""
 
     def has_more(self, ended: bool) -> bool:
-        return self._place.record < self.blocks(ended)
+        """Whether there is a record to read; after the end, bytes that no record covers are one more."""
+        return self._place.record < self._records or (ended and self._place.offset < self._size)
 
-    def next_time(self, ended: bool) -> int:
-        return self.block(self._place.record, ended).time
+    def next_time(self) -> int:
+        return self._next_block().time
 
-    def read_piece(self, size: int, entries: list[LogEntry], ended: bool) -> int:
+    def read_piece(self, size: int, entries: list[LogEntry]) -> int:
         """Take at most `size` bytes of the next block apart into entries; how many it took."""
-        block = self.block(self._place.record, ended)
+        block = self._next_block()
+        if block.stream == CUT:
+            self._pass_cut(block, entries)
+            return 1
         self._end_lines_before(block.attempt, entries)
-        block.start = max(block.start, self._place.offset)
         end = min(block.end, block.start + size)
         piece = self.raw(block.start, end)
         last_newline = piece.rfind(b"\n")
@@ -172,11 +228,13 @@ class _TaskReader:
             piece = piece[: last_newline + 1]
         self._place.offset = block.start + len(piece)
         if self._untouched:
-            self._add(block, block.start, piece, entries, partial=True)
+            if piece:
+                self._add(block, block.start, piece, entries, partial=True)
         else:
             self._take(block, piece, entries)
-        if self._place.offset >= block.end:
-            self._place.record += 1
+        if self._place.offset >= block.end or not piece:
+            self._place.offset = max(self._place.offset, block.end)
+            self._end_record()
         return len(piece) or 1
 
     def read_open_lines(self, entries: list[LogEntry], *, partial: bool, ended: bool) -> None:
@@ -184,34 +242,141 @@ class _TaskReader:
         if not (partial or ended):
             return
         for stream, line in sorted(self._place.open_lines.items()):
-            block = self.block(line.record, ended)
-            block.start = line.offset
-            text = self._open_bytes(stream, self._place.record, self._size)
             if ended:
                 self._end_line(stream, line, entries)
-            elif line.continued or not (stream == STDOUT and text.startswith(b"{")):
-                self._hand_out(block, text, line, entries)
+            elif line.size and (line.continued or not self._may_be_object(stream, line)):
+                text = self._open_bytes(stream, self._place.offset)
+                self._hand_out(self._line_block(line), text, line, entries)
+
+    def _next_block(self) -> _Block:
+        """The rest of the block that comes next."""
+        number, start = self._place.record, self._place.offset
+        if number >= self._records:
+            block = self._uncovered()
+            block.start = start
+            return block
+        time_ns, end, stream, attempt = self._record(number)[:4]
+        return _Block(time_ns, start, max(min(end, self._size), start), stream, attempt)
+
+    def _uncovered(self) -> _Block:
+        """The bytes after the last record: of the attempt that wrote last, at the time of the last change."""
+        if self._tail is None:
+            numbers = range(self._records - 1, -1, -1)
+            last = next((record for n in numbers if is_sound(record := self._record(n))), None)
+            moment, end, attempt = (last[0], last[1], last[3]) if last else (self._changed, 0, 0)
+            self._tail = _Block(moment, min(end, self._size), self._size, STDOUT, attempt)
+        return msgspec.structs.replace(self._tail)
+
+    def _end_record(self) -> None:
+        if self._place.record >= self._records:
+            return
+        self._place.last = self._record(self._place.record)[:2]
+        self._place.record += 1
+        self._skip_damage()
+
+    def _skip_damage(self) -> None:
+        """Go on to a record that can be trusted; it covers what those before it were about."""
+        while self._place.record < self._records:
+            record = self._record(self._place.record)
+            if is_sound(record):
+                if record[1] > self._size:
+                    self._note(f"The log of {self._task} was cut: lines are missing.")
+                return
+            self._note(
+                f"The index of the log of {self._task} is damaged: times and streams of lines may be wrong."
+            )
+            self._place.last = record[:2]
+            self._place.record += 1
+
+    def find_place(self, entries: list[LogEntry]) -> None:
+        """Find the next record again in an index that was cut or made anew since the cursor was given."""
+        place = self._place
+        place.record, place.offset = max(place.record, 0), max(place.offset, 0)
+        if not self._is_known(place):
+            self._note(f"The log of {self._task} was cut or replaced: lines may be missing.")
+            rest = [
+                line.offset for line in place.open_lines.values() if line.offset + line.size == place.offset
+            ]
+            self._forget_open_lines(self._next_block(), entries)
+            place.record, cut = self._next_after(place)
+            # A line that was just being read is read again.
+            place.offset = cut if cut is not None else min([place.offset, *rest])
+            place.last = self._record(place.record - 1)[:2] if place.record else None
+        self._skip_damage()
+
+    def _is_known(self, place: _Place) -> bool:
+        """Whether the record before that place is still the one that was read."""
+        if place.record > self._records:
+            return False
+        return place.last is None or place.record == 0 or self._record(place.record - 1)[:2] == place.last
+
+    def _next_after(self, place: _Place) -> tuple[int, int | None]:
+        """The first cut since that place, and where it left the log; else the first record about more."""
+        beyond = self._records
+        for number in range(self._records):
+            record = self._record(number)
+            if is_sound(record):
+                if record[2] == CUT and record[0] > place.cut:
+                    return number, record[1]
+                if record[1] > place.offset:
+                    beyond = min(beyond, number)
+        return beyond, None
+
+    def _pass_cut(self, block: _Block, entries: list[LogEntry]) -> None:
+        """Go on after a cut: the ends of open lines are gone."""
+        self._forget_open_lines(block, entries)
+        self._place.offset = min(self._record(self._place.record)[1], self._size)
+        self._place.cut = block.time
+        self._end_record()
+
+    def _forget_open_lines(self, block: _Block, entries: list[LogEntry]) -> None:
+        for stream, line in sorted(self._place.open_lines.items()):
+            if line.continued:  # a part of it is out: here it ends
+                block.stream = stream
+                self._add(block, line.offset, b"", entries, mark="end")
+        self._place.open_lines.clear()
+
+    def _note(self, trouble: str) -> None:
+        if trouble not in self.troubles:
+            self.troubles.append(trouble)
 
     def _end_lines_before(self, attempt: int, entries: list[LogEntry]) -> None:
-        """What an earlier attempt left without a newline is a line of its own."""
+        """End the lines that an earlier attempt has left without a newline."""
         for stream, line in sorted(self._place.open_lines.items()):
-            if self.block(line.record, ended=True).attempt < attempt:
+            if self._line_block(line).attempt < attempt:
                 self._end_line(stream, line, entries)
 
     def _end_line(self, stream: int, line: _Open, entries: list[LogEntry]) -> None:
-        block = self.block(line.record, ended=True)
-        block.start = line.offset
-        text = self._open_bytes(stream, self._place.record, self._size)
+        block = self._line_block(line)
+        text = self._open_bytes(stream, self._place.offset)
         if text or not line.continued:
             self._add_line(block, text, line, entries)
         else:  # all of it is out, and the next line may begin at this very place
             self._add(block, line.offset, text, entries, mark="end")
         del self._place.open_lines[stream]
 
-    def _record(self, number: int) -> tuple[int, int, int, int, int]:
-        found: tuple[int, int, int, int, int] = RECORD.unpack(
-            os.pread(self._index, RECORD.size, number * RECORD.size)
-        )
+    def _may_be_object(self, stream: int, line: _Open) -> bool:
+        return stream == STDOUT and self.raw(line.offset, line.offset + 1) == b"{"
+
+    def _line_block(self, line: _Open) -> _Block:
+        """The block in which a line began, from the line on."""
+        if line.record >= self._records:
+            block = self._uncovered()
+            block.start = line.offset
+            return block
+        time_ns, end, stream, attempt = self._record(line.record)[:4]
+        return _Block(time_ns, line.offset, end, stream, attempt)
+
+    def _record(self, number: int) -> Record:
+        """A record of the index; one that is damaged where somebody has cut the index just now."""
+        position = (number - self._chunk_start) * RECORD.size
+        if not 0 <= position <= len(self._chunk) - RECORD.size:
+            self._chunk_start = number - number % _CHUNK_RECORDS
+            assert self._index is not None
+            size, start = _CHUNK_RECORDS * RECORD.size, self._chunk_start * RECORD.size
+            self._chunk = os.pread(self._index, size, start).ljust(size, b"\xff")
+            position = (number - self._chunk_start) * RECORD.size
+        found: Record = RECORD.unpack_from(self._chunk, position)
         return found
 
     def _take(self, block: _Block, piece: bytes, entries: list[LogEntry]) -> None:
@@ -222,9 +387,8 @@ class _TaskReader:
             if not newline and line.size < MAX_ENTRY_BYTES:
                 return
             end = block.start + len(head)
-            began = self.block(line.record, ended=True)
-            began.start = line.offset
-            text = self._open_bytes(block.stream, self._place.record + 1, end)
+            began = self._line_block(line)
+            text = self._open_bytes(block.stream, end)
             if not newline:
                 self._shorten(began, text, line, entries)
                 return
@@ -239,15 +403,26 @@ class _TaskReader:
             self._place.open_lines[block.stream] = _Open(self._place.record, start, size=len(beginning))
             self._shorten(block, beginning, self._place.open_lines[block.stream], entries)
 
-    def _open_bytes(self, stream: int, stop_record: int, stop: int) -> bytes:
+    def _stream_pieces(self, stream: int, line: _Open, stop: int) -> Iterator[tuple[int, int, int]]:
+        """Where the bytes of a stream lie from its open line on up to `stop`: record, start, end."""
+        position = line.offset
+        for number in range(line.record, self._records):
+            record = self._record(number)
+            if not is_sound(record):
+                continue
+            end = max(min(record[1], stop), position)
+            if record[2] == stream and end > position:
+                yield number, position, end
+            position = end
+            if position >= stop:
+                return
+        if stream == STDOUT and position < stop:
+            yield self._records, position, stop
+
+    def _open_bytes(self, stream: int, stop: int) -> bytes:
         """The bytes of a stream's open line, up to the offset `stop`."""
         line = self._place.open_lines[stream]
-        pieces = []
-        for number in range(line.record, min(stop_record, self.blocks(ended=True))):
-            block = self.block(number, ended=True)
-            if block.stream == stream and block.end > line.offset:
-                pieces.append(self.raw(max(block.start, line.offset), min(block.end, stop)))
-        return b"".join(pieces)
+        return b"".join(self.raw(start, end) for _, start, end in self._stream_pieces(stream, line, stop))
 
     def _shorten(self, block: _Block, text: bytes, line: _Open, entries: list[LogEntry]) -> None:
         if len(text) >= MAX_ENTRY_BYTES:
@@ -261,24 +436,12 @@ class _TaskReader:
         for start, part in found:
             self._add(block, line.offset + start, part, entries, partial=True)
         count = sum(len(part) for _, part in found)
-        line.offset, line.record, line.continued = self._after(block.stream, line, count)
-        line.size = len(text) - count
-
-    def _after(self, stream: int, line: _Open, count: int) -> tuple[int, int, bool]:
-        """The place `count` bytes of the stream after the beginning of its open line."""
-        number, offset = line.record, line.offset
-        while True:
-            block = self.block(number, ended=True)
-            offset = max(offset, block.start)
-            if block.stream == stream:
-                here = block.end - offset
-                if count <= here or number + 1 >= self.blocks(ended=True):
-                    return offset + count, number, True
-                count -= here
-            if number + 1 >= self.blocks(ended=True):
-                return block.end, number, True
-            offset = block.end
-            number += 1
+        for number, start, end in self._stream_pieces(block.stream, line, self._place.offset):
+            if count <= end - start:
+                line.record, line.offset, line.continued = number, start + count, True
+                break
+            count -= end - start
+        line.size = len(text) - sum(len(part) for _, part in found)
 
     def _add_line(self, block: _Block, text: bytes, line: _Open, entries: list[LogEntry]) -> None:
         if not line.continued and len(text) <= MAX_ENTRY_BYTES:
@@ -309,6 +472,7 @@ class _TaskReader:
         if block.time < self._since:
             return
         stream = _STREAMS.get(block.stream, "stdout")
+        again = f"~{self._place.cut}" if self._place.cut else ""  # offsets come again after a cut
         severity = _SEVERITY.get(block.stream, "INFO")
         if payload is not None:
             severity = severity_of(payload) or severity
@@ -316,7 +480,7 @@ class _TaskReader:
         entries.append(
             LogEntry(
                 time=block.time,
-                insert_id=f"{self._task}/{stream}/{offset}{mark}",
+                insert_id=f"{self._task}/{stream}/{offset}{mark}{again}",
                 severity=severity,
                 task_name=self._task,
                 payload=text,

@@ -87,7 +87,7 @@ class Transcript:
 
     def _recall(self, attempt: int) -> dict[int, Cursor]:
         cursors: dict[int, Cursor] = {}
-        for time, _, stream, number, pieces in self._journal.records():
+        for time, _, stream, number, _, pieces in self._journal.records():
             if number != attempt or len(cursors) == 2:
                 break
             if stream in (STDOUT, STDERR) and pieces:
