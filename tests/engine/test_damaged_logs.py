@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vtrain.engine import journal as journal_module
 from vtrain.engine.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD, STDERR, STDOUT, JournalWriter, pack_record
 from vtrain.engine.log_reader import read_logs, read_tail
 from vtrain.messages.log import LogEntry, LogQuery
@@ -22,6 +23,12 @@ from vtrain.messages.log import LogEntry, LogQuery
 TASK = "workerpool0-0"
 PAGES = 10_000
 """More than any of these logs has."""
+
+
+@pytest.fixture(autouse=True)
+def _always_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here waits for a writer's next look at its files."""
+    monkeypatch.setattr(journal_module, "LOOK_SECONDS", 0.0)
 
 
 class Reader:
@@ -354,3 +361,19 @@ def test_an_open_line_beside_a_busy_stream_is_not_read_again_and_again(tmp_path:
     reader.read(ended=True)
     assert [e.json_payload for e in reader.entries if e.stream == "stdout"] == [{}]
     assert time.process_time() - begun < 20
+
+
+def test_a_cut_is_seen_at_once_and_a_removal_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(journal_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(journal_module.time, "monotonic", lambda: now[0])
+    journal, reader = journal_of(tmp_path, lines=3), Reader(tmp_path)
+    reader.read()
+    empty(raw_of(tmp_path))
+    journal.write(b"after the cut\n", STDOUT)
+    assert reader.read() == [b"after the cut"]
+    raw_of(tmp_path).unlink()
+    now[0] += 0.06
+    journal.write(b"after the removal\n", STDOUT)
+    assert reader.read() == [b"after the removal"]
+    journal.close()

@@ -39,6 +39,8 @@ CUT = 4
 RAW_SUFFIX = ".log"
 INDEX_SUFFIX = ".idx"
 MAX_ATTEMPT = 0xFFFF
+LOOK_SECONDS = 0.05
+"""How often a writer looks whether its files are in their place. That the log was cut is seen at once."""
 
 _SCAN_BYTES = RECORD.size * 4096
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -87,6 +89,7 @@ class JournalWriter:
         self._raw = _open_regular(base + RAW_SUFFIX)
         self._index = _open_regular(base + INDEX_SUFFIX)
         self._end = os.fstat(self._raw).st_size
+        self._next_look = 0.0
         writer = attempt - (not goes_on)  # of what no record covers
         self._repair(writer, drops=not from_pipe)
 
@@ -151,6 +154,10 @@ class JournalWriter:
 
     def _look_after_files(self) -> None:
         """Go on in a log that somebody has cut, removed, renamed or replaced since the last block."""
+        now = time.monotonic()
+        if now < self._next_look and os.lseek(self._raw, 0, os.SEEK_END) == self._end:
+            return
+        self._next_look = now + LOOK_SECONDS
         try:
             raw, index = os.lstat(self._base + RAW_SUFFIX), os.lstat(self._base + INDEX_SUFFIX)
             is_ours = self._owns(raw, index)
