@@ -5,6 +5,7 @@
     ├── ConfigError             1    what parses is wrong: a file, a pool rule, a path, a format
     ├── NotFoundError           1    no such job
     ├── ConflictError           1    not in the job's present state
+    │   └── KeyTakenError       1    … another job has the idempotency key
     ├── UnavailableError        1    a backend that this version or this machine does not have
     │   └── EngineError         1    … the Docker engine refuses
     │       └── EngineAwayError 1    … the Docker engine does not answer
@@ -12,6 +13,7 @@
     ├── PackagingError          1    the trainer cannot be packaged
     ├── StorageError            1    home, bucket or disk refused
     │   └── HomeError           1    … and will again: vtrain's home is not for this user or version
+    │       └── DamagedError    1    … or its store, or one entry of it, cannot be read
     ├── CredentialsError        1    no credentials, or none that still count
     ├── ServiceError            1    the service refused what was asked of it
     │   ├── ServiceAwayError    1    … the service does not answer
@@ -67,6 +69,14 @@ class ConflictError(VtrainError):
     """The resource's present state does not allow this."""
 
 
+class KeyTakenError(ConflictError):
+    """Another job has the idempotency key: the one called `name`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} has this idempotency key.")
+        self.name = name
+
+
 class UnavailableError(VtrainError):
     """This version, or this machine, does not have what was asked for."""
 
@@ -93,6 +103,10 @@ class StorageError(VtrainError):
 
 class HomeError(StorageError):
     """vtrain's home is another user's, or a newer vtrain's: asking again does not help."""
+
+
+class DamagedError(HomeError):
+    """The store of vtrain's home, or an entry of it, cannot be read."""
 
 
 class CredentialsError(VtrainError):

@@ -22,6 +22,16 @@ from vtrain.testing.script import Script
 ORDERED = "home name job backend base_env grace_seconds source_folder container engine".split()
 """What the order of a job told then."""
 EXIT = "code started ended signal message oom stopped log_lost_bytes".split()
+OLDER_TABLE = """
+CREATE TABLE older (
+    name TEXT PRIMARY KEY, collection TEXT NOT NULL, state TEXT NOT NULL, create_time TEXT NOT NULL,
+    end_time TEXT NOT NULL, backend TEXT NOT NULL, document TEXT NOT NULL
+);
+INSERT INTO older SELECT name, collection, state, create_time, end_time, backend, document FROM resources;
+DROP TABLE resources;
+ALTER TABLE older RENAME TO resources;
+CREATE INDEX resources_by_collection ON resources (collection);
+"""
 KNOWN = "spec.json lock wake supervisor.log replicas.json decision.json logs replicas".split()
 
 
@@ -42,6 +52,7 @@ def make_tables_older(connection: sqlite3.Connection, name: str) -> None:
     tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in set(tables) - {"resources", "requests"}:
         connection.execute(f"DROP TABLE {table}")
+    connection.executescript(OLDER_TABLE)
     (document,) = connection.execute("SELECT document FROM resources WHERE name = ?", (name,)).fetchone()
     older = {key: value for key, value in json.loads(document).items() if key != "replicas"}
     connection.execute("UPDATE resources SET document = ? WHERE name = ?", (json.dumps(older), name))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from vertex_service import VertexService
 
+import vtrain as package
 from vtrain.backends import Query
-from vtrain.commands.idempotency import LABEL
+from vtrain.messages import states
 from vtrain.messages.codec import to_document
+from vtrain.messages.names import KEY_LABEL as LABEL
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
+ROOT = Path(package.__file__).parents[1]
 CREATE = ("custom-jobs", "create", "--config=-", "--format=value(name)")
 
 
@@ -61,10 +69,88 @@ def test_what_cannot_be_a_label_is_refused(vtrain: Any, memory: MemoryBackend, c
     assert jobs(memory) == []
 
 
-def test_waiting_again_gives_the_first_verdict(vtrain: Any, memory: MemoryBackend) -> None:
+def failing() -> str:
+    """A job that fails."""
     document = to_document(script_job(Script().exit(3), display_name="demo job"))
     document["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]["executorImageUri"] = "gcr.io/p/i"
+    return json.dumps(document)
+
+
+def test_a_job_that_failed_does_not_count(vtrain: Any, memory: MemoryBackend) -> None:
     for _ in range(2):
-        ended = vtrain(*CREATE, "--idempotency-key=k", "--wait", stdin=json.dumps(document))
-        assert ended.code == 10
+        assert vtrain(*CREATE, "--idempotency-key=k", "--wait", stdin=failing()).code == 10
+    assert len(jobs(memory)) == 2
+
+
+def test_a_job_that_was_cancelled_does_not_count(vtrain: Any, memory: MemoryBackend) -> None:
+    config = json.dumps(to_document(script_job(Script().hang(), display_name="demo job")))
+    first = vtrain(*CREATE, "--idempotency-key=k", stdin=config).out
+    assert vtrain("custom-jobs", "cancel", first.strip()).code == 0
+    assert states.has_ended([memory.get(first.strip()) for _ in range(3)][-1].state)
+    second = vtrain(*CREATE, "--idempotency-key=k", stdin=config).out
+    assert first.strip() and first != second
+    assert vtrain(*CREATE, "--idempotency-key=k", stdin=config).out == second
+
+
+def test_a_job_that_failed_counts_where_that_is_asked(vtrain: Any, memory: MemoryBackend) -> None:
+    """Waiting again then gives the first verdict again."""
+    flags = ("--idempotency-key=k", "--reuse-failed", "--wait")
+    ended = [vtrain(*CREATE, *flags, stdin=failing()) for _ in range(2)]
+    assert [one.code for one in ended] == [10, 10]
     assert len(jobs(memory)) == 1
+
+
+def test_reusing_needs_a_key(vtrain: Any, memory: MemoryBackend, config: str) -> None:
+    ended = vtrain(*CREATE, "--reuse-failed", stdin=config)
+    assert (ended.code, jobs(memory)) == (2, [])
+    assert "--reuse-failed goes with --idempotency-key." in ended.err
+
+
+POOL = "--worker-pool-spec=machine-type=n1-standard-4,container-image-uri=gcr.io/p/img"
+
+
+def run_at_once(argv: list[str], env: dict[str, str]) -> set[str]:
+    """What six commands print that start in the same moment."""
+    command = [sys.executable, "-m", "vtrain", *argv]
+    pipe = subprocess.PIPE
+    crowd = [subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe, text=True) for _ in range(6)]
+    ended = [(*process.communicate(timeout=300), process.returncode) for process in crowd]
+    assert [code for *_, code in ended] == [0] * 6, ended
+    return {out for out, *_ in ended}
+
+
+def test_six_creates_at_once_are_one_local_job(
+    vtrain: Any, tmp_path: Path, vtrain_home: Path, config: str
+) -> None:
+    """The module waits until the test ends, so that the job counts meanwhile."""
+    gate = tmp_path / "gate"
+    (tmp_path / "waits.py").write_text(
+        f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.02)\n"
+    )
+    document = json.loads(config)
+    task = {"pythonModule": "waits", "env": [{"name": "PYTHONPATH", "value": str(tmp_path)}]}
+    document["jobSpec"]["workerPoolSpecs"] = [{"replicaCount": 1, "pythonPackageSpec": task}]
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(document))
+    argv = [
+        *("custom-jobs", "create", "--backend=process", f"--config={file}", "--format=value(name)"),
+        "--idempotency-key=build-7",
+    ]
+    names = run_at_once(argv, {**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        assert len(names) == 1
+        assert vtrain("custom-jobs", "list", "--format=value(name)").out == names.pop()
+        assert len(list((vtrain_home / "jobs").iterdir())) == 1
+    finally:
+        gate.touch()
+        for name in vtrain("custom-jobs", "list", "--format=value(name)").out.split():
+            vtrain("custom-jobs", "wait", name)
+
+
+def test_six_creates_at_once_are_one_job_of_a_service(vertex: VertexService) -> None:
+    """Each that made a later one has cancelled it."""
+    argv = ["custom-jobs", "create", "--display-name=a", POOL, "--idempotency-key=k", "--format=value(name)"]
+    names = run_at_once(argv, {**os.environ, "PYTHONPATH": str(ROOT)})
+    assert len(names) == 1
+    kept = [name for name, job in vertex.resources.items() if "CANCEL" not in job["state"]]
+    assert kept == [names.pop().strip()]

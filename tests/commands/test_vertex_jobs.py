@@ -37,7 +37,7 @@ def test_beta_speaks_v1beta1(vtrain: Any, vertex: VertexService) -> None:
 def test_two_creates_with_one_key_are_one_job(vtrain: Any, vertex: VertexService) -> None:
     names = {vtrain(*CREATE, "--idempotency-key=k", "--format=value(name)").out for _ in range(2)}
     assert len(names) == 1
-    assert [call.split()[0] for call in vertex.calls()] == ["GET", "POST", "GET"]
+    assert [call.split()[0] for call in vertex.calls()] == ["GET", "POST", "GET", "GET", "GET"]
 
 
 @pytest.fixture

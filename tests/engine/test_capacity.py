@@ -241,17 +241,17 @@ class Queue:
         lock = hold_lock(folder.lock)
         assert lock is not None
         self.locks.append(lock)
-        enqueue(self.store, name, claim)
-        self.store.insert(
-            Record(
-                name=name,
-                collection="customJobs",
-                state=states.PENDING,
-                create_time="2026-01-01T00:00:00Z",
-                backend="process",
-                document="{}",
-            )
+        record = Record(
+            name=name,
+            collection="customJobs",
+            state=states.PENDING,
+            create_time="2026-01-01T00:00:00Z",
+            backend="process",
+            document="{}",
         )
+        with self.store.transaction() as connection:
+            self.store.insert(record)
+            enqueue(connection, name, claim)
         return JobOrder(
             home=str(self.home),
             name=name,

@@ -49,11 +49,12 @@ def test_pages_newest_first(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     for number in range(5):
         store.insert(record(number))
-    first, token = store.page("customJobs", PREFIX, size=3, token="")
-    second, end = store.page("customJobs", PREFIX, size=3, token=token)
+    first, token = store.page("customJobs", project="local", size=3, token="")
+    second, end = store.page("customJobs", project="local", size=3, token=token)
     assert [int(r.name[-1]) for r in first + second] == [4, 3, 2, 1, 0]
     assert end == ""
-    assert store.page("customJobs", PREFIX + "europe-west4/", size=3, token="") == ([], "")
+    assert store.page("customJobs", project="local", location="europe-west4", size=3, token="") == ([], "")
+    assert store.page("customJobs", project="other", size=3, token="") == ([], "")
 
 
 def test_pages_of_what_has_all_the_labels(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_pages_of_what_has_all_the_labels(tmp_path: Path) -> None:
 
     def found(**labels: str) -> list[int]:
         given = {name.replace("_", "-"): value for name, value in labels.items()}
-        page, _ = store.page("customJobs", PREFIX, size=9, token="", labels=given)
+        page, _ = store.page("customJobs", project="local", size=9, token="", labels=given)
         return [int(r.name[-1]) for r in page]
 
     assert found(a_b="1") == [1, 0]
@@ -99,7 +100,7 @@ def test_many_open_a_new_store_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(Store.open(tmp_path / "home").page("customJobs", PREFIX, size=9, token="")[0]) == 8
+    assert len(Store.open(tmp_path / "home").page("customJobs", project="local", size=9, token="")[0]) == 8
 
 
 def test_it_is_private(tmp_path: Path) -> None:

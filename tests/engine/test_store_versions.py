@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from vtrain.engine import database
@@ -61,6 +63,54 @@ def test_an_older_store_keeps_what_it_had(old_home: Path) -> None:
     store.delete(NAME)
     assert store.requests(NAME) == frozenset()
     assert version_of(old_home) == len(database._MIGRATIONS) > 1
+
+
+SECOND = """
+CREATE TABLE leases (
+    name TEXT PRIMARY KEY, memory_bytes INTEGER NOT NULL, is_admitted INTEGER NOT NULL,
+    devices TEXT NOT NULL
+);
+PRAGMA user_version = 2;
+"""
+"""What the next version added."""
+KEYED = (
+    ("FAILED", "us-central1", "k"),
+    ("RUNNING", "us-central1", "k"),
+    ("SUCCEEDED", "us-central1", "k"),
+    ("RUNNING", "europe-west4", "k"),
+    ("CANCELLED", "us-central1", "k"),
+    ("RUNNING", "us-central1", "other"),
+    ("RUNNING", "us-central1", ""),
+)
+
+
+def test_several_jobs_with_one_key_of_an_older_version(old_home: Path) -> None:
+    """The oldest of those that count keeps the key; nothing else is lost, and the index holds from now on."""
+    connection = sqlite3.connect(old_home / DATABASE)
+    connection.executescript(SECOND)
+    for number, (state, location, key) in enumerate(KEYED, 2):
+        name = f"projects/local/locations/{location}/customJobs/{number}"
+        document = json.dumps({"labels": {"vtrain-idempotency-key": key}} if key else {})
+        values = (name, "customJobs", f"JOB_STATE_{state}", "2026", "", "process", document)
+        connection.execute("INSERT INTO resources VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+    connection.execute("UPDATE resources SET document = '{' WHERE name = ?", (NAME,))
+    connection.commit()
+    connection.close()
+    store = Store.open(old_home)
+    assert [row[0] for row in store.query("SELECT key FROM resources ORDER BY rowid")] == [
+        *["", "k", "k", "", "k", "k", "other", ""]
+    ]
+    places = store.query("SELECT DISTINCT project, location FROM resources ORDER BY location")
+    assert places == [("local", "europe-west4"), ("local", "us-central1")]
+    later = msgspec.structs.replace(store.get(f"{NAME[:-1]}3"), name=f"{NAME[:-1]}99")
+    assert store.holder_of(later) == f"{NAME[:-1]}3"
+    with pytest.raises(StorageError, match="UNIQUE"):
+        store.insert(later)
+    store.update(f"{NAME[:-1]}3", state="JOB_STATE_FAILED", end_time="", document="{}")
+    assert store.holder_of(later) == ""
+    store.insert(later)
+    keyed = store.page("customJobs", size=9, token="", labels={"vtrain-idempotency-key": "k"})[0]
+    assert [record.name.rpartition("/")[2] for record in keyed] == ["99", "6", "5", "3", "2"]
 
 
 def test_several_processes_bring_it_up_to_date_at_once(old_home: Path) -> None:

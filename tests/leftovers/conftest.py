@@ -56,7 +56,7 @@ class Home:
         return f"projects/local/locations/us-central1/customJobs/{number}"
 
     def names(self) -> list[str]:
-        return [record.name for record in self.store.page(CUSTOM_JOBS, "", size=100, token="")[0]]
+        return [record.name for record in self.store.page(CUSTOM_JOBS, size=100, token="")[0]]
 
     def age(self, path: Path, days: float = 40) -> Path:
         """Let everything below a path be that old."""

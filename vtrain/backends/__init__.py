@@ -69,10 +69,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs, newest first, and the token of the next page (empty: this was the last)."""
+    """Jobs, newest first, and the token of the next page (empty: this was the last).
+
+    `damaged` names the jobs whose stored entry cannot be read.
+    """
 
     jobs: tuple[Job, ...]
     next_page_token: str = ""
+    damaged: tuple[str, ...] = ()
 
 
 class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +147,10 @@ class JobBackend(Protocol):
         """Exactly what submit would do; touches nothing. Raises ConfigError for what would be refused."""
 
     def submit(self, plan: Plan) -> Job:
-        """Start the job and return once it cannot be lost: named, PENDING."""
+        """Start the job and return once it cannot be lost: named, PENDING or QUEUED.
+
+        A backend that can compare idempotency keys in the same step raises KeyTakenError.
+        """
 
     def get(self, name: str) -> Job:
         """The job as it stands now; an ended job stays ended."""

@@ -21,14 +21,21 @@ from vtrain.engine.database import has_store, storage_errors
 from vtrain.engine.deletion import delete_job, remove_folder
 from vtrain.engine.folder import JobFolder, JobOrder, closed_on_error, hold_lock
 from vtrain.engine.instants import timestamp
-from vtrain.engine.record import FIELD as REPLICAS_FIELD
+from vtrain.engine.record import stored_job
 from vtrain.engine.store import Record, Store, not_found
-from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
+from vtrain.errors import (
+    ConfigError,
+    ConflictError,
+    DamagedError,
+    KeyTakenError,
+    NotFoundError,
+    StorageError,
+)
 from vtrain.messages import states
-from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import CUSTOM_JOBS, ResourceName, parse_name
+from vtrain.messages.names import CUSTOM_JOBS, KEY_LABEL, ResourceName, parse_name
 from vtrain.privacy import make_private
 
 if TYPE_CHECKING:
@@ -98,7 +105,10 @@ class LocalBackend:
         return self._way.view(own, trial_id)
 
     def submit(self, plan: Plan) -> CustomJob:
-        """Store the job and start its supervisor; it is PENDING and cannot be lost any more."""
+        """Store the job and start its supervisor; it is PENDING and cannot be lost any more.
+
+        Raises KeyTakenError where another job has its idempotency key, unless that one did not succeed.
+        """
         from vtrain.engine.credentials import keep_credentials, with_own_copy
 
         name = ResourceName(
@@ -119,16 +129,22 @@ class LocalBackend:
             lock = hold_lock(folder.lock)
             assert lock is not None
             with closed_on_error(lock):
-                enqueue(store, job.name, order.claim)
-                store.insert(_record(job, self._way_name))
+                self._insert(store, _record(job, self._way_name), order)
         self._spawn_supervisor(folder, lock)
         return job
+
+    def _insert(self, store: Store, record: Record, order: JobOrder) -> None:
+        with store.transaction() as connection:
+            if holder := store.holder_of(record):
+                raise KeyTakenError(holder)
+            store.insert(record)
+            enqueue(connection, record.name, order.claim)
 
     def get(self, name: str) -> CustomJob:
         """The job as it stands; a job whose supervisor died gets another one first."""
         record = self._existing_store(name).get(name)
         self._adopt(record)
-        return _job(record)
+        return stored_job(record)
 
     def list(self, query: Query) -> Page:
         """Jobs, newest first. Raises ConfigError for a page token that is none."""
@@ -136,18 +152,23 @@ class LocalBackend:
             return Page(jobs=())
         if query.page_token and not query.page_token.isdecimal():
             raise ConfigError(f"{query.page_token!r} is not a page token.")
-        prefix = f"projects/{query.project}/locations/" + (f"{query.location}/" if query.location else "")
         records, token = self._open_store().page(
             query.collection,
-            prefix,
+            project=query.project,
+            location=query.location,
             size=max(query.page_size, 1),
             token=query.page_token,
             labels=query.labels,
         )
+        jobs, damaged = [], []
         for record in records:
             with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
                 self._adopt(record)
-        return Page(jobs=tuple(_job(record) for record in records), next_page_token=token)
+            try:
+                jobs.append(stored_job(record))
+            except DamagedError:
+                damaged.append(record.name)
+        return Page(jobs=tuple(jobs), damaged=tuple(damaged), next_page_token=token)
 
     def logs(self, query: LogQuery) -> LogPage:
         """The log from a cursor on; also while the job runs, and from any process."""
@@ -228,6 +249,8 @@ class LocalBackend:
 
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
         """Start another supervisor where a job goes on without one."""
+        if states.has_ended(record.state):
+            return
         folder = self._folder(record.name)
         adopt(self._open_store(), record, folder, self._spawn_supervisor, at_once=at_once)
 
@@ -266,15 +289,8 @@ def _record(job: CustomJob, backend: str) -> Record:
         create_time=job.create_time,
         backend=backend,
         document=document,
+        key=job.labels.get(KEY_LABEL, ""),
     )
-
-
-def _job(record: Record) -> CustomJob:
-    """The job as it was written, with what its document tells beyond the API's fields."""
-    document = msgspec.json.decode(record.document)
-    known = {name: value for name, value in document.items() if name != REPLICAS_FIELD}
-    job = from_document(CustomJob, known)
-    return msgspec.structs.replace(job, answer=document) if REPLICAS_FIELD in document else job
 
 
 @contextmanager

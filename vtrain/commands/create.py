@@ -15,7 +15,7 @@ from vtrain.commands.drafting import (
     warn_of_name,
     with_local_flags,
 )
-from vtrain.commands.idempotency import check_key, first_job, with_key
+from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import CUSTOM_JOB
 from vtrain.commands.session import find_target, resource_document
 from vtrain.flags.compose import Draft
@@ -54,7 +54,7 @@ def create(
     """From the flags to a custom job that is there, or to the plan of one."""
     request = create_request(spec, trainer, remainder)
     staying = read_staying(waiting, interrupt)
-    check_key(once.idempotency_key)
+    check_key(once)
     target = with_local_flags(find_target(common, place), local)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
@@ -75,9 +75,13 @@ def create(
     if run.dry_run:
         session.console.result(resource_document(prepared.plan.job), "yaml")
         return
-    first = first_job(session, CUSTOM_JOB, once.idempotency_key)
-    job = first or launch(prepared, session.backend, packages, session.console.progress)
-    show_created(session, CUSTOM_JOB, job, staying, new=first is None)
+    job, new = create_once(
+        session,
+        CUSTOM_JOB,
+        once,
+        lambda: launch(prepared, session.backend, packages, session.console.progress),
+    )
+    show_created(session, CUSTOM_JOB, job, staying, new=new)
 
 
 def keyed(draft: Draft, key: str | None) -> Draft:

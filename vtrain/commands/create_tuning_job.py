@@ -6,7 +6,7 @@ import msgspec
 
 from vtrain.commands.after_create import read_staying, show_created
 from vtrain.commands.drafting import warn_all
-from vtrain.commands.idempotency import check_key, first_job, with_key
+from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import TUNING_JOB
 from vtrain.commands.session import find_target, resource_document
 from vtrain.flags.options import (
@@ -37,7 +37,7 @@ def create(
     check_given(spec)
     target = find_target(common, place, kind=TUNING_JOB)
     staying = read_staying(waiting, interrupt)
-    check_key(once.idempotency_key)
+    check_key(once)
     job = compose_tuning(spec, target.settings.project)
     job = msgspec.structs.replace(job, labels=with_key(job.labels, once.idempotency_key))
     session = target.open()
@@ -47,5 +47,5 @@ def create(
     if run.dry_run:
         session.console.result(resource_document(plan.job), "yaml")
         return
-    first = first_job(session, TUNING_JOB, once.idempotency_key)
-    show_created(session, TUNING_JOB, first or session.backend.submit(plan), staying, new=first is None)
+    created, new = create_once(session, TUNING_JOB, once, lambda: session.backend.submit(plan))
+    show_created(session, TUNING_JOB, created, staying, new=new)

@@ -1,50 +1,100 @@
-"""`--idempotency-key`: a step that is run again finds the job that its first run made."""
+"""`--idempotency-key`: a step that is run again, or twice at once, finds the job that its first run made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from vtrain.backends import Query
+from vtrain.backends import LOCAL_PACE, Query
 from vtrain.commands.jobs import all_jobs
 from vtrain.commands.kinds import ResourceKind
 from vtrain.commands.session import Session
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, KeyTakenError, NotFoundError, UsageError
+from vtrain.flags.options import KeyFlag
+from vtrain.messages.names import KEY_LABEL
 from vtrain.messages.rules import check_labels
+from vtrain.messages.states import UNSUCCESSFUL, job_state
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
-LABEL = "vtrain-idempotency-key"
+LOOKS = 2
+"""How often one looks, after a create at a service, for a job that was made at the same time."""
 
 
-def check_key(key: str | None) -> None:
-    """Raise UsageError for a key that no label can hold."""
+def check_key(once: KeyFlag) -> None:
+    """Raise UsageError for a key that no label can hold, and for a flag that means nothing without a key."""
+    key = once.idempotency_key
     try:
-        check_labels({LABEL: key or "none"})
+        check_labels({KEY_LABEL: key or "none"})
     except ConfigError:
         key = ""
     if key == "":
         raise UsageError(
             "--idempotency-key: expected 1 to 63 of a-z, 0-9, '_' and '-'.", hint="A commit's hash will do."
         )
+    if once.reuse_failed and key is None:
+        raise UsageError("--reuse-failed goes with --idempotency-key.")
 
 
 def with_key(labels: Mapping[str, str], key: str | None) -> dict[str, str]:
     """The labels of a job that carries the key, if there is one."""
-    return dict(sorted({**labels, LABEL: key}.items())) if key else dict(labels)
+    return dict(sorted({**labels, KEY_LABEL: key}.items())) if key else dict(labels)
 
 
-def first_job(session: Session, kind: ResourceKind, key: str | None) -> Job | None:
-    """The oldest job with this key where the session would make one; None without a key."""
+def create_once(
+    session: Session, kind: ResourceKind, once: KeyFlag, create: Callable[[], Job]
+) -> tuple[Job, bool]:
+    """The one job with this key, and whether it is new. Without a key `create` always makes one.
+
+    A local backend compares keys in the step that stores the job. A service cannot: there the oldest job
+    stays, and whoever made a later one cancels it.
+    """
+    key = once.idempotency_key
     if key is None:
-        return None
+        return create(), True
+    if (earlier := _earlier_job(session, kind, key, failed_too=once.reuse_failed)) is not None:
+        return earlier, False
+    try:
+        job = create()
+    except KeyTakenError as taken:
+        return session.backend.get(taken.name), False
+    oldest = job if session.is_local else _oldest(session, kind, key, job)
+    if oldest.name == job.name:
+        return job, True
+    with suppress(NotFoundError):  # somebody has deleted it
+        session.backend.cancel(job.name)
+    return oldest, False
+
+
+def _oldest(session: Session, kind: ResourceKind, key: str, job: Job) -> Job:
+    """The oldest job with this key after `job` was created, by all that `LOOKS` looks have shown."""
+    pause = getattr(session.backend, "pace", LOCAL_PACE).fastest
+    for look in range(LOOKS):
+        time.sleep(pause if look else 0)
+        found = _earlier_job(session, kind, key, failed_too=False)
+        job = min(job, found or job, key=_age)
+    return job
+
+
+def _earlier_job(session: Session, kind: ResourceKind, key: str, *, failed_too: bool) -> Job | None:
+    """The oldest job with this key that counts; with `failed_too`, else the newest that does not."""
     settings = session.settings
     query = Query(
         collection=kind.collection,
         project=settings.project,
         location=settings.region,
-        labels={LABEL: key},
+        labels={KEY_LABEL: key},
     )
     found = list(all_jobs(session.backend.list, query))
-    return min(found, key=lambda job: job.create_time, default=None)
+    counting = [job for job in found if job_state(job.state) not in UNSUCCESSFUL]
+    if counting or not failed_too:
+        return min(counting, key=_age, default=None)
+    return max(found, key=_age, default=None)
+
+
+def _age(job: Job) -> tuple[str, str]:
+    """The order of creation; jobs of one moment by their names."""
+    return job.create_time, job.name

@@ -16,6 +16,9 @@ from vtrain.flags.options import CommonFlags, JobNameFlag, ListFlags, PlaceFlags
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
+MOST_NAMED = 5
+"""How many damaged entries a warning names."""
+
 
 def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """List custom jobs."""
@@ -44,8 +47,19 @@ def list_kind(kind: ResourceKind, listing: ListFlags, place: PlaceFlags, common:
     """List the jobs of a kind."""
     session = open_session(common, place, kind=kind)
     query = msgspec.structs.replace(query_all(session, kind), page_size=page_size(session, listing))
-    jobs = all_jobs(session.backend.list, query)
+    damaged: list[str] = []
+    jobs = all_jobs(session.backend.list, query, damaged)
     show_resources(session, kind, listing, map(resource_document, jobs))
+    if damaged:
+        session.console.warn(_damage(damaged))
+
+
+def _damage(names: list[str]) -> str:
+    """A sentence about jobs whose entries cannot be read."""
+    if len(names) == 1:
+        return f"The entry of {names[0]} in the store is damaged: that job is not listed."
+    shown = ", ".join(names[:MOST_NAMED]) + (" and others" if len(names) > MOST_NAMED else "")
+    return f"{len(names)} entries in the store are damaged: these jobs are not listed: {shown}."
 
 
 def describe_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
@@ -111,9 +125,12 @@ def pages(ask: Callable[[Query], P], query: Query) -> Iterator[P]:
             return
 
 
-def all_jobs(ask: Callable[[Query], Page], query: Query) -> Iterator[Job]:
-    """The jobs of all pages."""
-    return (job for page in pages(ask, query) for job in page.jobs)
+def all_jobs(ask: Callable[[Query], Page], query: Query, damaged: list[str] | None = None) -> Iterator[Job]:
+    """The jobs of all pages; the names of those that cannot be read are appended to `damaged`."""
+    for page in pages(ask, query):
+        if damaged is not None:
+            damaged += page.damaged
+        yield from page.jobs
 
 
 def show_resources(

@@ -16,8 +16,9 @@ import msgspec
 from vtrain.engine.database import storage_errors
 from vtrain.engine.folder import JobFolder, closed_on_error, hold_lock, lock_holder, spawn_holding
 from vtrain.engine.instants import timestamp
+from vtrain.engine.record import stored_job
 from vtrain.engine.store import Record, Store
-from vtrain.errors import StorageError, VtrainError
+from vtrain.errors import DamagedError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.messages.names import parse_name
@@ -116,8 +117,7 @@ def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> Non
         return  # and somebody is deleting it
     error = verdict.folder_lost(folder) if lost else verdict.folder_damaged(folder)
     now = timestamp()
-    document: dict[str, Any] = msgspec.json.decode(record.document)
-    document |= {
+    document = _known_document(record, folder) | {
         "state": states.FAILED,
         "error": to_document(error),
         "endTime": now,
@@ -125,6 +125,16 @@ def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> Non
     }
     text = msgspec.json.encode(document).decode()
     store.update(record.name, state=states.FAILED, end_time=now, document=text)
+
+
+def _known_document(record: Record, folder: JobFolder) -> dict[str, Any]:
+    """What the store still tells about a job, else its folder, else its name."""
+    try:
+        return stored_job(record).answer or {}
+    except DamagedError:
+        if folder.is_readable():
+            return to_document(folder.order().job)
+        return {"name": record.name, "createTime": record.create_time}
 
 
 def _check_writable(folder: Path) -> None:

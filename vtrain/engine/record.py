@@ -5,11 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from vtrain.engine.folder import JobFolder, ReplicaExit
 from vtrain.engine.history import History
 from vtrain.engine.instants import from_epoch
+from vtrain.engine.store import Record
+from vtrain.errors import DamagedError
+from vtrain.messages.codec import from_document
+from vtrain.messages.custom_job import CustomJob
 
 FIELD = "replicas"
+
+
+def stored_job(record: Record) -> CustomJob:
+    """The job in the store, with its whole document as `answer`.
+
+    Raises DamagedError for a document that is not the JSON of a job.
+    """
+    try:
+        document = msgspec.json.decode(record.document, type=dict[str, Any])
+        known = {name: value for name, value in document.items() if name != FIELD}
+        return msgspec.structs.replace(from_document(CustomJob, known), answer=document)
+    except msgspec.DecodeError:
+        raise DamagedError(
+            f"The entry of {record.name} in the store is damaged: it is not the JSON of a job.",
+            hint=f"Its files are untouched. To remove it: vtrain custom-jobs delete {record.name}",
+        ) from None
 
 
 def replica_records(folder: JobFolder, names: Iterable[str], history: History) -> list[dict[str, Any]]:

@@ -14,12 +14,15 @@ from vtrain.engine.database import open_database, read_only_error, storage_error
 from vtrain.errors import NotFoundError
 from vtrain.messages import states
 from vtrain.messages.missing import missing_hint
-from vtrain.messages.names import parse_name
+from vtrain.messages.names import KEY_LABEL, parse_name
 from vtrain.privacy import secure_home
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One resource: its document is the API's JSON; the other fields are there to select by."""
+    """One resource: its document is the API's JSON; the other fields are there to select by.
+
+    No two resources of a place have the same idempotency `key`, except for those that did not succeed.
+    """
 
     name: str
     collection: str
@@ -28,9 +31,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     document: str
     end_time: str = ""
+    key: str = ""
 
 
-_FIELDS = "name, collection, state, create_time, end_time, backend, document"
+_HAS_KEY = "key = ?"
+_HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
+_FIELDS = "name, collection, state, create_time, end_time, backend, document, key"
 
 
 class Store:
@@ -68,12 +74,23 @@ class Store:
         self._connection.close()
 
     def insert(self, record: Record) -> None:
-        """Add a resource; on return it survives a power cut."""
+        """Add a resource; on return it survives a power cut, unless a transaction is under way."""
+        project, location = _place(record.name)
         values = (record.name, record.collection, record.state, record.create_time, record.end_time)
         self._execute(
-            f"INSERT INTO resources ({_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*values, record.backend, record.document),
+            f"INSERT INTO resources ({_FIELDS}, project, location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, record.backend, record.document, record.key, project, location),
         )
+
+    def holder_of(self, record: Record) -> str:
+        """The name of the resource that has the key of `record` where that one is to be; empty for none."""
+        marks = ", ".join("?" * len(states.UNSUCCESSFUL))
+        rows = self._execute(
+            "SELECT name FROM resources WHERE collection = ? AND project = ? AND location = ?"
+            f" AND key = ? AND key != '' AND state NOT IN ({marks})",
+            (record.collection, *_place(record.name), record.key, *states.UNSUCCESSFUL),
+        )
+        return rows[0][0] if rows else ""
 
     def get(self, name: str) -> Record:
         """The resource of that name. Raises NotFoundError."""
@@ -95,23 +112,25 @@ class Store:
     def page(
         self,
         collection: str,
-        prefix: str,
         *,
         size: int,
         token: str,
+        project: str = "",
+        location: str = "",
         labels: Mapping[str, str] | None = None,
     ) -> tuple[list[Record], str]:
-        """Resources with `labels` and names that begin with `prefix`, newest first; the next page's token."""
-        wanted = labels or {}
-        labelled = " AND json_extract(document, ?) = ?" * len(wanted)
+        """Resources of a place that have `labels`, newest first; the next page's token."""
+        places = {"collection": collection, "project": project, "location": location}
+        wanted = {column: value for column, value in places.items() if value}
+        conditions = [f"{column} = ?" for column in wanted]
+        values = [*wanted.values()]
+        for label, value in (labels or {}).items():
+            conditions.append(_HAS_KEY if label == KEY_LABEL else _HAS_LABEL)
+            values += [value] if label == KEY_LABEL else [f'$.labels."{label}"', value]
         rows = self._execute(
-            f"SELECT rowid, {_FIELDS} FROM resources WHERE collection = ?"
-            f" AND substr(name, 1, ?) = ?{labelled} AND rowid < ? ORDER BY rowid DESC LIMIT ?",
-            (
-                *(collection, len(prefix), prefix),
-                *(part for key, value in wanted.items() for part in (f'$.labels."{key}"', value)),
-                *(int(token or 2**62), size + 1),
-            ),
+            f"SELECT rowid, {_FIELDS} FROM resources WHERE {' AND '.join(conditions)}"
+            " AND rowid < ? ORDER BY rowid DESC LIMIT ?",
+            (*values, int(token or 2**62), size + 1),
         )
         more = len(rows) > size
         return [_record(row[1:]) for row in rows[:size]], str(rows[size - 1][0]) if more else ""
@@ -186,7 +205,8 @@ class Store:
 
 
 def _record(row: tuple[str, ...]) -> Record:
-    name, collection, state, create_time, end_time, backend, document = row
+    """A row as it is; a damaged one may hold any type of value."""
+    name, collection, state, create_time, end_time, backend, document, key = map(str, row)
     return Record(
         name=name,
         collection=collection,
@@ -195,7 +215,14 @@ def _record(row: tuple[str, ...]) -> Record:
         end_time=end_time,
         backend=backend,
         document=document,
+        key=key,
     )
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The project and location of a resource."""
+    full = parse_name(name)
+    return (full.project, full.location) if full is not None else ("", "")
 
 
 def not_found(name: str) -> NotFoundError:

@@ -24,15 +24,15 @@ from vtrain.engine.folder import JobFolder, read_struct, write_struct
 from vtrain.engine.instants import timestamp
 from vtrain.engine.launcher import Launcher, PrepareFailed
 from vtrain.engine.provisioning import Provisioning, ordered_replicas
-from vtrain.engine.record import FIELD, replica_records
+from vtrain.engine.record import FIELD, replica_records, stored_job
 from vtrain.engine.recovery import ANY_SUCCESS_ENDS_THE_JOB, Action, Cause
 from vtrain.engine.service_log import ServiceLog
 from vtrain.engine.store import Store
 from vtrain.engine.wakeup import Wakeup
-from vtrain.errors import StorageError, VtrainError
+from vtrain.errors import DamagedError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.base import Status
-from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
@@ -100,9 +100,13 @@ class Supervisor:
         self._launcher.clear(self._order)
 
     def _load(self) -> CustomJob:
-        document = msgspec.json.decode(self._store.get(self._order.name).document)
-        document.pop(FIELD, None)
-        return from_document(CustomJob, document)
+        """The job as it is stored or, where that is damaged, as it was submitted: it is written anew."""
+        record = self._store.get(self._order.name)
+        try:
+            return msgspec.structs.replace(stored_job(record), answer=None)
+        except DamagedError:
+            state = record.state if states.has_ended(record.state) else states.PENDING
+            return msgspec.structs.replace(self._order.job, state=state)
 
     def _known_attempts(self, names: list[str]) -> Attempts:
         return Attempts(self._folder, self._launcher, names, self._order.grace_seconds)

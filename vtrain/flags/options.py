@@ -296,9 +296,16 @@ class KeyFlag(FlagGroup, frozen=True):
         Option(
             "--idempotency-key",
             metavar="KEY",
-            help="Create one job for this key: where there is one already, that one is returned.",
+            help="Create one job for this key: where there is one that has not failed, it is returned.",
         ),
     ] = None
+    reuse_failed: Annotated[
+        bool,
+        Option(
+            "--reuse-failed",
+            help="With --idempotency-key, return a job that failed or was cancelled as well.",
+        ),
+    ] = False
 
 
 class PlaintextFlag(FlagGroup, frozen=True):

@@ -12,8 +12,10 @@ import msgspec
 from vtrain.engine.database import has_store
 from vtrain.engine.folder import JobFolder
 from vtrain.engine.instants import epoch, from_epoch
+from vtrain.engine.record import stored_job
 from vtrain.engine.store import Record, Store
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, DamagedError
+from vtrain.messages.codec import to_document
 from vtrain.messages.names import parse_name
 from vtrain.staging import LocalBuckets
 
@@ -45,7 +47,7 @@ def living_jobs(home: Path) -> LivingJobs:
     records = Store.open(home).living()
     folders = [(record, home / "jobs" / _id(record)) for record in records]
     orders = [order for _, folder in folders for order in _orders(folder)]
-    documents = [msgspec.json.decode(record.document) for record in records]
+    documents = [job_document(record, folder) for record, folder in folders]
     return LivingJobs(
         ids=frozenset(map(_id, records)),
         images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
@@ -63,9 +65,18 @@ def images_used_since(home: Path, moment: float) -> frozenset[str]:
     if not has_store(home):
         return frozenset()
     records = Store.open(home).created_since(from_epoch(moment))
-    documents = (msgspec.json.decode(record.document) for record in records)
+    documents = (job_document(record, home / "jobs" / _id(record)) for record in records)
     orders = (order for record in records for order in _orders(home / "jobs" / _id(record)))
     return frozenset(_named_images(documents)) | {_image(order) for order in orders}
+
+
+def job_document(record: Record, folder: Path) -> dict[str, Any]:
+    """A job as it is stored; as it was submitted, where its entry is damaged; empty where both are."""
+    with suppress(DamagedError):
+        return stored_job(record).answer or {}
+    if JobFolder(folder).is_readable():
+        return to_document(JobFolder(folder).order().job)
+    return {}
 
 
 def package_folders(documents: Iterable[dict[str, Any]], home: Path) -> Iterator[Path]:

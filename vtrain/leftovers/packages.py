@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from vtrain.engine.deletion import GONE
 from vtrain.engine.instants import from_epoch
 from vtrain.engine.store import Store
 from vtrain.leftovers.leftover import Leftover, Search, instant
-from vtrain.leftovers.living import living_jobs, package_folders
+from vtrain.leftovers.living import job_document, living_jobs, package_folders
 from vtrain.leftovers.space import byte_count, last_change, refused, withdraw_unused
 
 _CONTENT = re.compile(r"[0-9a-f]{64}")
@@ -31,7 +28,9 @@ def staged_packages(search: Search, store: Store) -> Iterator[Leftover]:
     Only what vtrain has named itself: a folder named by content, with a package in it that bears the name.
     """
     ended = store.ended_before(from_epoch(search.before))
-    documents: Iterable[dict[str, Any]] = (msgspec.json.decode(record.document) for record in ended)
+    documents = (
+        job_document(record, search.home / "jobs" / record.name.rpartition("/")[2]) for record in ended
+    )
     buckets = (search.home / "buckets").resolve()
     folders = {folder for folder in package_folders(documents, search.home) if folder.is_relative_to(buckets)}
     yield from _unused((folder for folder in folders if _is_ours(folder)), search)

@@ -15,6 +15,8 @@ PERSISTENT_RESOURCES = "persistentResources"
 LOCAL_PROJECT = "local"
 LOCAL_PROJECT_NUMBER = "100000000001"
 """What `CLOUD_ML_PROJECT_ID` says here: on Vertex it is the project's number, never its id."""
+KEY_LABEL = "vtrain-idempotency-key"
+"""The label that holds the key of `--idempotency-key`."""
 DEFAULT_REGION = "us-central1"
 
 _PART = r"([^/\s\x00-\x1f\x7f]+)"

@@ -14,6 +14,8 @@ EXPIRED = "JOB_STATE_EXPIRED"
 PARTIALLY_SUCCEEDED = "JOB_STATE_PARTIALLY_SUCCEEDED"
 
 ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED, EXPIRED, PARTIALLY_SUCCEEDED})
+UNSUCCESSFUL = frozenset({FAILED, CANCELLING, CANCELLED, EXPIRED})
+"""A job in one of these has not succeeded, and will not."""
 
 
 def job_state(state: str) -> str:

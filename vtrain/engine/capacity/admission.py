@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -23,14 +24,13 @@ _QUEUE = (
 """In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease."""
 
 
-def enqueue(store: Store, name: str, claim: Claim) -> None:
-    """Let the job wait as soon as it is in the store, nothing for one that never waits.
+def enqueue(connection: sqlite3.Connection, name: str, claim: Claim) -> None:
+    """Let the job wait from the transaction on that stores it, nothing for one that never waits.
 
     Its place is that of its submission, however late its supervisor asks.
     """
     if not claim.is_empty:
-        with store.transaction() as connection:
-            connection.execute(_ENTER, (name, claim.memory_bytes))
+        connection.execute(_ENTER, (name, claim.memory_bytes))
 
 
 def admit(store: Store, order: JobOrder) -> Admission | Waiting:
