@@ -14,11 +14,13 @@ import msgspec
 
 from vtrain.atomic import publish_file
 from vtrain.errors import StorageError, VtrainError
-from vtrain.messages.secrets import masked_words
+from vtrain.messages.secrets import masked_text, masked_words
 from vtrain.privacy import FILE_MODE, FOLDER_MODE, close_to_others, make_private
 from vtrain.settings import home_folder
 
 MAX_LOG_BYTES = 1_000_000
+_ENV = "--env"
+_LISTS = ("--args", "--command")
 
 
 class CommandRecord(msgspec.Struct):
@@ -43,13 +45,28 @@ def record_command(argv: Sequence[str]) -> Iterator[CommandRecord]:
 
 def _masked(argv: Sequence[str]) -> str:
     """The command line without secrets and the values of `--env`: reports are passed around."""
-    words, hide = [], False
+    words, before = [], ""
     for word in argv:
-        flag, equals, rest = word.partition("=") if word.startswith("--env=") else ("", "", word)
-        secret = hide or bool(equals)
-        words.append(flag + equals + (rest.partition("=")[0] + "=…" if secret else rest))
-        hide = word == "--env"
+        flag, equals, rest = word.partition("=")
+        if not (equals and flag in (_ENV, *_LISTS)):
+            flag, equals, rest = before, "", word
+        if flag == _ENV:
+            rest = rest.partition("=")[0] + "=…"
+        elif flag in _LISTS:
+            rest = _masked_list(rest)
+        words.append(flag + equals + rest if equals else rest)
+        before = word
     return shlex.join(masked_words(words))
+
+
+def _masked_list(value: str) -> str:
+    """The value of a flag that holds words of a command line: `A,B`, or `^;^A;B`."""
+    _, delimiter, words = (
+        value.split("^", 2) if value.startswith("^") and "^" in value[1:] else ("", "", value)
+    )
+    head = f"^{delimiter}^" if delimiter else ""
+    delimiter = delimiter or ","
+    return head + delimiter.join(masked_words(words.split(delimiter)))
 
 
 def _log_file() -> Path:
@@ -82,10 +99,11 @@ def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
         [
             f"vtrain {__version__}, Python {platform.python_version()}, {platform.platform()}",
             f"command: vtrain {_masked(argv)}",
-            "".join(traceback.format_exception(error)),
+            masked_text("".join(traceback.format_exception(error)), argv, os.environ),
         ]
     )
-    message = f"vtrain failed unexpectedly: {type(error).__name__}: {error}."
+    reason = masked_text(f"{type(error).__name__}: {error}", argv, os.environ)
+    message = f"vtrain failed unexpectedly: {reason}."
     try:
         file = home_folder() / "logs" / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
         make_private(file.parent)

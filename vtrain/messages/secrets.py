@@ -14,9 +14,15 @@ from vtrain.messages.names import LOCAL_PROJECT
 MASK = "***"
 SHORTEST_SOUGHT = 6
 """Characters of a secret that is masked wherever it stands; shorter ones are parts of other words."""
+LONGEST_NAME = 256
+"""Characters of the name of a variable or an option; what is longer is data."""
+MOST_SOUGHT = 200
+"""Spellings of secrets that are sought; with more of them, a text that may hold one is masked as a whole."""
 PLACES = frozenset(["GOOGLE_APPLICATION_CREDENTIALS"])
 """Names of variables that hold the path of a secret, and not the secret."""
 
+_STEM = re.compile("SECRET|PASS|CREDENTIAL|KEY|TOKEN|PWD", re.IGNORECASE)
+"""Without one of these no name is a secret's; most names are told apart by that, and quickly."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ALWAYS = frozenset("SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE CREDENTIAL CREDENTIALS".split())
 _ENDINGS = tuple("PASSWORD PASSWD PASSPHRASE APIKEY SECRETKEY ACCESSKEY AUTHTOKEN ACCESSTOKEN".split())
@@ -39,8 +45,15 @@ _ABOUT = frozenset(
 )
 """Last words of names that tell something about a secret: where it lies, how long it lasts."""
 _REFERENCE = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?|\$\([A-Za-z_][A-Za-z0-9_]*\)")
-_OPTION = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
-_ASSIGNMENT = re.compile(r"""([A-Za-z_][\w-]*)=("[^"]*"|'[^']*'|[^\s;&|]+)""")
+_OPTION = re.compile(r"-{0,2}[A-Za-z_][\w.-]*")
+_ASSIGNED_NAME = re.compile(r"(?<![\w-])([\w-]{1,256})=")
+"""Bounded, and tried at the beginning of a word only: a long text of letters is read once."""
+_PART_OF_VALUE = re.compile(r""""[^"]*"|'[^']*'|[^\s;&|"']+|["']""")
+"""A shell puts a value together from parts with and without quotation marks."""
+_AUTHORITY = re.compile(r"""(?<=://)[^\s/?#"'<>\\]+""")
+"""The part of a URL between its scheme and its path: `USER:PASSWORD@HOST:PORT`."""
+_Found = tuple[int, int, str]
+"""Where a secret begins and ends in a text, and the secret."""
 _COMMAND_LINES = ("args", "command")
 _SEARCHED = ("env", "error", "replicas", *_COMMAND_LINES)
 """Fields in whose texts a secret may stand that has its place in another."""
@@ -52,6 +65,8 @@ def names_secret(name: str) -> bool:
     The words of the name decide: `WANDB_API_KEY`, `hfToken` and `--db-password` do; `MONKEY`, `MAX_TOKENS`,
     `TOKENIZERS_PARALLELISM`, `SORT_KEY` and `API_KEY_FILE` do not, nor does a bare `KEY`, which may be any.
     """
+    if len(name) > LONGEST_NAME or not _STEM.search(name):
+        return False
     words = [word.upper() for word in _WORD.findall(name)]
     if name in PLACES or not words or words[-1] in _ABOUT:
         return False
@@ -80,21 +95,23 @@ def is_made_here(resource: Resource) -> bool:
 
 def masked_document(document: dict[str, Any]) -> dict[str, Any]:
     """A job's document with a mask in place of each secret in its variables, arguments and errors."""
-    secrets = _spellings(_secrets_in(document))
+    secrets = set(_secrets_in(document, searched=False))
     if not secrets:
         return document
-    masked: dict[str, Any] = _masked(document, secrets, searched=False)
+    masked: dict[str, Any] = _masked(document, _spellings(secrets), searched=False)
     return masked
 
 
 def masked_replica(env: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """A replica's variables and command line as they are shown."""
-    own = [value for name, value in env.items() if is_secret(name, value)]
-    secrets = _spellings([*own, *_secret_words(argv)])
-    shown = {
-        name: MASK if is_secret(name, value) else _without(value, secrets) for name, value in env.items()
-    }
+    secrets = _spellings([*_secrets_of(env), *_secret_words(argv)])
+    shown = {name: MASK if is_secret(name, value) else _shown(value, secrets) for name, value in env.items()}
     return shown, tuple(_without(word, secrets) for word in masked_words(argv))
+
+
+def masked_text(text: str, words: Sequence[str], env: Mapping[str, str]) -> str:
+    """A text for a report: without the secrets of a command line and of an environment, nor those in URLs."""
+    return _shown(text, _spellings([*_secrets_of(env), *_secret_words(words)]))
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -103,14 +120,14 @@ def masked_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def plain_secrets(document: Any, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """The secrets among a job's variables: path of the list, name and value."""
+    """The secrets among a job's variables: path of the list, name of the variable, and the secret."""
     if isinstance(document, dict):
         for key, item in document.items():
             yield from plain_secrets(item, f"{path}.{key}" if path else key)
         return
     for index, item in enumerate(document if isinstance(document, list) else ()):
-        if _is_variable(item) and is_secret(item["name"], item["value"]):
-            yield path, item["name"], item["value"]
+        if _is_variable(item):
+            yield from ((path, item["name"], secret) for secret in _secrets_of({item["name"]: item["value"]}))
         else:
             yield from plain_secrets(item, f"{path}[{index}]")
 
@@ -119,18 +136,29 @@ def _is_variable(value: Any) -> bool:
     return isinstance(value, dict) and set(value) == {"name", "value"} and isinstance(value["value"], str)
 
 
-def _secrets_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if _is_variable(value) and is_secret(value["name"], value["value"]):
-            yield value["value"]
+def _secrets_of(env: Mapping[str, str]) -> Iterator[str]:
+    """The secrets among variables: whole values, and passwords in the URLs of others."""
+    for name, value in env.items():
+        if is_secret(name, value):
+            yield value
+        else:
+            yield from (secret for _, _, secret in _passwords(value))
+
+
+def _secrets_in(value: Any, *, searched: bool) -> Iterator[str]:
+    if _is_variable(value):
+        yield from _secrets_of({value["name"]: value["value"]})
+    elif isinstance(value, dict):
         for key, item in value.items():
             if key in _COMMAND_LINES and isinstance(item, list):
                 yield from _secret_words(item)
             else:
-                yield from _secrets_in(item)
+                yield from _secrets_in(item, searched=searched or key in _SEARCHED)
     elif isinstance(value, list):
         for item in value:
-            yield from _secrets_in(item)
+            yield from _secrets_in(item, searched=searched)
+    elif searched and isinstance(value, str):
+        yield from (secret for _, _, secret in _passwords(value))
 
 
 def _masked(value: Any, secrets: Sequence[str], *, searched: bool) -> Any:
@@ -140,7 +168,7 @@ def _masked(value: Any, secrets: Sequence[str], *, searched: bool) -> Any:
         return {key: _masked_field(key, item, secrets, searched) for key, item in value.items()}
     if isinstance(value, list):
         return [_masked(item, secrets, searched=searched) for item in value]
-    return _without(value, secrets) if searched and isinstance(value, str) else value
+    return _shown(value, secrets) if searched and isinstance(value, str) else value
 
 
 def _masked_field(key: str, item: Any, secrets: Sequence[str], searched: bool) -> Any:
@@ -157,38 +185,70 @@ def _read_words(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Each word as it is shown, and the secrets in it."""
     follows = False
     for word in words:
-        option = _OPTION.fullmatch(word)
+        name, equals, value = word.partition("=")
         if follows and word and not word.startswith("-"):
             yield MASK, (word,)
-        elif option is not None and is_secret(option[1], option[2]):
-            yield f"{option[1]}={MASK}", (option[2],)
-        else:
-            yield _read_script(word)
-        follows = word.startswith("-") and "=" not in word and names_secret(word)
+        elif equals and _OPTION.fullmatch(name) and is_secret(name, value):
+            yield f"{name}={MASK}", (value,)
+        else:  # it may be a script of a shell, with assignments in it
+            yield _read([*_assigned(word), *_passwords(word)], word)
+        follows = word.startswith("-") and not equals and names_secret(word)
 
 
-def _read_script(word: str) -> tuple[str, tuple[str, ...]]:
-    """A word that may be a script of a shell, with assignments in it."""
-    secrets = []
-    for match in reversed(list(_ASSIGNMENT.finditer(word))):
-        value = match[2].strip("'\"")
-        if is_secret(match[1], value):
-            secrets.append(value)
-            word = word[: match.start(2)] + MASK + word[match.end(2) :]
-    return word, tuple(secrets)
+def _assigned(text: str) -> Iterator[_Found]:
+    """The secrets that a script assigns: `export TOKEN=…; DB_PASSWORD="…" python train.py`."""
+    end = 0
+    for match in _ASSIGNED_NAME.finditer(text):
+        if match.start() < end or not names_secret(match[1]):
+            continue
+        start = end = match.end()
+        parts = []
+        while part := _PART_OF_VALUE.match(text, end):
+            parts.append(part[0].strip("'\""))
+            end = part.end()
+        secret = "".join(parts)
+        if is_secret(match[1], secret):
+            yield start, end, secret
+
+
+def _passwords(text: str) -> Iterator[_Found]:
+    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`."""
+    for match in _AUTHORITY.finditer(text):
+        login = match[0].rpartition("@")[0]
+        user, _, password = login.partition(":")
+        if password and not _REFERENCE.fullmatch(password):
+            yield match.start() + len(user) + 1, match.start() + len(login), password
+
+
+def _read(found: Iterable[_Found], text: str) -> tuple[str, tuple[str, ...]]:
+    """A text with a mask in each place where a secret was found, and the secrets."""
+    pieces, secrets, end = [], [], 0
+    for start, stop, secret in sorted(found):
+        secrets.append(secret)
+        if start >= end:  # else it is a part of the one before
+            pieces += [text[end:start], MASK]
+        end = max(end, stop)
+    return "".join([*pieces, text[end:]]), tuple(secrets)
 
 
 def _spellings(secrets: Iterable[str]) -> tuple[str, ...]:
     """The secrets that are sought, the longest first, also as JSON holds them, and JSON in JSON."""
     found = set()
     for secret in secrets:
-        once = json.dumps(secret)[1:-1]
-        found |= {secret, once, json.dumps(once)[1:-1]}
-    return tuple(sorted(found, key=lambda text: (-len(text), text)))
+        for ascii_only in (True, False):
+            once = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
+            found |= {secret, once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
+    sought = (text for text in found if len(text) >= SHORTEST_SOUGHT)
+    return tuple(sorted(sought, key=lambda text: (-len(text), text)))
+
+
+def _shown(text: str, secrets: Sequence[str]) -> str:
+    return _without(_read(_passwords(text), text)[0], secrets)
 
 
 def _without(text: str, secrets: Sequence[str]) -> str:
+    if len(secrets) > MOST_SOUGHT:  # each costs a look through the whole text
+        return MASK if len(text) >= SHORTEST_SOUGHT else text
     for secret in secrets:
-        if len(secret) >= SHORTEST_SOUGHT:
-            text = text.replace(secret, MASK)
+        text = text.replace(secret, MASK)
     return text
