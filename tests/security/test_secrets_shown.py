@@ -84,6 +84,10 @@ def test_what_was_masked_is_not_taken_for_a_value(vtrain: Any, trainer: Path, tm
     planned = create(vtrain, trainer, "--dry-run", f"--env=HF_TOKEN={SECRET}")
     (tmp_path / "job.yaml").write_text(planned.out)
     again = ("custom-jobs", "create", LOCAL, f"--config={tmp_path / 'job.yaml'}", "--dry-run")
+    planned = create(vtrain, trainer, "--dry-run", f"--env=DATABASE=db://u:{SECRET}@h")
+    (tmp_path / "url.yaml").write_text(planned.out)
+    url = vtrain("custom-jobs", "create", LOCAL, f"--config={tmp_path / 'url.yaml'}", "--dry-run")
+    assert (url.code, "DATABASE was masked when this job was printed." in url.err) == (1, True)
     ended = vtrain(*again)
     assert ended.code == 1
     assert "HF_TOKEN was masked when this job was printed." in ended.err
@@ -103,35 +107,68 @@ def test_the_view_of_a_replica_is_masked(vtrain: Any, trainer: Path) -> None:
 # what leaves this machine
 
 
-def test_a_secret_is_not_sent_unless_that_is_allowed(vtrain: Any, vertex: VertexService) -> None:
+NAMED = (
+    "WARNING: S3_KEY, OBJECT_KEY, FORWARD_PASS, TRAIN_TOKEN, DB look like secrets, and whoever may see "
+    "the job can read its variables. --allow-plaintext-secrets silences this warning."
+)
+
+
+def test_what_looks_like_a_secret_is_sent_with_one_warning(
+    vtrain: Any, vertex: VertexService, trainer: Path
+) -> None:
+    env = dict.fromkeys(("S3_KEY", "OBJECT_KEY", "FORWARD_PASS", "TRAIN_TOKEN"), SECRET)
+    env |= {"DB": f"postgres://u:{SECRET}@h", "PLAIN": "1"}
+    words = [f"--env={name}={value}" for name, value in env.items()]
+    sent = vtrain(*SEND, POOL, *words)  # in two pools, and named once
+    assert sent.code == 0, sent.err
+    assert [line for line in sent.err.splitlines() if "WARNING" in line] == [NAMED]
+    pools = vertex.requests[-1].body["jobSpec"]["workerPoolSpecs"]
+    expected = [{"name": name, "value": value} for name, value in env.items()]
+    assert [pool["containerSpec"]["env"] for pool in pools] == [expected, expected]
+    silent = vtrain(*SEND, *words, "--allow-plaintext-secrets")
+    assert (silent.code, "WARNING" in silent.err) == (0, False)
+    planned = vtrain(*SEND, *words, "--dry-run")
+    assert planned.code == 0 and NAMED in planned.err and SECRET not in planned.err
+    here = create(vtrain, trainer, *words, "--dry-run")
+    assert here.code == 0 and "look like secrets" not in here.err
+    assert SECRET not in here.out and "postgres://u:***@h" in here.out
+
+
+def test_a_strict_create_sends_no_secret(vtrain: Any, vertex: VertexService) -> None:
     for words in ((), ("--dry-run",)):
-        refused = vtrain(*SEND, f"--env=WANDB_API_KEY={SECRET}", *words)
+        refused = vtrain(*SEND, f"--env=WANDB_API_KEY={SECRET}", "--strict", *words)
         assert (refused.code, refused.out) == (1, "")
-        assert "containerSpec.env: WANDB_API_KEY looks like a secret" in refused.err
+        assert "ERROR: WANDB_API_KEY looks like a secret, and whoever may see the job" in refused.err
         assert "Secret Manager" in refused.err and "--allow-plaintext-secrets" in refused.err
         assert SECRET not in refused.err
     assert vertex.requests == []
-    sent = vtrain(*SEND, f"--env=WANDB_API_KEY={SECRET}", "--allow-plaintext-secrets")
-    assert sent.code == 0, sent.err
-    env = vertex.requests[-1].body["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]["env"]
-    assert env == [{"name": "WANDB_API_KEY", "value": SECRET}]
+    assert vtrain(*SEND, f"--env=WANDB_API_KEY={SECRET}", "--strict", "--allow-plaintext-secrets").code == 0
+    many = [f"--env=A{number}_TOKEN={SECRET}" for number in range(12)]
+    named = ", ".join(f"A{number}_TOKEN" for number in range(10))
+    assert f"ERROR: {named} and 2 more look like secrets, and" in vtrain(*SEND, *many, "--strict").err
 
 
-def test_a_secret_in_a_file_is_not_sent_either(vtrain: Any, vertex: VertexService, tmp_path: Path) -> None:
+def test_a_secret_in_a_file_is_named_too(vtrain: Any, vertex: VertexService, tmp_path: Path) -> None:
     container = {"imageUri": "gcr.io/p/i", "env": [{"name": "HF_TOKEN", "value": SECRET}]}
     spec = {
         "workerPoolSpecs": [{"containerSpec": container, "machineSpec": {"machineType": "n1-standard-4"}}]
     }
     (tmp_path / "job.json").write_text(json.dumps(spec))
-    ended = vtrain("custom-jobs", "create", "--display-name=a", f"--config={tmp_path / 'job.json'}")
-    assert ended.code == 1 and "HF_TOKEN looks like a secret" in ended.err
+    create = ("custom-jobs", "create", "--display-name=a", f"--config={tmp_path / 'job.json'}")
+    ended = vtrain(*create)
+    assert ended.code == 0 and "WARNING: HF_TOKEN looks like a secret" in ended.err
+    assert vertex.requests[-1].body["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] == container
     study = {"metrics": [{"metricId": "m", "goal": "MAXIMIZE"}], "parameters": []}
     (tmp_path / "tuning.json").write_text(json.dumps({"studySpec": study, "trialJobSpec": spec}))
     tuning = ("hp-tuning-jobs", "create", "--display-name=a", f"--config={tmp_path / 'tuning.json'}")
-    refused = vtrain(*tuning)
-    assert refused.code == 1 and "trialJobSpec.workerPoolSpecs[0].containerSpec.env" in refused.err
-    assert vertex.requests == []
-    assert vtrain(*tuning, "--allow-plaintext-secrets").code == 0
+    requests = len(vertex.requests)
+    refused = vtrain(*tuning, "--strict")
+    assert refused.code == 1 and "ERROR: HF_TOKEN looks like a secret" in refused.err
+    assert len(vertex.requests) == requests
+    silent = vtrain(*tuning, "--allow-plaintext-secrets")
+    assert silent.code == 0 and "WARNING" not in silent.err
+    warned = vtrain(*tuning)
+    assert warned.code == 0 and warned.err.count("WARNING: HF_TOKEN looks like a secret") == 1
     assert vertex.requests[-1].body["trialJobSpec"]["workerPoolSpecs"][0]["containerSpec"] == container
 
 

@@ -70,7 +70,14 @@ def create(
         strict=trainer.strict,
         image=image_order(session, draft) if baked else None,
     )
-    check_secrets(prepared.plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets)
+    told = check_secrets(
+        prepared.plan.job,
+        local=session.is_local,
+        allowed=plaintext.allow_plaintext_secrets,
+        strict=trainer.strict,
+    )
+    if told:
+        session.console.warn(told)
     show_plan(session, prepared, dry_run=run.dry_run)
     if run.dry_run:
         session.console.result(resource_document(prepared.plan.job), "yaml")

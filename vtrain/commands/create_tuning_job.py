@@ -42,8 +42,10 @@ def create(
     job = msgspec.structs.replace(job, labels=with_key(job.labels, once.idempotency_key))
     session = target.open()
     plan = session.backend.plan(job)
-    check_secrets(plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets)
-    warn_all(session.console, plan.notices)
+    told = check_secrets(
+        plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets, strict=spec.strict
+    )
+    warn_all(session.console, (*([told] if told else ()), *plan.notices))
     if run.dry_run:
         session.console.result(resource_document(plan.job), "yaml")
         return

@@ -264,7 +264,8 @@ class TrainerFlags(FlagGroup, frozen=True):
         bool,
         Option(
             "--strict",
-            help="Refuse imports that nothing provides, and fields not reproduced here, instead of warning.",
+            help="Refuse imports that nothing provides, fields not reproduced here, and secrets that "
+            "would be sent, instead of warning.",
         ),
     ] = False
 
@@ -315,7 +316,7 @@ class PlaintextFlag(FlagGroup, frozen=True):
         bool,
         Option(
             "--allow-plaintext-secrets",
-            help="Send variables that look like keys, tokens or passwords all the same.",
+            help="Send variables that look like keys, tokens or passwords without a warning.",
         ),
     ] = False
 

@@ -18,6 +18,7 @@ from vtrain.messages.secrets import MASK, plain_secrets
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
 _INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
+MOST_NAMES = 10
 
 
 def split_asked(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -63,19 +64,30 @@ def _value(name: str, environ: Mapping[str, str]) -> str:
     return value
 
 
-def check_secrets(job: Job, *, local: bool, allowed: bool) -> None:
-    """Raise ConfigError for a secret among the variables of a job that leaves this machine.
+def check_secrets(job: Job, *, local: bool, allowed: bool, strict: bool = False) -> str:
+    """A sentence about the secrets among the variables of a job that leaves this machine; else empty.
 
-    Unless that is `allowed`; and for one that was masked when the job was printed, wherever it runs.
+    There is none where they are `allowed`. Raises ConfigError for them if `strict`; and for a value that was
+    masked when the job was printed, wherever the job runs.
     """
-    for path, name, value in plain_secrets(to_document(job)):
-        if value == MASK:
+    found = list(plain_secrets(to_document(job)))
+    for path, name, secret in found:
+        if secret == MASK:
             raise ConfigError(
                 f"{path}: {name} was masked when this job was printed.",
                 hint=f"Write its value in place of {MASK}, or give it with --env {name}.",
             )
-        if not (local or allowed):
-            raise ConfigError(
-                f"{path}: {name} looks like a secret, and whoever may see the job can read its variables.",
-                hint=_INSTEAD,
-            )
+    if local or allowed or not found:
+        return ""
+    names = list(dict.fromkeys(name for _, name, _ in found))
+    said = f"{_listed(names)}, and whoever may see the job can read its variables."
+    if strict:
+        raise ConfigError(said, hint=_INSTEAD)
+    return f"{said} --allow-plaintext-secrets silences this warning."
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]} looks like a secret"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more} look like secrets"

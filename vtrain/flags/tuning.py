@@ -34,6 +34,10 @@ class TuningFlags(JobFlags, frozen=True):
             help="grid-search, random-search or algorithm-unspecified (Bayesian optimisation).",
         ),
     ] = None
+    strict: Annotated[
+        bool,
+        Option("--strict", help="Refuse to send variables that look like secrets, instead of warning."),
+    ] = False
 
 
 class TuningJobFlag(FlagGroup, frozen=True):
