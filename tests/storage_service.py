@@ -25,12 +25,12 @@ class StorageEndpoint(NamedTuple):
 
 
 @contextmanager
-def storage_service(home: Path) -> Iterator[StorageEndpoint]:
-    """Serve the buckets of a home; needs the extra `emulator`."""
+def storage_service(home: Path, admission: Any = None) -> Iterator[StorageEndpoint]:
+    """Serve the buckets of a home, with an `Admission` of the emulator's; needs the extra `emulator`."""
     from vtrain.emulator.storage.server import address, listen, make_server
 
     with listen("127.0.0.1", 0) as listener:
-        server = make_server(home)
+        server = make_server(home, admission)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -30,6 +30,7 @@ GUESTS = {
     "click": (),
     "starlette": ("emulator",),
     "uvicorn": ("emulator",),
+    "anyio": ("emulator",),
     "google_crc32c": ("emulator", "staging"),
     "google": ("backends.vertex", "staging"),
     "docker": ("containers", "backends.docker"),

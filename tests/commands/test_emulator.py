@@ -47,6 +47,29 @@ def test_it_says_where_it_answers_and_ends_when_told(number: int, code: int, vtr
     assert not list((vtrain_home / "storage" / "uploads").iterdir())
 
 
+def test_a_token_is_made_for_each_start_and_printed_in_the_address() -> None:
+    with started("--require-token") as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip().partition("=")[2]
+        scheme, _, rest = url.partition("://token:")
+        token, _, place = rest.partition("@")
+        assert len(token) >= 32
+        http = Http(f"{scheme}://{place}")
+        assert http("GET", "/storage/v1/b").status == 401
+        assert http("GET", "/storage/v1/b", authorization=f"Bearer {token}").status == 200
+        assert http("GET", "/storage/v1/b", authorization=f"Bearer {token}", host="gcs:1").status == 403
+        http.connection.close()
+
+
+def test_another_name_of_this_machine_is_allowed_by_a_flag() -> None:
+    with started("--allowed-host=GCS") as process:
+        assert process.stdout is not None
+        http = Http(process.stdout.readline().strip().partition("=")[2])
+        assert http("GET", "/storage/v1/b", host="gcs:9023").status == 200
+        assert http("GET", "/storage/v1/b", host="other:9023").status == 403
+        http.connection.close()
+
+
 def test_the_port_may_be_chosen_and_the_format_too() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -75,7 +98,8 @@ def test_a_port_is_a_number(vtrain: Any, port: str) -> None:
 def test_an_address_that_others_reach_is_warned_of(vtrain: Any) -> None:
     ended = vtrain("emulator", "storage", "--host=192.0.2.1")  # no machine has this one
     assert ended.code == 1
-    assert "WARNING" in ended.err and "192.0.2.1" in ended.err
+    assert "WARNING" in ended.err and "192.0.2.1" in ended.err and "--require-token" in ended.err
+    assert "WARNING" not in vtrain("emulator", "storage", "--host=192.0.2.1", "--require-token").err
 
 
 def test_without_the_extra_it_says_how_to_install_it() -> None:

@@ -338,8 +338,9 @@ def test_two_services_of_one_home_keep_each_others_conditions(
 ) -> None:
     """The second runs in a process of its own."""
     program = (
-        "import sys; from pathlib import Path; from vtrain.emulator.storage.server import serve\n"
-        "serve(Path(sys.argv[1]), '127.0.0.1', 0, lambda url: print(url, flush=True))"
+        "import sys; from pathlib import Path; from vtrain.emulator.storage.guard import Admission; "
+        "from vtrain.emulator.storage.server import serve\n"
+        "serve(Path(sys.argv[1]), '127.0.0.1', 0, Admission(), lambda url: print(url, flush=True))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(endpoint.home)], stdout=subprocess.PIPE, text=True

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.emulator.storage.listing import NamePage, Selection, glob_pattern, select
+from vtrain.emulator.storage.glob import Glob
+from vtrain.emulator.storage.listing import NamePage, Selection, select
 from vtrain.emulator.storage.multipart import MultipartBody
 from vtrain.emulator.storage.refusals import Refusal
 
@@ -54,9 +55,30 @@ def test_every_name_is_listed_or_below_a_prefix(names: list[str], prefix: str) -
     ],
 )
 def test_globs(glob: str, matching: tuple[str, ...], others: tuple[str, ...]) -> None:
-    pattern = glob_pattern(glob)
-    assert all(pattern.fullmatch(name) for name in matching)
-    assert not any(pattern.fullmatch(name) for name in others)
+    pattern = Glob(glob)
+    assert all(pattern.matches(name) for name in matching)
+    assert not any(pattern.matches(name) for name in others)
+
+
+def test_a_glob_is_matched_in_time_that_grows_with_the_name() -> None:
+    """A pattern of `re` would try every way to share the letters among the stars."""
+    assert not Glob("**a" * 340 + "b").matches("a" * 1024)
+    assert not Glob("{a,aa}" * 170 + "b").matches("a" * 1024)
+
+
+@pytest.mark.parametrize("glob", ["[z-a]", "[]", "{a", "a}", "{{a}", "*" * 1025])
+def test_what_is_no_glob_is_refused(glob: str) -> None:
+    with pytest.raises(Refusal):
+        Glob(glob)
+
+
+@pytest.mark.parametrize("head", [b"--" + b" " * (1 << 20), b"--b\n\n" + b"\n--b\nh" * 200_000])
+def test_a_head_that_never_ends_is_refused_at_once(head: bytes) -> None:
+    """A pattern with nested repetition needed hours for it."""
+    body = MultipartBody()
+    with pytest.raises(Refusal):
+        body.feed(head)
+        body.close()
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(1, 60)), st.sampled_from([b"\r\n", b"\n"]))

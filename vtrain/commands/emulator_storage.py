@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from secrets import token_urlsafe
 
 from vtrain.commands.session import open_console
 from vtrain.errors import UnavailableError, UsageError
@@ -19,6 +20,7 @@ def storage(where: EmulatorFlags, common: CommonFlags) -> None:
     console = open_console(common)
     port = _port(where.port)
     try:
+        from vtrain.emulator.storage.guard import Admission
         from vtrain.emulator.storage.server import serve
     except ModuleNotFoundError as error:
         if error.name not in _MODULES:
@@ -27,9 +29,14 @@ def storage(where: EmulatorFlags, common: CommonFlags) -> None:
             f"The emulator needs {error.name}, which is not installed.",
             hint="Install it: pip install 'vtrain[emulator]'",
         ) from error
-    if not _is_loopback(where.host):
-        console.warn(f"Whoever reaches {where.host} may read and write every bucket of {home_folder()}.")
-    serve(home_folder(), where.host, port, lambda url: _announce(console, url))
+    if not _is_loopback(where.host) and not where.require_token:
+        console.warn(
+            f"Whoever reaches {where.host} may read and write every bucket of {home_folder()}. "
+            "Give --require-token to keep others out."
+        )
+    names = frozenset(name.lower() for name in (where.host, *where.allowed_host))
+    admission = Admission(hosts=names, token=token_urlsafe(24) if where.require_token else "")
+    serve(home_folder(), where.host, port, admission, lambda url: _announce(console, url))
 
 
 def _announce(console: Console, url: str) -> None:

@@ -477,9 +477,24 @@ class EmulatorFlags(FlagGroup, frozen=True):
     """Where a service listens."""
 
     host: Annotated[
-        str, Option("--host", metavar="ADDRESS", help="Address to listen on. There is no authentication.")
+        str, Option("--host", metavar="ADDRESS", help="Address to listen on. See --require-token.")
     ] = "127.0.0.1"
     port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 takes a free one.")] = "0"
+    allowed_host: Annotated[
+        list[str],
+        Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="A name by which clients reach this machine, beside localhost; repeatable.",
+        ),
+    ] = []
+    require_token: Annotated[
+        bool,
+        Option(
+            "--require-token",
+            help="Make a token for this start, print it in the address, and answer nobody without it.",
+        ),
+    ] = False
 
 
 class PruneFlags(FlagGroup, frozen=True):

@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from vtrain.staging.buckets import Buckets, Show, Staged
 from vtrain.staging.local import LocalBuckets
-from vtrain.staging.uris import file_uri, join_uri, split_object, split_uri
+from vtrain.staging.uris import file_uri, is_bucket_name, join_uri, split_object, split_uri
 
-__all__ = ["Buckets", "LocalBuckets", "Show", "Staged", "file_uri", "join_uri", "split_object", "split_uri"]
+__all__ = [
+    "Buckets",
+    "LocalBuckets",
+    "Show",
+    "Staged",
+    "file_uri",
+    "is_bucket_name",
+    "join_uri",
+    "split_object",
+    "split_uri",
+]

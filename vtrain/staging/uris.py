@@ -8,6 +8,19 @@ from pathlib import Path
 from vtrain.errors import ConfigError
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_ADDRESS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){3}")
+LONGEST_COMPONENT = 63
+"""Characters of a bucket's name between two dots."""
+
+
+def is_bucket_name(name: str) -> bool:
+    """Whether a bucket can have this name, by the rules of Cloud Storage.
+
+    Google's own buckets have names that nobody else can create; these pass, because jobs may read them.
+    """
+    if not _BUCKET.fullmatch(name) or _ADDRESS.fullmatch(name):
+        return False
+    return all(0 < len(component) <= LONGEST_COMPONENT for component in name.split("."))
 
 
 def split_uri(uri: str) -> tuple[str, str]:
@@ -18,7 +31,7 @@ def split_uri(uri: str) -> tuple[str, str]:
     if uri.startswith("gs://"):
         rest = uri.removeprefix("gs://")
         bucket = rest.partition("/")[0]
-        if not _BUCKET.fullmatch(bucket):
+        if not is_bucket_name(bucket):
             raise ConfigError(f"{uri}: {bucket!r} is not the name of a bucket.")
         return "gs", rest
     from urllib.parse import unquote, urlsplit

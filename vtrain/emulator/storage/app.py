@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -19,7 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.emulator.storage import bucket_routes, object_routes, uploads
 from vtrain.emulator.storage.batch import answer_batch
+from vtrain.emulator.storage.bodies import drain, receive_body
 from vtrain.emulator.storage.call import Call, answer_refusal
+from vtrain.emulator.storage.guard import Admission, Guard, user_information
 from vtrain.emulator.storage.refusals import Refusal
 from vtrain.emulator.storage.service import StorageService
 
@@ -62,7 +64,7 @@ UPLOAD_HANDLERS: tuple[tuple[str, UploadHandler], ...] = (
 BATCHES = ("/batch/storage/v1", "/batch")
 
 
-def make_app(home: Path) -> ASGIApp:
+def make_app(home: Path, admission: Admission) -> ASGIApp:
     """The service over the buckets of a home."""
     service = StorageService(home)
 
@@ -88,7 +90,7 @@ def make_app(home: Path) -> ASGIApp:
         return await answer_batch(whole, request)
 
     app.router.routes += [Route(path, batch, methods=["POST"]) for path in BATCHES]
-    return whole
+    return Guard(whole, admission)
 
 
 class RawPaths:
@@ -110,7 +112,7 @@ class RawPaths:
 
 def _endpoint(service: StorageService, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def run(request: Request) -> Response:
-        return await run_in_threadpool(handler, service, _call(request, await request.body()))
+        return await run_in_threadpool(handler, service, _call(request, await receive_body(request)))
 
     return run
 
@@ -120,17 +122,10 @@ def _upload(service: StorageService, handler: UploadHandler) -> Callable[[Reques
         try:
             return await handler(service, request, _call(request, b""))
         except Refusal as refusal:
-            await _drain(request)
+            await drain(request)
             return answer_refusal(refusal)
 
     return run
-
-
-async def _drain(request: Request) -> None:
-    """Take the rest of a body: a client that is still sending would not see the answer."""
-    with suppress(RuntimeError):  # it has been read to its end
-        async for _ in request.stream():
-            pass
 
 
 def _call(request: Request, body: bytes) -> Call:
@@ -140,8 +135,14 @@ def _call(request: Request, body: bytes) -> Call:
         repeated=tuple(request.query_params.multi_items()),
         headers=request.headers,
         body=body,
-        base=f"{request.url.scheme}://{request.url.netloc}",
+        base=_base(request),
     )
+
+
+def _base(request: Request) -> str:
+    """The service's address as the client wrote it, with the token where that was a part of it."""
+    user = user_information(request.headers.get("authorization", ""))
+    return f"{request.url.scheme}://{user}{request.headers.get('host', '')}"
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:

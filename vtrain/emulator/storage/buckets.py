@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,13 +13,13 @@ from vtrain.emulator.storage.catalog import BucketRecord, Catalog
 from vtrain.emulator.storage.conditions import Conditions
 from vtrain.emulator.storage.places import Places
 from vtrain.emulator.storage.refusals import Refusal, invalid, no_bucket
-from vtrain.errors import ConfigError
-from vtrain.staging import split_uri
+from vtrain.staging import is_bucket_name
 
 FIXED_FIELDS = frozenset(
     "kind id selfLink name projectNumber metageneration etag timeCreated updated locationType".split()
 )
 """Fields that the service itself writes."""
+_RESERVED = re.compile(r"^goog|g[o0][o0]g[l1]e")
 FIXED_ON_PATCH = FIXED_FIELDS | {"location"}
 
 
@@ -55,7 +56,7 @@ class BucketStore:
 
     def exists(self, name: str) -> bool:
         """Whether there is a bucket of that name."""
-        return _is_bucket_name(name) and self._places.bucket(name).is_dir()
+        return self._places.has_bucket(name)
 
     def names(self) -> Iterator[str]:
         """The names of all buckets, in order."""
@@ -106,13 +107,6 @@ def merge(fields: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_bucket_name(name: str) -> None:
-    """Raise Refusal for a name that no bucket can have."""
-    if not _is_bucket_name(name):
+    """Raise Refusal for a name that nobody can give a new bucket."""
+    if not is_bucket_name(name) or _RESERVED.search(name):
         raise invalid(f"{name!r} is not the name of a bucket.")
-
-
-def _is_bucket_name(name: str) -> bool:
-    try:
-        return split_uri(f"gs://{name}") == ("gs", name)
-    except ConfigError:
-        return False

@@ -57,7 +57,7 @@ def read_json(data: bytes) -> dict[str, Any]:
         return {}
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, "parseError", f"The body is not a JSON object: {error}.") from None
 
 
@@ -68,7 +68,8 @@ def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None =
 
 
 def answer_refusal(refusal: Refusal) -> Response:
-    """An error; one that says "you have it already" has no body."""
+    """An error; one that says "you have it already" has no body, and one about a body ends the connection."""
     if refusal.status == 304:
         return Response(status_code=304)
-    return answer(refusal.document(), refusal.status)
+    headers = {"connection": "close"} if refusal.status in (408, 413) else {}
+    return answer(refusal.document(), refusal.status, headers)

@@ -14,7 +14,7 @@ from vtrain.emulator.storage.refusals import Refusal
 
 SENT_AT_ONCE = 1 << 20
 """Bytes that are read and sent in one step."""
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+_RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})")
 
 
 def read_range(header: str, size: int) -> tuple[int, int] | None:

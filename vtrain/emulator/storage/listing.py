@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from vtrain.emulator.storage.glob import Glob
 from vtrain.emulator.storage.refusals import invalid
 
 MOST_RESULTS = 1000
@@ -61,10 +61,10 @@ def _page(entries: list[tuple[str, str]], token: str) -> NamePage:
 
 def _matching(names: Iterable[str], selection: Selection) -> Iterator[str]:
     """In the order of the service, which is that of UTF-8 and so that of code points."""
-    glob = glob_pattern(selection.glob) if selection.glob else None
+    glob = Glob(selection.glob) if selection.glob else None
     for name in sorted(set(names)):
         inside = name >= selection.start and (not selection.end or name < selection.end)
-        if inside and name.startswith(selection.prefix) and (glob is None or glob.fullmatch(name)):
+        if inside and name.startswith(selection.prefix) and (glob is None or glob.matches(name)):
             yield name
 
 
@@ -91,28 +91,3 @@ def _read_token(token: str) -> tuple[str, str]:
     except (binascii.Error, UnicodeError):
         raise invalid(f"{token!r} is no page token.") from None
     return text[1:], text[:1]
-
-
-def glob_pattern(glob: str) -> re.Pattern[str]:
-    """A glob of the service: `*` and `?` within a folder, `**` across, `[a-z]`, `{a,b}`. Raises Refusal."""
-    tokens = re.findall(r"\*\*/?|\*|\?|\[[^\]]*\]|\{|\}|,|\\.|.", glob, re.DOTALL)
-    depth, parts = 0, []
-    for token in tokens:
-        depth += (token == "{") - (token == "}")
-        parts.append(_glob_part(token, in_braces=depth > 0))
-    try:
-        return re.compile("".join(parts), re.DOTALL)
-    except re.error:
-        raise invalid(f"matchGlob: {glob!r} is not a glob.") from None
-
-
-def _glob_part(token: str, *, in_braces: bool) -> str:
-    fixed = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")"}
-    if token in fixed:
-        return fixed[token]
-    if token == "," and in_braces:
-        return "|"
-    if token.startswith("[") and len(token) > 1:
-        inner = token[1:-1].replace("\\", "\\\\")
-        return f"[{'^' + inner[1:] if inner.startswith('!') else inner}]"
-    return re.escape(token[-1])

@@ -10,14 +10,6 @@ from vtrain.emulator.storage.refusals import Refusal, invalid
 
 LARGEST_HEAD = 1 << 20
 """Bytes before the content."""
-_HEAD = re.compile(
-    rb"\s*--(?P<boundary>[^\r\n]+?)[ \t]*(?P<newline>\r?\n)"
-    rb"(?:[^\r\n]+(?P=newline))*(?P=newline)(?P<document>.*?)"
-    rb"(?P=newline)--(?P=boundary)[ \t]*(?P=newline)"
-    rb"(?P<headers>(?:[^\r\n]+(?P=newline))*)(?P=newline)",
-    re.DOTALL,
-)
-"""The boundary is that of the body's first line: clients quote it in several ways in the request's header."""
 
 
 class MultipartBody:
@@ -53,14 +45,38 @@ class MultipartBody:
             raise invalid("The multipart body breaks off.")
 
     def _read_head(self) -> bool:
-        head = _HEAD.match(self._buffer)
+        """Take the document and the headers of the content off the buffer, once they are there."""
+        head = _split_head(self._buffer[: LARGEST_HEAD + 1])
         if head is None:
             if len(self._buffer) > LARGEST_HEAD:
                 raise Refusal(400, "parseError", "The body is not multipart/related with two parts.")
             return False
-        self._buffer = self._buffer[head.end() :]
-        self._end = head["newline"] + b"--" + head["boundary"]
-        self.document = read_json(head["document"])
-        found = re.search(rb"^content-type:\s*(.+?)\s*$", head["headers"], re.IGNORECASE | re.MULTILINE)
-        self.content_type = found[1].decode("latin-1") if found else ""
+        self._end, document, headers, length = head
+        self._buffer = self._buffer[length:]
+        self.document = read_json(document)
+        found = re.search(rb"^content-type:([^\r\n]*)", headers, re.IGNORECASE | re.MULTILINE)
+        self.content_type = found[1].strip().decode("latin-1") if found else ""
         return True
+
+
+def _split_head(data: bytes) -> tuple[bytes, bytes, bytes, int] | None:
+    """The mark that ends each part, the document, the headers of the content, and where that begins.
+
+    The boundary is that of the first line: clients quote it in several ways in the request's header.
+    """
+    skipped = len(data) - len(data.lstrip())
+    first = data.find(b"\n", skipped)
+    if first < 0 or not data.startswith(b"--", skipped):
+        return None
+    line = data[skipped:first]
+    if not line.strip(b"- \t\r"):
+        return None
+    newline = b"\r\n" if line.endswith(b"\r") else b"\n"
+    mark = newline + line.rstrip()
+    blank = data.find(newline * 2, first - len(newline) + 1)
+    part = data.find(mark, blank + len(newline)) if blank >= 0 else -1
+    headers = data.find(newline, part + len(mark)) if part >= 0 else -1
+    end = data.find(newline * 2, headers) if headers >= 0 else -1
+    if end < 0 or data[part + len(mark) : headers].strip(b" \t"):
+        return None
+    return mark, data[blank + 2 * len(newline) : part], data[headers:end], end + 2 * len(newline)

@@ -108,10 +108,12 @@ def compose_object(service: StorageService, call: Call) -> Response:
     """`POST /b/BUCKET/o/OBJECT/compose`."""
     document = call.document()
     parts = document.get("sourceObjects") or []
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise invalid("sourceObjects is not a list of objects.")
     if not 1 <= len(parts) <= MOST_COMPONENTS:
         raise invalid(f"An object is composed of 1 to {MOST_COMPONENTS} others, not of {len(parts)}.")
     sources = [_source(call.bucket, part) for part in parts]
-    fields = settable(document.get("destination") or {}) or None
+    fields = settable(_object_in(document, "destination")) or None
     place = (call.bucket, call.object)
     found = service.objects.join(sources, *place, fields, call.conditions, composed=True)
     if document.get("deleteSourceObjects") is True:
@@ -125,8 +127,16 @@ def _source(bucket: str, part: dict[str, Any]) -> Source:
         bucket=bucket,
         name=str(part.get("name", "")),
         generation=whole_number(_texts(part), "generation"),
-        conditions=Conditions.of_query(_texts(part.get("objectPreconditions") or {})),
+        conditions=Conditions.of_query(_texts(_object_in(part, "objectPreconditions"))),
     )
+
+
+def _object_in(document: dict[str, Any], key: str) -> dict[str, Any]:
+    """A JSON object in a document; empty where there is none. Raises Refusal for anything else."""
+    value = document.get(key) or {}
+    if not isinstance(value, dict):
+        raise invalid(f"{key} is not a JSON object.")
+    return value
 
 
 def _texts(document: dict[str, Any]) -> dict[str, str]:

@@ -6,7 +6,8 @@ import base64
 import hashlib
 import os
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -37,6 +38,19 @@ class Partial:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.discard()
+
+    @contextmanager
+    def reopened(self) -> Iterator[None]:
+        """Add to a file that is closed between requests."""
+        self._file = self.path.open("ab", buffering=0)
+        try:
+            yield
+        finally:
+            self._file.close()
+
+    def close(self) -> None:
+        """Let the descriptor go, and keep what was written."""
+        self._file.close()
 
     def write(self, data: bytes) -> None:
         """Add to the end."""

@@ -15,6 +15,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from vtrain.emulator.storage.refusals import Refusal, no_bucket
+from vtrain.staging import is_bucket_name
+
 LONGEST_COMPONENT = 255
 """Bytes of a file's name on the usual file systems."""
 LONGEST_PATH = 4000
@@ -29,14 +32,27 @@ class Places:
         self._aside = aside
 
     def bucket(self, bucket: str) -> Path:
-        """The folder of a bucket."""
+        """The folder of a bucket. Raises Refusal for what is not the name of a bucket.
+
+        A bucket may be a link of the user's, as it may be for jobs: no job can make one beside the buckets.
+        """
+        if not is_bucket_name(bucket):
+            raise no_bucket(bucket)
         return self.buckets / bucket
+
+    def has_bucket(self, bucket: str) -> bool:
+        """Whether there is a bucket of that name."""
+        try:
+            return self.bucket(bucket).is_dir()
+        except Refusal:
+            return False
 
     def aside(self, bucket: str, name: str) -> Path:
         """The file of an object whose name is no path."""
         return self._aside_folder(bucket) / hashlib.sha256(name.encode()).hexdigest()
 
     def _aside_folder(self, bucket: str) -> Path:
+        self.bucket(bucket)
         return self._aside / bucket
 
     def find(self, bucket: str, name: str) -> Path | None:
@@ -60,7 +76,7 @@ class Places:
         """The names of the plain objects that begin with a prefix, in no order."""
         folder = prefix.rpartition("/")[0]
         start = self._plain(bucket, folder) if folder else self.bucket(bucket)
-        if start is not None:
+        if start is not None and not start.is_symlink():
             base = f"{folder}/" if folder else ""
             yield from (name for name in _walk(start, base) if name.startswith(prefix))
 
@@ -114,15 +130,18 @@ def remove_empty(folder: Path) -> None:
 
 def _walk(folder: Path, base: str) -> Iterator[str]:
     """The regular files below a folder, by their paths from it behind `base`; links are not followed."""
-    try:
-        entries = list(os.scandir(folder))
-    except OSError:
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(Path(entry.path), f"{base}{entry.name}/")
-        elif entry.is_file(follow_symlinks=False) and _is_text(entry.name):
-            yield base + entry.name
+    folders = [(str(folder), base)]
+    while folders:
+        path, names = folders.pop()
+        try:
+            entries = list(os.scandir(path))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append((entry.path, f"{names}{entry.name}/"))
+            elif entry.is_file(follow_symlinks=False) and _is_text(entry.name):
+                yield names + entry.name
 
 
 def _is_text(name: str) -> bool:

@@ -78,6 +78,7 @@ def object_headers(found: StoredObject) -> dict[str, str]:
         "cache-control": fields.get("cacheControl"),
     }
     return {name: quote(str(value), safe=_HEADER_SAFE) for name, value in described.items() if value} | {
+        **_FOR_BROWSERS,
         "etag": etag(found),
         "x-goog-hash": f"crc32c={record.crc32c}{md5}",
         "x-goog-generation": str(record.generation),
@@ -88,6 +89,12 @@ def object_headers(found: StoredObject) -> dict[str, str]:
     }
 
 
+_FOR_BROWSERS = {
+    "content-security-policy": "sandbox",
+    "cross-origin-resource-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+}
+"""An object that is a web page runs nothing in a browser, and no other page takes it in."""
 _HEADER_SAFE = "".join(map(chr, range(32, 127)))
 """What a header can hold; of a value that a client chose, the rest is percent-encoded."""
 

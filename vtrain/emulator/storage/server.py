@@ -9,10 +9,14 @@ from pathlib import Path
 import uvicorn
 
 from vtrain.emulator.storage.app import make_app
+from vtrain.emulator.storage.connections import BoundedProtocol
+from vtrain.emulator.storage.guard import TOKEN_USER, Admission
 from vtrain.errors import UnavailableError
 
 SHUTDOWN_SECONDS = 5
 """How long requests may go on when the service is to end."""
+MOST_CONNECTIONS = 400
+"""Clients at the same time. Each may hold a connection and a file, and a process has 1024 descriptors."""
 _BACKLOG = 128
 
 
@@ -33,16 +37,20 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def address(listener: socket.socket) -> str:
-    """The URL at which the service answers."""
+def address(listener: socket.socket, token: str = "") -> str:
+    """The URL at which the service answers, with the token that clients send."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    user = f"{TOKEN_USER}:{token}@" if token else ""
+    return f"http://{user}[{host}]:{port}" if ":" in host else f"http://{user}{host}:{port}"
 
 
-def make_server(home: Path) -> uvicorn.Server:
+def make_server(home: Path, admission: Admission | None = None) -> uvicorn.Server:
     """The server over the buckets of a home; `run(sockets=[…])` serves until it is told to end."""
     config = uvicorn.Config(
-        make_app(home),
+        make_app(home, admission or Admission()),
+        http=BoundedProtocol,
+        ws="none",
+        limit_concurrency=MOST_CONNECTIONS,
         log_config=None,
         access_log=False,
         lifespan="on",
@@ -52,9 +60,9 @@ def make_server(home: Path) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(home: Path, host: str, port: int, ready: Callable[[str], None]) -> None:
+def serve(home: Path, host: str, port: int, admission: Admission, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the URL once it answers."""
     with listen(host, port) as listener:
-        server = make_server(home)
-        ready(address(listener))
+        server = make_server(home, admission)
+        ready(address(listener, admission.token))
         server.run(sockets=[listener])

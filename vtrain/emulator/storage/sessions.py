@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
+from contextlib import AbstractContextManager
 from typing import Any
 
 from vtrain.emulator.storage.conditions import Conditions
 from vtrain.emulator.storage.objects import ObjectStore, StoredObject
 from vtrain.emulator.storage.refusals import Refusal, invalid
+
+MOST_SESSIONS = 1000
+"""Resumable uploads that are kept at the same time."""
+_SPAN = re.compile(r"bytes (?:\*|([0-9]{1,19})-([0-9]{1,19}))/(?:\*|([0-9]{1,19}))")
 
 
 class Session:
@@ -25,11 +31,16 @@ class Session:
         self._fields = fields
         self._conditions = conditions
         self._partial = objects.open_partial(bucket)
+        self._partial.close()
 
     @property
     def received(self) -> int:
         """Bytes that are kept."""
         return self._partial.size
+
+    def opened(self) -> AbstractContextManager[None]:
+        """A block in which may be written: an upload that waits for its client holds no descriptor."""
+        return self._partial.reopened()
 
     def write(self, position: int, data: bytes) -> None:
         """Add what is new of the bytes that begin at a position; a client may send some again."""
@@ -48,7 +59,10 @@ class Session:
 
 
 class Sessions:
-    """The uploads that go on, and those that have ended, so that a lost answer can be asked for again."""
+    """The uploads that go on, and those that have ended, so that a lost answer can be asked for again.
+
+    There are `MOST_SESSIONS` at most; a new one takes the place of the one that was used least lately.
+    """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -56,15 +70,27 @@ class Sessions:
 
     def start(self, bucket: str, name: str, fields: dict[str, Any], conditions: Conditions) -> str:
         """Begin an upload; its id. Raises Refusal where the object could not be written."""
+        session = Session(self._objects, bucket, name, fields, conditions)
+        if len(self._open) >= MOST_SESSIONS:
+            self._forget_one()
         upload_id = uuid.uuid4().hex
-        self._open[upload_id] = Session(self._objects, bucket, name, fields, conditions)
+        self._open[upload_id] = session
         return upload_id
+
+    def _forget_one(self) -> None:
+        for upload_id, session in self._open.items():
+            if not session.lock.locked():
+                session.discard()
+                del self._open[upload_id]
+                return
+        raise Refusal(429, "rateLimitExceeded", f"{MOST_SESSIONS} uploads go on at the same time.")
 
     def get(self, upload_id: str) -> Session:
         """An upload. Raises Refusal."""
-        session = self._open.get(upload_id)
+        session = self._open.pop(upload_id, None)
         if session is None:
             raise Refusal(404, "notFound", f"There is no upload {upload_id!r}.")
+        self._open[upload_id] = session
         return session
 
     def cancel(self, upload_id: str) -> None:
@@ -82,14 +108,12 @@ class ContentRange:
     """A `Content-Range` of an upload: `bytes 0-99/100`, `bytes 0-99/*`, `bytes */100`, `bytes */*`."""
 
     def __init__(self, header: str) -> None:
-        unit, _, rest = header.partition(" ")
-        span, _, total = rest.strip().partition("/")
-        first, _, last = span.partition("-")
-        try:
-            self.total = None if total == "*" else int(total)
-            self.start = None if span == "*" else int(first)
-            self.length = 0 if span == "*" else int(last) - int(first) + 1
-        except ValueError:
-            raise invalid(f"Content-Range: {header!r} is none.") from None
-        if unit != "bytes" or self.length < 0:
+        match = _SPAN.fullmatch(header.strip())
+        if match is None:
+            raise invalid(f"Content-Range: {header[:100]!r} is none.")
+        first, last, total = (None if number is None else int(number) for number in match.groups())
+        self.total = total
+        self.start = first
+        self.length = 0 if first is None or last is None else last - first + 1
+        if self.length < 0:
             raise invalid(f"Content-Range: {header!r} is none.")

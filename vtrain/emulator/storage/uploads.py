@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from vtrain.emulator.storage.bodies import LARGEST_OBJECT, receive, receive_body
 from vtrain.emulator.storage.call import Call, answer, read_json
 from vtrain.emulator.storage.multipart import MultipartBody
 from vtrain.emulator.storage.refusals import Refusal, invalid
@@ -17,8 +17,6 @@ from vtrain.emulator.storage.resources import object_document
 from vtrain.emulator.storage.service import StorageService
 from vtrain.emulator.storage.sessions import ContentRange, Session
 
-WRITTEN_AT_ONCE = 1 << 20
-"""Bytes that are gathered before a thread writes them."""
 CHUNK_UNIT = 256 * 1024
 """What a chunk of a resumable upload is a multiple of, the last one excepted."""
 _RESUME_INCOMPLETE = 308
@@ -44,7 +42,7 @@ async def _insert_media(service: StorageService, request: Request, call: Call) -
         **_checksums(call),
     }
     with service.objects.open_partial(call.bucket) as partial:
-        await _receive(request.stream(), partial.write)
+        await receive(request, partial.write, LARGEST_OBJECT)
         put = service.objects.put
         found = await run_in_threadpool(put, call.bucket, _name(call, {}), partial, fields, call.conditions)
     return answer(object_document(found, call.base))
@@ -53,7 +51,7 @@ async def _insert_media(service: StorageService, request: Request, call: Call) -
 async def _insert_multipart(service: StorageService, request: Request, call: Call) -> Response:
     body = MultipartBody()
     with service.objects.open_partial(call.bucket) as partial:
-        await _receive(request.stream(), lambda data: partial.write(body.feed(data)))
+        await receive(request, lambda data: partial.write(body.feed(data)), LARGEST_OBJECT)
         body.close()
         content_type = body.content_type or "application/octet-stream"
         fields = {"contentType": content_type, **body.document, **_checksums(call)}
@@ -64,7 +62,7 @@ async def _insert_multipart(service: StorageService, request: Request, call: Cal
 
 
 async def _start(service: StorageService, request: Request, call: Call) -> Response:
-    document = read_json(await request.body())
+    document = read_json(await receive_body(request))
     content_type = call.headers.get("x-upload-content-type", "application/octet-stream")
     fields = {"contentType": content_type, **document, **_checksums(call)}
     name = _name(call, document)
@@ -94,7 +92,9 @@ async def _add(
     if span is None or span.start is not None:
         position = span.start if span and span.start is not None else 0
         _check_chunk(session, span, position)
-        await _receive(request.stream(), _Appender(session, position))
+        limit = LARGEST_OBJECT if span is None else span.length
+        with session.opened():
+            await receive(request, _Appender(session, position), limit)
     if span is None or session.received == span.total:
         await run_in_threadpool(session.finish, checksums)
 
@@ -125,27 +125,6 @@ async def cancel_upload(service: StorageService, _request: Request, call: Call) 
     """`DELETE` of a resumable upload."""
     service.sessions.cancel(call.query.get("upload_id", ""))
     return Response(status_code=_CANCELLED)
-
-
-async def _receive(stream: AsyncIterator[bytes], write: Callable[[bytes], None]) -> None:
-    """Hand a body over in large pieces; what came before a connection broke off, too."""
-    pieces: list[bytes] = []
-    gathered = 0
-    try:
-        async for piece in stream:
-            pieces.append(piece)
-            gathered += len(piece)
-            if gathered >= WRITTEN_AT_ONCE:
-                full, pieces, gathered = pieces, [], 0
-                await run_in_threadpool(_write_all, write, full)
-    finally:
-        await run_in_threadpool(_write_all, write, pieces)
-
-
-def _write_all(write: Callable[[bytes], None], pieces: Iterable[bytes]) -> None:
-    """Write one after the other: to join them first would copy every byte once more."""
-    for piece in pieces:
-        write(piece)
 
 
 def _name(call: Call, document: dict[str, Any]) -> str:
