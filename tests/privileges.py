@@ -47,6 +47,37 @@ def vtrain_as_nobody(argv: Sequence[str], home: Path, own: Path) -> subprocess.C
     return _run([sys.executable, "-c", _AS_NOBODY, *argv], {"VTRAIN_HOME": str(home), "HOME": str(own)})
 
 
+_SHIM_AS_NOBODY = f"""
+import ctypes, os, resource, sys, warnings
+
+sys.path.append(sys.argv[1])
+import shim
+
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+shim.main(sys.argv[2], int(sys.argv[3]))
+"""
+
+
+def shim_as_nobody(shim: Path, replica: Path, lock: int) -> subprocess.Popen[bytes]:
+    """A shim of another user, who may not be able to read this Python: so all is imported before."""
+    argv = [sys.executable, "-I", "-S", "-c", _SHIM_AS_NOBODY, str(shim.parent), str(replica), str(lock)]
+    return subprocess.Popen(argv, pass_fds=[lock])
+
+
+def program_of_root(folder: Path) -> str:
+    """A command line that any user may begin with and that goes on as root; skips the test without one."""
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() != 0 or setpriv is None:
+        pytest.skip("only root can give a program the right to become root, and `setpriv` is that program")
+    if os.statvfs(folder).f_flag & os.ST_NOSUID:
+        pytest.skip(f"on the file system of {folder} no program becomes root")
+    shutil.copy(setpriv, folder / "setpriv")
+    (folder / "setpriv").chmod(0o4755)
+    return f"{folder / 'setpriv'} --reuid=0 --regid=0 --clear-groups"
+
+
 @contextmanager
 def mounted_tmpfs(folder: Path, *options: str) -> Iterator[Path]:
     """A small file system of its own in that folder; skips the test where none can be mounted."""

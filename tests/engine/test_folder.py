@@ -12,7 +12,7 @@ import pytest
 from vtrain.atomic import UNPUBLISHED
 from vtrain.engine.folder import JobFolder, hold_lock, lock_holder, spawn_holding
 
-WAIT = "import os, sys; os.read(int(sys.argv[1]), 1)"
+WAIT = "import os, sys; open(sys.argv[1]).read()"
 
 
 def test_a_child_holds_the_lock_and_no_other_can_inherit_it(
@@ -30,17 +30,30 @@ def test_a_child_holds_the_lock_and_no_other_can_inherit_it(
         return spawn(*arguments, **options)
 
     monkeypatch.setattr(os, "posix_spawn", watched)
-    reading, writing = os.pipe()
-    os.set_inheritable(reading, True)
-    child = spawn_holding(
-        lock, [sys.executable, "-c", WAIT, str(reading)], dict(os.environ), tmp_path / "log"
-    )
-    os.close(reading)
+    os.mkfifo(tmp_path / "end")
+    argv = [sys.executable, "-c", WAIT, str(tmp_path / "end")]
+    child = spawn_holding(lock, argv, dict(os.environ), tmp_path / "log")
     assert inheritable == [False]
     assert lock_holder(path) != 0
-    os.close(writing)
+    (tmp_path / "end").write_bytes(b"")
     assert os.waitpid(child, 0)[1] == 0, (tmp_path / "log").read_text()
     assert lock_holder(path) == 0
+
+
+def test_a_child_holds_nothing_else_that_this_process_has_inherited(tmp_path: Path) -> None:
+    """A caller's lock would be held, and its pipe would stay open, as long as the job runs."""
+    lock = hold_lock(tmp_path / "lock")
+    assert lock is not None
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    os.mkfifo(tmp_path / "end")
+    argv = [sys.executable, "-c", WAIT, str(tmp_path / "end")]
+    child = spawn_holding(lock, argv, dict(os.environ), tmp_path / "log")
+    os.close(writing)
+    assert os.read(reading, 1) == b"", "the child still runs, and the pipe has ended"
+    (tmp_path / "end").write_bytes(b"")
+    assert os.waitpid(child, 0)[1] == 0
+    os.close(reading)
 
 
 @pytest.mark.parametrize("number", [3, 4])

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
+from privileges import NOBODY, program_of_root, shim_as_nobody
 
 import vtrain
-from vtrain.engine.folder import ReplicaExit, ReplicaFolder, ReplicaOrder, hold_lock, lock_holder
+from vtrain.engine.boot import boot_id
+from vtrain.engine.cgroup import find_groups, make_group
+from vtrain.engine.folder import (
+    LeftProcess,
+    ReplicaExit,
+    ReplicaFolder,
+    ReplicaOrder,
+    hold_lock,
+    lock_holder,
+)
 from vtrain.engine.log_reader import read_logs
+from vtrain.engine.process_tree import identify, is_alive, read_stat, snapshot
+from vtrain.engine.strays import LISTED, end_all, kill_strays, listed_strays
 from vtrain.messages.log import LogQuery
 
 PATIENCE_SECONDS = 60.0
@@ -33,7 +47,13 @@ class Case:
         self.logs.mkdir()
 
     def start(
-        self, *argv: str, grace: float = 1.0, cwd: str = "", largest: int = resource.RLIM_INFINITY
+        self,
+        *argv: str,
+        grace: float = 1.0,
+        cwd: str = "",
+        group: str = "",
+        largest: int = resource.RLIM_INFINITY,
+        as_nobody: bool = False,
     ) -> subprocess.Popen[bytes]:
         """Start a replica under a shim whose files may not grow beyond `largest` bytes."""
         order = ReplicaOrder(
@@ -43,10 +63,17 @@ class Case:
             log=str(self.logs / "workerpool0-0"),
             wake=str(self.logs / "no-fifo"),
             grace_seconds=grace,
+            group=group,
         )
         self.replica.order(order)
         lock = hold_lock(self.replica.lock)
         assert lock is not None
+        if as_nobody:
+            for path in (self.logs, self.replica.root, *self.replica.root.rglob("*")):
+                os.chown(path, NOBODY, NOBODY)
+            shim = shim_as_nobody(SHIM, self.replica.path, lock)
+            os.close(lock)
+            return shim
         command = [sys.executable, "-I", "-S", str(SHIM), str(self.replica.path), str(lock)]
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (largest, largest))
         shim = subprocess.Popen(command, pass_fds=[lock], preexec_fn=limit)
@@ -133,6 +160,9 @@ def test_programs_that_cannot_start(case: Case, tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("not a program")
     report = case.run(str(tmp_path / "plain"))
     assert (report.code, report.message) == (126, f"Permission denied: {tmp_path}/plain")
+    report = case.run("sh", "-c", "a\0b")
+    assert (report.code, report.message) == (126, "embedded null byte")
+    assert case.lines() == []
     report = case.run("sh", "-c", "true", cwd="/no/such/folder")
     assert (report.code, report.message) == (127, "No such file or directory: /no/such/folder")
 
@@ -194,11 +224,169 @@ def test_a_killed_shim_takes_the_trainer_along(case: Case) -> None:
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    trainer = int((case.replica.path / "started.json").read_text().split(":")[1].split(",")[0])
-    while Path(f"/proc/{trainer}/cmdline").exists() and time.monotonic() < deadline:
+    trainer = json.loads((case.replica.path / "started.json").read_text())["pid"]
+    while (stat := read_stat(trainer)) is not None and not stat.has_ended:
+        assert time.monotonic() < deadline, "the trainer goes on without its shim"
         time.sleep(0.01)
     assert case.replica.exit() is None
     assert lock_holder(case.replica.lock) == 0
+
+
+@pytest.fixture
+def open_case() -> Iterator[Case]:
+    """A replica whose folder other users can reach."""
+    with tempfile.TemporaryDirectory(prefix="vtrain-test-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Case(Path(folder))
+
+
+def test_a_process_of_another_user_costs_no_exit_code(open_case: Case) -> None:
+    case = open_case
+    as_root = program_of_root(case.logs.parent)
+    shim = case.start("sh", "-c", f"{as_root} sleep 600 & echo $!; exit 3", as_nobody=True)
+    assert shim.wait(PATIENCE_SECONDS) == 0
+    (started,) = case.lines()
+    assert case.exit().code == 3
+    assert case.exit().left == (LeftProcess(pid=int(started), name="sleep", user=0),)
+    os.kill(int(started), signal.SIGKILL)
+
+
+def test_a_trainer_that_is_another_users_ends_with_its_shim(open_case: Case) -> None:
+    case = open_case
+    as_root = program_of_root(case.logs.parent)
+    shim = case.start("sh", "-c", f"echo $$; exec {as_root} sleep 600", as_nobody=True, grace=0.2)
+    case.until_line()
+    trainer = int(case.lines()[0])
+    until(lambda: Path(f"/proc/{trainer}").stat().st_uid == 0)
+    os.kill(shim.pid, signal.SIGTERM)
+    assert shim.wait(PATIENCE_SECONDS) == 0
+    assert (case.exit().stopped, case.exit().left[0].pid) == (True, trainer)
+    os.kill(trainer, signal.SIGKILL)
+
+
+def test_an_exit_code_is_stored_before_anything_else_is_ended(case: Case) -> None:
+    """A shim that is killed while it ends what the trainer has left takes no exit code along."""
+    shim = case.start("sh", "-c", "trap '' TERM; (exec setsid sleep 600) & exit 7")
+    until(lambda: case.replica.early_exit() is not None)
+    os.kill(shim.pid, signal.SIGKILL)
+    shim.wait(PATIENCE_SECONDS)
+    assert case.replica.exit() is None
+    early = case.replica.early_exit()
+    assert early is not None
+    assert early.code == 7
+    assert kill_strays(case.replica) == set()
+
+
+COUNTING = """
+import os, signal, sys, time
+count = 0
+def hear(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGTERM, hear)
+print("ready", flush=True)
+while not count:
+    time.sleep(0.001)
+if len(sys.argv) > 1 and os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    time.sleep(600)
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    time.sleep(0.001)
+print(count, flush=True)
+if len(sys.argv) > 1:
+    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+"""
+
+
+def test_each_process_gets_sigterm_once_however_often_it_is_asked_for(case: Case) -> None:
+    """One that begins only then gets it too."""
+    shim = case.start(sys.executable, "-c", COUNTING, "fork", grace=60)
+    case.until_line()
+    while shim.poll() is None:
+        os.kill(shim.pid, signal.SIGTERM)
+        time.sleep(0.01)
+    assert case.lines() == ["ready", "1", str(-signal.SIGTERM)]
+
+
+@pytest.mark.parametrize("group", ["", "vtrain-test-{pid}"], ids=["list", "cgroup"])
+def test_a_daemon_without_an_environment_is_found_after_its_shim(case: Case, group: str) -> None:
+    name = group.format(pid=os.getpid())
+    if name and not (made := make_group(name)):
+        pytest.skip("this user may make no cgroup here")
+    shim = case.start(sys.executable, "-c", DAEMON, group=name)
+    case.until_line()
+    daemon = identify(int(case.lines()[0]))
+    until(lambda: bool(name) or daemon[0] in listed(case))
+    os.kill(shim.pid, signal.SIGKILL)
+    shim.wait(PATIENCE_SECONDS)
+    assert is_alive(daemon)
+    end_all(lambda: listed_strays(case.replica.path, snapshot()), [made] if name else [])
+    until(lambda: not is_alive(daemon))
+    assert not name or not Path(made).exists()
+
+
+def test_a_list_of_another_start_of_the_machine_names_nobody(case: Case) -> None:
+    own = identify(os.getpid())
+    case.replica.path.mkdir()
+    for boot, found in ((boot_id(), True), ("another", False)):
+        text = json.dumps({"boot_id": boot, "processes": [own]})
+        (case.replica.path / LISTED).write_text(text)
+        assert (own in listed_strays(case.replica.path, snapshot())) is found
+    (case.replica.path / LISTED).write_text(json.dumps({"boot_id": boot_id(), "processes": [[own[0], 1]]}))
+    assert listed_strays(case.replica.path, snapshot()) == set(), "its id is another process's by now"
+
+
+def test_a_cgroup_is_gone_with_its_replica(case: Case) -> None:
+    name = f"vtrain-test-{os.getpid()}"
+    if not make_group(name):
+        pytest.skip("this user may make no cgroup here")
+    report = case.run("sh", "-c", "grep -c vtrain-test /proc/self/cgroup", group=name)
+    assert (report.code, case.lines()) == (0, ["1"])
+    assert find_groups(name) == []
+    assert not (case.replica.path / LISTED).exists()
+
+
+DAEMON = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", WAIT], {})
+time.sleep(600)
+""".replace("WAIT", repr("import os, time; print(os.getpid(), flush=True); time.sleep(600)"))
+
+
+def listed(case: Case) -> set[int]:
+    """The ids in the shim's list."""
+    try:
+        return {pid for pid, _ in json.loads((case.replica.path / LISTED).read_text())["processes"]}
+    except FileNotFoundError:
+        return set()
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not reached():
+        assert time.monotonic() < deadline, "this takes too long"
+        time.sleep(0.01)
+
+
+def test_a_replica_whose_folder_its_trainer_removes_has_its_exit_code(case: Case) -> None:
+    begun = f"until test -e '{case.replica.path}/started.json'; do sleep 0.05; done"
+    report = case.run("sh", "-c", f"{begun}; rm -rf '{case.replica.path}'; echo gone; exit 5")
+    assert report.code == 5
+    assert case.lines() == ["gone"]
+
+
+def test_a_replica_of_a_job_whose_folder_was_removed_makes_nothing_anew(case: Case) -> None:
+    begun = f"until test -e '{case.replica.path}/started.json'; do sleep 0.05; done"
+    shim = case.start("sh", "-c", f"{begun}; rm -rf '{case.replica.path}' '{case.logs}'; exit 5")
+    assert shim.wait(PATIENCE_SECONDS) == 0
+    assert not case.replica.path.exists()
 
 
 def test_a_full_disk_does_not_end_the_trainer(case: Case) -> None:

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -26,6 +26,7 @@ from vtrain.engine.folder import (
     spawn_holding,
 )
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
+from vtrain.engine.process_tree import Process, identify, is_alive, signal_all
 from vtrain.engine.replica import (
     ReplicaId,
     Surroundings,
@@ -49,6 +50,8 @@ class ProcessLauncher:
 
     def __init__(self) -> None:
         self._pipes: dict[ReplicaFolder, dict[int, int]] = {}
+        self._shims: dict[ReplicaFolder, Process] = {}
+        self._asked: set[Process] = set()
 
     def needs_preparation(self, order: JobOrder) -> bool:
         return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
@@ -86,6 +89,7 @@ class ProcessLauncher:
             env=first.env | {"TMPDIR": str(attempt.tmp)},
             cwd=str(attempt.work),
             attempt=attempt.attempt,
+            group=attempt.group,
         )
 
     def start(self, replica: ReplicaFolder) -> None:
@@ -94,10 +98,11 @@ class ProcessLauncher:
             return
         shim = Path(__file__).parent.parent / "engine" / "shim.py"
         argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
-        spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+        child = spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+        self._shims[replica] = identify(child)
 
     def lives(self, replica: ReplicaFolder) -> bool:
-        shim = lock_holder(replica.lock)
+        shim = self._shim(replica)
         if shim > 0 and replica not in self._pipes and replica.started():
             self._pipes[replica] = open_pipes(replica, shim)
         elif shim == 0 and replica.exit() is not None:
@@ -108,13 +113,18 @@ class ProcessLauncher:
         return True
 
     def stop(self, replica: ReplicaFolder) -> None:
-        self._signal(replica, signal.SIGTERM)
+        """Once for each shim, which passes it on once to each process: a handler is not interrupted again."""
+        shim = self._shims.get(replica) if self._shim(replica) > 0 else None
+        if shim is not None and shim not in self._asked:
+            signal_all({shim}, signal.SIGTERM)
+            self._asked.add(shim)
 
     def kill(self, replica: ReplicaFolder) -> None:
         from vtrain.engine.strays import kill_strays
 
-        self._signal(replica, signal.SIGKILL)
-        kill_strays(replica.tmp)
+        if self._shim(replica) > 0:
+            signal_all({self._shims[replica]}, signal.SIGKILL)
+        kill_strays(replica)
 
     def salvage(self, replica: ReplicaFolder) -> str:
         pipes = self._pipes.pop(replica, {})
@@ -125,11 +135,18 @@ class ProcessLauncher:
     def clear(self, order: JobOrder) -> str:  # noqa: ARG002
         return ""
 
-    def _signal(self, replica: ReplicaFolder, number: int) -> None:
+    def _shim(self, replica: ReplicaFolder) -> int:
+        """The process that watches over the replica; 0 for none, -1 for one that has not said its number.
+
+        A trainer may remove the folder it works in, and the lock with it: then the shim is known from before.
+        """
         shim = lock_holder(replica.lock)
-        if shim > 0:
-            with suppress(ProcessLookupError):
-                os.kill(shim, number)
+        if shim > 0 and self._shims.get(replica, (0, 0))[0] != shim:
+            self._shims[replica] = identify(shim)
+        elif shim == 0 and replica in self._shims and not replica.lock.exists():
+            process = self._shims[replica]
+            return process[0] if is_alive(process) else 0
+        return shim
 
 
 def surroundings(order: JobOrder, ports: list[int]) -> Surroundings:
@@ -209,4 +226,5 @@ def _replica_order(
         log=str(folder.logs / member.name),
         wake=str(folder.wake_fifo),
         grace_seconds=order.grace_seconds,
+        group=replica.group,
     )

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from vtrain.engine.folder import LOST, JobFolder, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.engine.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.engine.history import Preempted, read_history, write_history
 from vtrain.engine.launcher import Launcher
 from vtrain.engine.recovery import Action, Cause, Restart, action_after, cause_of
 from vtrain.failure import meaning
 from vtrain.messages.custom_job import Scheduling
+from vtrain.privacy import make_private
 
 KILL_MARGIN_SECONDS = 5.0
 """What a shim gets beyond the grace period before it is ended itself."""
@@ -88,8 +89,8 @@ class Attempts:
         """Start what has to run and was not started, once the attempt before has ended."""
         for attempt in self.current():
             if attempt not in self._begun and self._has_left(attempt):
-                self._order(attempt)
-                self._launcher.start(attempt)
+                if attempt.exit() is None:
+                    self._start(attempt)
                 self._begun.add(attempt)
 
     def is_changing(self) -> bool:
@@ -122,7 +123,9 @@ class Attempts:
         return all(self._outlived(attempt, moment) for attempt in others)
 
     def action(self, ended: Ended, scheduling: Scheduling | None) -> Action:
-        """What the rules say about an end."""
+        """What the rules say about an end; a replica whose order is gone cannot begin again."""
+        if not all(self._folder.replica(name).is_ordered for name in self._names):
+            return Action.FAIL
         return action_after(ended.cause, ended.attempt.name, self.history.restarts, scheduling)
 
     def restart(self, ended: Ended, action: Action) -> None:
@@ -187,16 +190,20 @@ class Attempts:
         self.history = msgspec.structs.replace(self.history, **fields)
         write_history(self._folder, self.history)
 
-    def _order(self, attempt: ReplicaFolder) -> None:
-        if not (attempt.path / "spec.json").exists():
+    def _start(self, attempt: ReplicaFolder) -> None:
+        if not self._folder.replica(attempt.name).is_ordered:
+            self._write_lost(attempt)
+            return
+        if not attempt.is_ordered:
             attempt.order(self._launcher.another_order(attempt))
+        self._launcher.start(attempt)
 
     def _has_left(self, attempt: ReplicaFolder) -> bool:
         """Whether nothing of the attempt before runs; it is asked to end, and then made to."""
         if attempt.attempt == 0:
             return True
         before = self._folder.replica(attempt.name, attempt.attempt - 1)
-        if before.exit() is None and self._launcher.lives(before):
+        if self._launcher.lives(before):
             since = self._leaving.setdefault(before, time.monotonic())
             if time.monotonic() - since < self._patience:
                 self._launcher.stop(before)
@@ -210,11 +217,15 @@ class Attempts:
         return not self._launcher.lives(attempt) and attempt.exit() is None
 
     def _write_lost(self, attempt: ReplicaFolder) -> None:
+        """Store how an attempt ended that nobody watches over: as its program did, where that is known."""
         self._launcher.kill(attempt)
-        lost = self._launcher.salvage(attempt)
-        now = time.time()
-        end = ReplicaExit(code=LOST_CODE, started=now, ended=now, interruption=LOST, log_error=lost)
-        write_struct(attempt.path / "exit.json", end)
+        lost, now = self._launcher.salvage(attempt), time.time()
+        why = LOST if attempt.is_ordered else FOLDER_REMOVED
+        end = attempt.early_exit() or ReplicaExit(code=LOST_CODE, started=now, ended=now, interruption=why)
+        make_private(attempt.path)
+        write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=lost))
+        for name in ("exited.json", "exit.json.tmp"):  # what the shim had begun
+            (attempt.path / name).unlink(missing_ok=True)
 
     def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
         """Whether it ended by its preemption, and not in the instant before."""

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from vtrain.containers.address import EngineAddress
 from vtrain.engine.capacity.claim import Claim
 from vtrain.engine.container_options import ContainerOptions, SimulatedPreemption
 from vtrain.messages.custom_job import CustomJob
-from vtrain.privacy import FOLDER_MODE, make_private
+from vtrain.privacy import FOLDER_MODE, home_label, make_private
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -27,6 +27,8 @@ SERVICE = "service"
 
 LOST = "the process that watched over it was killed"
 """`interruption` of a replica that vanished without an exit code."""
+FOLDER_REMOVED = "its folder was removed while it ran"
+"""`interruption` of a replica whose files vanished, the exit code among them."""
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,7 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
     """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element.
 
-    `gcs` is the folder that it sees as /gcs; empty: it sees none.
+    `gcs` is the folder that it sees as /gcs; empty: it sees none. `group` is the name of its cgroup.
     """
 
     argv: tuple[str, ...]
@@ -66,6 +68,15 @@ class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float
     attempt: int = 0
     gcs: str = ""
+    group: str = ""
+
+
+class LeftProcess(msgspec.Struct, frozen=True):
+    """A process of a replica that could not be ended. `user` is its id; -1 where that is not known."""
+
+    pid: int
+    name: str = ""
+    user: int = -1
 
 
 class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +86,7 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     for want of memory meanwhile. `stopped`: the engine had asked it to end. `interruption` says what else
     ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost, and
     `log_error` says what else kept a part of the log from being read. `peak_memory_bytes` (0: not known) and
-    `cpu_seconds` are what the replica has used.
+    `cpu_seconds` are what the replica has used. `left` are processes that go on: they could not be ended.
     """
 
     code: int
@@ -91,6 +102,12 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     gap: tuple[float, float] | None = None
     peak_memory_bytes: int = 0
     cpu_seconds: float = 0.0
+    left: tuple[LeftProcess, ...] = ()
+
+
+def group_prefix(home: Path) -> str:
+    """The beginning of the names of all cgroups of a home's replicas; the id of the job follows."""
+    return f"vtrain-{home_label(home)}-"
 
 
 class ReplicaFolder(msgspec.Struct, frozen=True):
@@ -110,6 +127,11 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     @property
     def job(self) -> JobFolder:
         return JobFolder(self.root.parents[1])
+
+    @property
+    def group(self) -> str:
+        """The name of the attempt's cgroup, unlike that of any other attempt on this machine."""
+        return f"{group_prefix(self.root.parents[3])}{self.root.parents[1].name}-{self.name}-r{self.attempt}"
 
     @property
     def lock(self) -> Path:
@@ -132,6 +154,18 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     def exit(self) -> ReplicaExit | None:
         """How the replica ended, once it has."""
         return read_struct(self.path / "exit.json", ReplicaExit)
+
+    def early_exit(self) -> ReplicaExit | None:
+        """How the replica's program ended, as its shim stored it before it ended what the program left."""
+        try:
+            return read_struct(self.path / "exited.json", ReplicaExit)
+        except msgspec.DecodeError:
+            return None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is on record how the replica is run."""
+        return (self.path / "spec.json").exists()
 
     @property
     def touched(self) -> bool:
@@ -250,11 +284,14 @@ def closed_on_error(descriptor: int) -> Iterator[None]:
 def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path) -> int:
     """Start a program in a session of its own that holds `lock` from now on; its process id.
 
-    The number of the descriptor there becomes its last argument. Closes `lock` here. Raises OSError.
+    The number of the descriptor there becomes its last argument. Of what this process itself has inherited
+    nothing else is handed on: a caller's lock or pipe would last as long as the job. Closes `lock` here.
+    Raises OSError.
     """
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     held = 3 if lock != 3 else 4
-    actions = [
+    actions: list[tuple[Any, ...]] = [
+        *((os.POSIX_SPAWN_CLOSE, number) for number in _inherited() if number != lock),
         # Here it stays closed to children: one that another thread starts now would hold it too.
         (os.POSIX_SPAWN_DUP2, lock, held),
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -265,6 +302,16 @@ def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path) ->
         return os.posix_spawn(argv[0], [*argv, str(held)], env, file_actions=actions, setsid=True)
     finally:
         os.close(lock)
+
+
+def _inherited() -> list[int]:
+    """The descriptors that a child would get from this process, beside the three standard ones."""
+    found = []
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - of Linux and of macOS
+        with suppress(OSError):  # the one that lists the folder is gone by now
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found
 
 
 def lock_holder(path: Path) -> int:

@@ -106,8 +106,10 @@ def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
 
 def _kill_tools() -> None:
     """End those, too, that had started in that very moment, so that nobody knew of them yet."""
-    while left := descendants(os.getpid()):
-        signal_all(left, signal.SIGKILL)
+    deadline = time.monotonic() + KILL_SECONDS
+    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
+        if left <= signal_all(left, signal.SIGKILL):
+            return  # another user's: nothing can be done about them
         time.sleep(0.01)
 
 

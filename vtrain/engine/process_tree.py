@@ -1,39 +1,94 @@
-"""Which processes came from this one. Standard library only: part of the shim."""
+"""The processes of a replica: which there are, and signals to them. Standard library only: part of the shim.
+
+A process is named by its id and the time at which it began, in ticks since the machine was started: the id
+alone may be another process's by now. Without /proc a replica is one process group, named by a negative id.
+"""
 
 # ruff: noqa: PTH123, PTH208
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
+LINUX = sys.platform.startswith("linux")
 
-def descendants(child: int) -> set[int]:
-    """The living processes that came from this one. Without /proc: whether the child's group lives."""
-    if not sys.platform.startswith("linux"):
-        return {-child} if group_lives(child) else set()
-    children: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        state, parent = read_stat(name)
-        if state not in ("Z", "X"):
-            children.setdefault(parent, []).append(int(name))
-    found: set[int] = set()
-    waiting = [os.getpid()]
-    while waiting:
-        for pid in children.get(waiting.pop(), ()):
-            found.add(pid)
-            waiting.append(pid)
-    return found
+Process = tuple[int, int]
+"""Process id and start time. The time is 0 where the kernel does not tell it."""
 
 
-def read_stat(pid: str) -> tuple[str, int]:
-    """State and parent of a process; ("X", 0) for one that is gone."""
+class Stat:
+    """The fields of /proc/PID/stat that tell whose a process is."""
+
+    __slots__ = ("name", "parent", "session", "start", "state")
+
+    def __init__(self, line: bytes) -> None:
+        head, _, tail = line.rpartition(b")")
+        fields = tail.split()
+        self.name = head.partition(b"(")[2].decode("utf-8", "replace")
+        self.state = fields[0].decode()
+        self.parent = int(fields[1])
+        self.session = int(fields[3])
+        self.start = int(fields[19])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether only its parent has not asked for its exit code yet."""
+        return self.state in ("Z", "X")
+
+
+def read_stat(pid: int) -> Stat | None:
+    """A process as the kernel describes it; None for one that is gone, and where there is no /proc."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
+            return Stat(file.read())
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def snapshot() -> dict[int, Stat]:
+    """All living processes of this machine by their ids; none where there is no /proc."""
+    try:
+        names = os.listdir("/proc") if LINUX else []
     except OSError:
-        return "X", 0
-    return fields[0].decode(), int(fields[1])
+        return {}
+    found = ((int(name), read_stat(int(name))) for name in names if name.isdigit())
+    return {pid: stat for pid, stat in found if stat is not None and not stat.has_ended}
+
+
+def descendants(child: int) -> set[Process]:
+    """The living processes that came from this one. Without /proc: whether the child's group lives."""
+    if not LINUX:
+        return {(-child, 0)} if group_lives(child) else set()
+    return offspring({os.getpid()}, snapshot())
+
+
+def offspring(parents: set[int], living: dict[int, Stat]) -> set[Process]:
+    """The children of these processes, their children, and so on; not the parents themselves."""
+    children: dict[int, list[int]] = {}
+    for pid, stat in living.items():
+        children.setdefault(stat.parent, []).append(pid)
+    found: set[Process] = set()
+    waiting = list(parents)
+    while waiting:
+        for pid in children.pop(waiting.pop(), ()):
+            found.add((pid, living[pid].start))
+            waiting.append(pid)
+    return {process for process in found if process[0] not in parents}
+
+
+def identify(pid: int) -> Process:
+    """The process that has this id now."""
+    stat = read_stat(pid)
+    return pid, stat.start if stat is not None else 0
+
+
+def is_alive(process: Process) -> bool:
+    """Whether this very process still runs."""
+    pid, start = process
+    stat = read_stat(pid)
+    return stat is not None and not stat.has_ended and stat.start == start
 
 
 def group_lives(group: int) -> bool:
@@ -47,10 +102,35 @@ def group_lives(group: int) -> bool:
     return True
 
 
-def signal_all(pids: set[int], number: int) -> None:
-    """Send a signal to processes (negative: groups), some of which may be gone by now."""
-    for pid in pids:
-        try:
+def signal_all(processes: set[Process], number: int) -> set[Process]:
+    """Send a signal to processes, some of which may be gone by now; those that this user may not signal."""
+    return {process for process in processes if not _send(process, number)}
+
+
+def _send(process: Process, number: int) -> bool:
+    """Whether the process has the signal, or is gone."""
+    pid, start = process
+    handle = _open(pid) if start else -1
+    try:
+        if start and identify(pid)[1] != start:
+            return True  # the id is another process's by now
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, number)
+        else:
             os.kill(pid, number)
-        except ProcessLookupError:
-            continue
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    return True
+
+
+def _open(pid: int) -> int:
+    """A descriptor that stays this process's, whoever has its id later; -1 where there is none to be had."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1

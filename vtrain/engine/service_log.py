@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from vtrain.engine.folder import SERVICE, JobFolder, ReplicaFolder
+import pwd
+
+from vtrain.engine.folder import SERVICE, JobFolder, LeftProcess, ReplicaFolder
 from vtrain.engine.instants import from_epoch
 from vtrain.engine.journal import SERVICE_WORDS, STDERR, STDOUT, JournalWriter
 
@@ -46,6 +48,16 @@ class ServiceLog:
             self._journal.write("".join(f"{line}\n" for line in lines).encode(), stream)
 
 
+def _described(process: LeftProcess) -> str:
+    """`The process 12 (sleep, of the user root)`."""
+    try:
+        user = pwd.getpwuid(process.user).pw_name
+    except (KeyError, OverflowError):
+        user = str(process.user) if process.user >= 0 else ""
+    about = ", ".join(filter(None, [process.name, user and f"of the user {user}"]))
+    return f"The process {process.pid}{about and f' ({about})'}"
+
+
 def _losses(attempt: ReplicaFolder) -> list[str]:
     end, name = attempt.exit(), attempt.name
     if end is None:
@@ -57,6 +69,7 @@ def _losses(attempt: ReplicaFolder) -> list[str]:
         )
     if end.log_error:
         found.append(f"A part of the log of {name} could not be read: {end.log_error}.")
+    found += [f"{_described(process)} of {name} could not be ended, and goes on." for process in end.left]
     if end.gap is not None:
         away, back = (from_epoch(moment) for moment in end.gap)
         found.append(f"The Docker engine was away from {away} to {back}. What {name} wrote then may be lost.")

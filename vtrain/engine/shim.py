@@ -6,7 +6,7 @@ shim stops the replica: SIGTERM to every descendant, and SIGKILL after the grace
 library only, and little of it: it lives as long as the trainer does.
 """
 
-# ruff: noqa: PTH100, PTH104, PTH120, PTH123
+# ruff: noqa: PTH100, PTH103, PTH104, PTH107, PTH112, PTH116, PTH120, PTH123
 # pathlib would cost more than all the rest of the start.
 
 from __future__ import annotations
@@ -19,40 +19,49 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from vtrain.engine.cgroup import join_group, kill_group, make_group, members, remove_group
     from vtrain.engine.journal import STDERR, STDOUT, JournalWriter
-    from vtrain.engine.process_tree import descendants, signal_all
+    from vtrain.engine.process_tree import Process, descendants, read_stat, signal_all
 else:  # alone, without the package: importing vtrain would take its dependencies along
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from cgroup import join_group, kill_group, make_group, members, remove_group
     from journal import STDERR, STDOUT, JournalWriter
-    from process_tree import descendants, signal_all
+    from process_tree import descendants, read_stat, signal_all
 
 PIPE_BYTES = 1024 * 1024
 LEFTOVER_GRACE_SECONDS = 2.0
 """What descendants get after the replica's own process has ended, before SIGKILL."""
+KILL_SECONDS = 2.0
+"""How long processes may take to be gone that have been sent SIGKILL; the job's end waits no longer."""
 TICK_SECONDS = 0.02
+LIST_SECONDS = 1.0
+"""How often the list of processes is brought up to date, where there is no cgroup."""
 BUSY_PAUSE_SECONDS = 0.001
 """Pause between reads under load, so that one read takes many lines."""
 RESERVED_BYTES = 4096
+MOST_LEFT = 20
+"""How many of the processes that could not be ended are named."""
+LEFT_CODE = 255
+"""The exit code of a program that could not be ended itself."""
 
 _F_SETPIPE_SZ = 1031
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_LINUX = sys.platform.startswith("linux")
-_MAXRSS_UNIT = 1024 if _LINUX else 1
+LINUX = sys.platform.startswith("linux")
+_MAXRSS_UNIT = 1024 if LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
 
 
 def main(folder: str, lock: int) -> None:
     """Run the replica described in FOLDER/spec.json. `lock` is the held lock that says: it has a shim."""
     os.set_inheritable(lock, False)
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)
     with open(f"{folder}/spec.json", "rb") as file:
         spec = json.load(file)
-    Shim(folder, spec).run()
+    Shim(folder, spec).run(lock)
     os._exit(0)  # all is written; Python's own farewell would only keep the lock longer
 
 
@@ -69,26 +78,33 @@ class Shim:
         self._buffer = memoryview(bytearray(PIPE_BYTES))
         self._child = 0
         self._deadline = 0.0
-        self._terminated: set[int] = set()
+        self._terminated: set[Process] = set()
+        self._left: set[Process] = set()
+        self._listed: set[Process] = set()
+        self._listed_at = 0.0
+        self._group = ""
+        self._oom_kills = 0
         self._last_read = 0.0
         self._cpu_seconds = 0.0
         self._peak_memory = 0
 
-    def run(self) -> None:
+    def run(self, lock: int) -> None:
         """Start, pump until nothing of the replica is left, report."""
         self._reserve_report()
         wake = self._listen()
-        oom_kills = count_oom_kills()
+        # Whoever reads this number may send SIGTERM, which is heard from now on.
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        self._oom_kills = count_oom_kills()
         self._report["started"] = time.time()
         self._start()
         self._notify()
         while not self._finished():
             self._wait(wake)
         for pipe in list(self._pipes):
-            while self._read(pipe):
-                pass
-        self._report["oom"] = count_oom_kills() > oom_kills
+            self._drain(pipe)
         self._write_report()
+        self._forget_processes()
         self._notify()
 
     def _listen(self) -> int:
@@ -109,9 +125,10 @@ class Shim:
 
     def _start(self) -> None:
         out, err, failure = os.pipe(), os.pipe(), os.pipe()
+        self._group = make_group(self._spec["group"]) if self._spec.get("group") else ""
         self._child = os.fork()
         if self._child == 0:
-            become_trainer(self._spec, out[1], err[1], failure[1])
+            become_trainer(self._spec, self._group, out[1], err[1], failure[1])
         for writing in (out[1], err[1], failure[1]):
             os.close(writing)
         for reading, stream in ((out[0], STDOUT), (err[0], STDERR)):
@@ -123,12 +140,16 @@ class Shim:
             code, _, message = told.decode("utf-8", "replace").partition(" ")
             self._report.update(code=int(code), message=message)
         else:
+            if self._group and self._child not in members(self._group):
+                remove_group(self._group)
+                self._group = ""
+            self._list_processes()
             told_pipes = [out[0], err[0]]
             started = {"pid": self._child, "time": time.time(), "pipes": told_pipes}
             write_json(f"{self._folder}/started.json", started)
 
     def _adopt_pipe(self, pipe: int, stream: int) -> None:
-        if _LINUX:
+        if LINUX:
             try:
                 fcntl.fcntl(pipe, _F_SETPIPE_SZ, PIPE_BYTES)
             except OSError:
@@ -139,7 +160,8 @@ class Shim:
 
     def _wait(self, wake: int) -> None:
         ending = self._report["stopped"] or self._report["code"] is not None
-        for ready, _ in self._poller.poll(TICK_SECONDS * 1000 if ending else None):
+        pause = TICK_SECONDS if ending else None if self._group or not LINUX else LIST_SECONDS
+        for ready, _ in self._poller.poll(None if pause is None else pause * 1000):
             if ready == wake:
                 os.read(wake, 4096)
             else:
@@ -149,29 +171,38 @@ class Shim:
             time.sleep(BUSY_PAUSE_SECONDS)
         self._last_read = now
 
-    def _read(self, pipe: int) -> bool:
-        """Store what is there; False when there is nothing more (for now, or ever)."""
+    def _read(self, pipe: int) -> int:
+        """Store what is there; how many bytes that were, 0 when there is nothing more (for now, or ever)."""
         try:
             count = os.readv(pipe, [self._buffer])
         except BlockingIOError:
-            return False
+            return 0
         if count:
             self._journal.write(self._buffer[:count], self._pipes[pipe])
-            return True
+            return count
         self._poller.unregister(pipe)
         del self._pipes[pipe]
         os.close(pipe)
-        return False
+        return 0
+
+    def _drain(self, pipe: int) -> None:
+        """Store what the pipe holds now, and no more: a process that could not be ended may write on."""
+        left = PIPE_BYTES
+        while left > 0 and (count := self._read(pipe)):
+            left -= count
 
     def _finished(self) -> bool:
         self._reap()
         exited = self._report["code"] is not None
         if not exited and not self._report["stopped"]:
+            self._list_processes()
             return False
-        left = descendants(self._child)
-        if exited and not left:
+        living = descendants(self._child)
+        is_settled = exited or any(abs(pid) == self._child for pid, _ in living)
+        if is_settled and living <= self._left:
+            self._name_left(living)
             return True
-        self._end(left, exited)
+        self._end(living, exited)
         return False
 
     def _reap(self) -> None:
@@ -196,16 +227,46 @@ class Shim:
         self._report["ended"] = time.time()
         if not self._report["stopped"]:
             self._deadline = 0.0
+        self._store_report("exited.json")  # before anything else is done: from now on it cannot be lost
 
-    def _end(self, left: set[int], exited: bool) -> None:
+    def _end(self, living: set[Process], exited: bool) -> None:
+        """Ask each process once to end, and kill what is left after the grace period."""
         now = time.monotonic()
         if not self._deadline:
             self._deadline = now + (LEFTOVER_GRACE_SECONDS if exited else self._spec["grace_seconds"])
-        if now >= self._deadline:
-            signal_all(left, signal.SIGKILL)
-        else:
-            signal_all(left - self._terminated, signal.SIGTERM)
-            self._terminated |= left
+        if now < self._deadline:
+            signal_all(living - self._terminated, signal.SIGTERM)
+            self._terminated |= living
+            return
+        refused = signal_all(living, signal.SIGKILL)
+        if now >= self._deadline + KILL_SECONDS:
+            self._left = living  # it may hang in the kernel, where no signal reaches it
+        elif not (self._group and kill_group(self._group)):
+            self._left = refused
+
+    def _name_left(self, living: set[Process]) -> None:
+        """Tell of the processes that could not be ended: the job ends all the same."""
+        self._report["left"] = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
+        if self._report["code"] is None:
+            self._report.update(code=LEFT_CODE, ended=time.time())
+
+    def _list_processes(self) -> None:
+        """Keep a list of the replica's processes for whoever comes after this shim, where no cgroup does."""
+        now = time.monotonic()
+        if self._group or not LINUX or now - self._listed_at < LIST_SECONDS:
+            return
+        self._listed_at, living = now, descendants(self._child)
+        if living != self._listed:
+            self._listed = living
+            document = {"boot_id": boot_id(), "processes": sorted(living)}
+            write_json(f"{self._folder}/processes.json", document)
+
+    def _forget_processes(self) -> None:
+        """Remove the cgroup, or the list, unless there is a process that somebody has to know of."""
+        if self._group:
+            remove_group(self._group)
+        elif not self._left and self._listed:
+            remove_file(f"{self._folder}/processes.json")
 
     def _reserve_report(self) -> None:
         # A disk that fills up later must still take the exit code.
@@ -217,16 +278,39 @@ class Shim:
     def _write_report(self) -> None:
         self._journal.close()
         self._report.setdefault("ended", time.time())
-        self._report["log_lost_bytes"] = self._journal.lost
-        self._report["peak_memory_bytes"] = self._peak_memory
-        self._report["cpu_seconds"] = self._cpu_seconds
-        text = json.dumps(self._report).encode()
-        with open(f"{self._folder}/exit.json.tmp", "r+b") as file:
-            file.write(text)
-            file.truncate()
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(f"{self._folder}/exit.json.tmp", f"{self._folder}/exit.json")
+        if self._store_report("exit.json"):
+            remove_file(f"{self._folder}/exited.json")
+        else:  # the disk refuses: what was stored first has all but the last figures
+            with suppress(OSError):  # without it the supervisor tells that the exit code is lost
+                os.rename(f"{self._folder}/exited.json", f"{self._folder}/exit.json")
+
+    def _store_report(self, name: str) -> bool:
+        """Write the report in one piece, also where the trainer has removed this folder; whether it is there.
+
+        Not where somebody has removed the job's: nothing of a job comes back that was removed.
+        """
+        figures = {
+            "oom": count_oom_kills() > self._oom_kills,
+            "log_lost_bytes": self._journal.lost,
+            "peak_memory_bytes": self._peak_memory,
+            "cpu_seconds": self._cpu_seconds,
+        }
+        text = json.dumps(self._report | figures).encode()
+        temporary = f"{self._folder}/exit.json.tmp"
+        try:
+            if os.path.isdir(os.path.dirname(self._spec["wake"])):
+                os.makedirs(self._folder, 0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "r+b") as file:
+                file.write(text)
+                file.truncate()
+                file.flush()
+                os.fsync(descriptor)
+            os.rename(temporary, f"{self._folder}/{name}")
+        except OSError:
+            remove_file(temporary)
+            return False
+        return True
 
     def _notify(self) -> None:
         try:
@@ -241,12 +325,14 @@ class Shim:
             os.close(fifo)
 
 
-def become_trainer(spec: dict, out: int, err: int, failure: int) -> None:  # type: ignore[type-arg]
+def become_trainer(spec: dict, group: str, out: int, err: int, failure: int) -> None:  # type: ignore[type-arg]
     """In the forked child: become the trainer's program, or say through `failure` why not."""
     wanted = spec["cwd"]
     try:
         parent = os.getppid()
         os.setsid()
+        if group:
+            join_group(group)
         if spec.get("gcs"):
             wanted = f"{spec['gcs']} as /gcs"
             show_buckets_of(spec["gcs"])
@@ -266,6 +352,8 @@ def become_trainer(spec: dict, out: int, err: int, failure: int) -> None:  # typ
     except OSError as error:
         code = _EXIT_CODES.get(error.errno or 0, 126)
         os.write(failure, f"{code} {error.strerror}: {wanted}".encode())
+    except Exception as error:  # a NUL in a word, say; this process's only way out is the pipe
+        os.write(failure, f"126 {error}".encode())
     os._exit(127)
 
 
@@ -280,7 +368,7 @@ def show_buckets_of(folder: str) -> None:
 
 def set_process_control(option: int, value: int) -> None:
     """Linux's prctl(2); elsewhere nothing."""
-    if _LINUX:
+    if LINUX:
         import ctypes
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
@@ -296,11 +384,39 @@ def count_oom_kills() -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
 
 
+def describe(pid: int) -> dict[str, object]:
+    """A process for the job's log: its id, its name, its user."""
+    stat = read_stat(abs(pid))
+    try:
+        user = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        user = -1
+    return {"pid": abs(pid), "name": stat.name if stat is not None else "", "user": user}
+
+
+def boot_id() -> str:
+    """Different after each start of the machine."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 def write_json(path: str, document: dict) -> None:  # type: ignore[type-arg]
-    """Write a small file in one piece."""
-    with open(path + ".tmp", "w") as file:
-        json.dump(document, file)
-    os.rename(path + ".tmp", path)
+    """Write a small file in one piece, if the disk takes it: no trainer ends because of it."""
+    try:
+        with open(path + ".tmp", "w") as file:
+            json.dump(document, file)
+        os.rename(path + ".tmp", path)
+    except OSError:
+        remove_file(path + ".tmp")
+
+
+def remove_file(path: str) -> None:
+    """Remove a file; whoever removes the folder removes one that cannot be removed now."""
+    with suppress(OSError):
+        os.remove(path)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
 def salvage(replica: ReplicaFolder, pipes: dict[int, int]) -> None:
     """Store what is left in the pipes of a shim that is gone, as are all that could write to them."""
     order = read_struct(replica.path / "spec.json", ReplicaOrder)
-    assert order is not None
+    if order is None:  # the trainer has removed its folder, and what tells where its log is
+        close(pipes)
+        return
     with _journal(order) as journal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while pipes and time.monotonic() < deadline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from vtrain.engine.folder import LOST, JobFolder, ReplicaExit, ReplicaFolder
+from vtrain.engine.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder
 from vtrain.engine.journal import STDERR, STDOUT
 from vtrain.engine.source_paths import in_source
 from vtrain.failure import Traceback, hint, last_traceback
@@ -56,6 +56,8 @@ def _replica_failed(
         return _start_failed(replica, end, log)
     if end.interruption == LOST:
         return supervision_lost(folder, replica)
+    if end.interruption == FOLDER_REMOVED:
+        return _replica_folder_removed(folder, replica)
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
@@ -103,6 +105,14 @@ def supervision_lost(folder: JobFolder, replica: str) -> Status:
     )
     metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": "Submit the job again."}
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def _replica_folder_removed(folder: JobFolder, replica: str) -> Status:
+    """A replica's folder vanished, and its exit code with it."""
+    message = f"The folder of the replica {replica} was removed while it ran: how it ended is not known."
+    advice = "Let the trainer remove its own files only, not the folders above its working directory."
+    metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": advice}
+    return Status(code=USER_ERROR_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
 
 
 def machine_restarted(folder: JobFolder) -> Status:

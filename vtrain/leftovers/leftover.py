@@ -19,8 +19,8 @@ def _nothing() -> str:
 class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     """Something of vtrain's. `size` is in bytes; `created`, in RFC 3339, is when it was made or used last.
 
-    `kind` is job, environment, package, image, runtime, container, network, process or temporary. `kept` says
-    why it stays; empty when it may go. `discard` removes it, and answers why it stays after all.
+    `kind` is job, environment, package, image, runtime, container, network, process, cgroup or temporary.
+    `kept` says why it stays; empty when it may go. `discard` removes it, and answers why it stays after all.
     """
 
     id: str
