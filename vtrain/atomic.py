@@ -2,21 +2,24 @@
 
 The content is written beside its place under a temporary name, handed to the disk (fsync), and renamed; then
 the folder is handed to the disk too. A full disk leaves what was there; a crash leaves at most a temporary
-name that begins with `UNPUBLISHED`.
+name that begins with `UNPUBLISHED`. What is removed goes out of sight in one step too, then from the disk.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vtrain.privacy import FILE_MODE, FOLDER_MODE
 
 UNPUBLISHED = ".unpublished-"
 """The prefix of temporary names; garbage collection removes those that a crash has left."""
+GONE = ".gone-"
+"""The prefix of what is being removed; whoever finds it may go on with that."""
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 """Errors of file systems that do not flush folders."""
 
@@ -28,15 +31,18 @@ def publish_file(target: Path, content: bytes, mode: int = FILE_MODE) -> None:
 
 
 @contextmanager
-def publishing_file(target: Path, mode: int = FILE_MODE) -> Iterator[Path]:
+def publishing_file(target: Path, mode: int | None = FILE_MODE) -> Iterator[Path]:
     """An empty file to write to by its path; at the end of the block it takes the target's place.
 
-    An error in the block, or at its end, leaves the target as it was. Raises OSError.
+    An error in the block, or at its end, leaves the target as it was. Without a mode the umask decides.
+    Raises OSError.
     """
     temporary = _temporary(target)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else FILE_MODE)
     try:
-        os.fchmod(descriptor, mode)
+        if mode is not None:
+            os.fchmod(descriptor, mode)
         yield temporary
         _sync(temporary)
         os.replace(temporary, target)  # noqa: PTH105 - tests stop the process here
@@ -71,6 +77,17 @@ def publishing_folder(target: Path) -> Iterator[Path]:
     sync_folder(target.parent)
 
 
+@contextmanager
+def holding(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder alone; a process that dies lets it go. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _temporary(target: Path) -> Path:
     return target.with_name(f"{UNPUBLISHED}{os.getpid()}-{os.urandom(6).hex()}")
 
@@ -101,3 +118,29 @@ def _rename_folder(temporary: Path, target: Path) -> None:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from error
         raise
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, if it is there; somebody else may be doing the same. Raises OSError."""
+    clear(set_aside(folder))
+
+
+def set_aside(folder: Path) -> Path:
+    """Rename a folder or file, so that nobody finds a part of it; its name from now on. Raises OSError."""
+    gone = folder.with_name(f"{GONE}{folder.name}")
+    clear(gone)
+    with suppress(FileNotFoundError):
+        folder.rename(gone)
+    return gone
+
+
+def clear(gone: Path) -> None:
+    """Remove from the disk what was set aside. Raises OSError."""
+    import shutil
+
+    while gone.exists() or gone.is_symlink():
+        with suppress(FileNotFoundError):
+            if gone.is_dir() and not gone.is_symlink():
+                shutil.rmtree(gone)
+            else:
+                gone.unlink()

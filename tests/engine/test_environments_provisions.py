@@ -15,7 +15,7 @@ from vtrain.engine.environments.environment import EnvironmentSpec, make_environ
 from vtrain.engine.environments.frameworks import bridge_to, find_framework, write_bridge
 from vtrain.engine.environments.installers import Installer
 from vtrain.engine.environments.layers import base_interpreter, make_once, site_packages
-from vtrain.engine.environments.plan import DependencyPlan
+from vtrain.engine.environments.plan import DependencyPlan, Memo
 from vtrain.engine.environments.provisions import imported_modules, normalised, provisions
 from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents
 
@@ -143,9 +143,11 @@ def test_a_framework_installed_later_changes_the_plan(tmp_path: Path) -> None:
     planned = plan_environment(spec, tmp_path / "home")
     make_environment(planned, [].append)
     assert plan_environment(spec, tmp_path / "home").dependencies is None
-    memo = msgspec.json.decode(planned.memo_path.read_bytes())
-    memo["site_state"][0][1] += 1
-    planned.memo_path.write_bytes(msgspec.json.encode(memo))
+    memo = msgspec.json.decode(planned.memo_path.read_bytes().partition(b"\n")[2], type=Memo)
+    assert memo.site_state is not None
+    (folder, moment), *others = memo.site_state
+    later = msgspec.structs.replace(memo, site_state=((folder, moment + 1), *others))
+    planned.memo_path.write_bytes(later.encoded())
     assert plan_environment(spec, tmp_path / "home").dependencies is not None
 
 

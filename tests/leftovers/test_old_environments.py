@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.engine.deletion import clear, set_aside
+from vtrain.atomic import clear, set_aside
 from vtrain.engine.environments.layers import (
     SITES,
     add_site,
@@ -36,7 +36,8 @@ def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Pat
             add_site(folder, SITES[0], site_packages(reads))
 
     make_once(folder, build, lambda _line: None)
-    return home.age(folder, days)
+    os.utime(folder / "complete", (home.now - days * 86400,) * 2)
+    return folder
 
 
 def found(home, days: float = 30) -> dict[str, str]:
@@ -64,7 +65,7 @@ def test_what_an_environment_reads_stays_with_it(home) -> None:
 def test_whoever_uses_one_uses_what_it_reads(home) -> None:
     below = made(home, "dependencies/below")
     above = made(home, "packages/above", reads=below)
-    assert claim(above)
+    assert claim(above, [].append)
     assert found(home) == {}
 
 
@@ -118,7 +119,7 @@ def test_one_that_is_being_made_stays(home) -> None:
 def test_one_that_is_used_again_before_it_goes_stays(home) -> None:
     folder = made(home, "packages/again")
     (leftover,) = cached_environments(home.search())
-    assert claim(folder)
+    assert claim(folder, [].append)
     assert leftover.discard() == "it was used just now"
     assert is_complete(folder)
 
@@ -136,7 +137,7 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
     for _ in range(100):
         folder = made(home, "packages/contested")
         with ThreadPoolExecutor(2) as crew:
-            acts = [partial(claim, folder), partial(withdraw, folder, home.now - 1, set_aside)]
+            acts = [partial(claim, folder, log=[].append), partial(withdraw, folder, home.now - 1, set_aside)]
             if order == "withdraw first":
                 acts.reverse()
             outcomes = {act.func: crew.submit(act) for act in acts}
@@ -148,5 +149,5 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
 def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
     folder = made(home, "packages/again")
     assert withdraw(folder, home.now, set_aside) is not None
-    assert not claim(folder)
+    assert not claim(folder, [].append)
     assert is_complete(made(home, "packages/again"))

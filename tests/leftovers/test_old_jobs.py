@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from vtrain.engine.deletion import GONE, remove_folder, set_aside
+from vtrain.atomic import GONE, remove_folder, set_aside
 from vtrain.engine.folder import hold_lock
 from vtrain.engine.store import Store
 from vtrain.leftovers.jobs import ended_jobs, lost_folders

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from vtrain.engine.environments.plan import Memo
 from vtrain.leftovers.processes import stray_processes
 from vtrain.leftovers.temporary import temporary_files
 
@@ -51,14 +52,14 @@ def test_removals_that_were_begun_go_at_once(home) -> None:
 def test_what_is_remembered_of_environments_that_are_gone_goes(home) -> None:
     plans = home.path / "environments" / "plans"
     plans.mkdir(parents=True)
-    memo = '{"package_key": "KEY", "dependency_key": "b"}'
-    for name, text in (("gone.json", memo), ("there.json", memo.replace("KEY", "a")), ("half.123", "{")):
-        (plans / name).write_text(text)
+    gone, there = (Memo(package_key=key, dependency_key="b").encoded() for key in ("KEY", "a"))
+    for name, content in (("gone.json", gone), ("there.json", there), ("half.123", b"{")):
+        (plans / name).write_bytes(content)
     home.age(plans)
-    (plans / "new.json").write_text(memo)
-    there = home.path / "environments" / "packages" / "a"
-    there.mkdir(parents=True)
-    (there / "complete").write_text("")
+    (plans / "new.json").write_bytes(gone)
+    environment = home.path / "environments" / "packages" / "a"
+    environment.mkdir(parents=True)
+    (environment / "complete").write_text("")
     assert sorted(one.id for one in temporary_files(home.search())) == ["gone.json", "half.123"]
 
 

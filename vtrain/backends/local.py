@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from vtrain.atomic import remove_folder
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query, Replica
 from vtrain.backends.local_plan import custom_job
 from vtrain.engine.adoption import adopt, start_supervisor
 from vtrain.engine.capacity.admission import enqueue
 from vtrain.engine.database import has_store, storage_errors
-from vtrain.engine.deletion import delete_job, remove_folder
+from vtrain.engine.deletion import delete_job
 from vtrain.engine.folder import JobFolder, JobOrder, closed_on_error, hold_lock
 from vtrain.engine.instants import timestamp
 from vtrain.engine.record import stored_job

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from vtrain.engine.deletion import clear, set_aside
+from vtrain.atomic import clear, set_aside
 from vtrain.engine.environments.layers import last_claimed, layers_below, withdraw
 from vtrain.engine.environments.plan import remembered_environment
 from vtrain.leftovers.leftover import Leftover, Search, instant

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from vtrain.engine.deletion import delete_job, remove_folder
+from vtrain.atomic import remove_folder
+from vtrain.engine.deletion import delete_job
 from vtrain.engine.folder import JobFolder, hold_lock
 from vtrain.engine.instants import from_epoch
 from vtrain.engine.store import Record, Store

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from vtrain.engine.deletion import GONE
+from vtrain.atomic import GONE
 from vtrain.engine.instants import from_epoch
 from vtrain.engine.store import Store
 from vtrain.leftovers.leftover import Leftover, Search, instant

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from vtrain.engine.deletion import clear, set_aside
+from vtrain.atomic import clear, set_aside
 
 USED_AGAIN = "it was used just now"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from vtrain.engine.deletion import GONE
+from vtrain.atomic import GONE
 from vtrain.engine.environments.layers import is_complete
 from vtrain.engine.environments.plan import remembered_environment
 from vtrain.leftovers.leftover import Leftover, Search, instant

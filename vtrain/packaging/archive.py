@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SITE
-from vtrain.packaging.unpacking import check_name
+from vtrain.packaging.unpacking import AGAIN, check_name, readable
 
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
@@ -34,7 +34,7 @@ def is_direct(path: Path) -> bool:
             if first is None or not first.isfile() or PurePosixPath(first.name).name != "setup.cfg":
                 return False
             return _layout(_content(tar, first)) == LAYOUT
-    except (tarfile.TarError, OSError, EOFError):
+    except (tarfile.TarError, zlib.error, OSError, EOFError):
         return False
 
 
@@ -53,13 +53,13 @@ def unpack_direct(path: Path, site: Path) -> None:
     Raises PackagingError for an archive with a link or with a name that leads out of its folder.
     """
     try:
-        with tarfile.open(path) as tar:
+        with readable(path), tarfile.open(path) as tar:
             for member in tar:
                 target = _target(member, path)
                 if target is not None:
                     _extract(tar, member, site / target)
-    except (tarfile.TarError, EOFError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise PackagingError(f"{path.name} is not a readable package: {error}.") from None
+    except (FileExistsError, NotADirectoryError) as error:
+        raise PackagingError(f"{path.name} is not a readable package: {error}.", hint=AGAIN) from None
     _write_dist_info(path, site)
 
 
@@ -116,11 +116,8 @@ def import_names(path: Path) -> tuple[str, ...]:
     """The top-level modules and packages that a wheel installs; () for an sdist."""
     if not path.name.endswith(".whl"):
         return ()
-    try:
-        with zipfile.ZipFile(path) as wheel:
-            tops = {name.split("/")[0] for name in wheel.namelist()}
-    except (zipfile.BadZipFile, OSError) as error:
-        raise PackagingError(f"{path.name} is not a readable package: {error}.") from None
+    with readable(path), zipfile.ZipFile(path) as wheel:
+        tops = {name.split("/")[0] for name in wheel.namelist()}
     names = {top.split(".")[0] for top in tops if not top.endswith((".dist-info", ".data"))}
     return tuple(sorted(names))
 
@@ -147,10 +144,8 @@ def _named_fields(path: Path, text: bytes) -> Message:
 
 def _metadata(path: Path) -> bytes:
     """The bytes of METADATA or PKG-INFO; none where there is no such file."""
-    try:
+    with readable(path):
         return _wheel_metadata(path) if path.name.endswith(".whl") else _sdist_metadata(path)
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise PackagingError(f"{path.name} is not a readable package: {error}.") from None
 
 
 def _wheel_metadata(path: Path) -> bytes:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
-from vtrain.errors import StorageError
+from vtrain.atomic import holding, publish_file, publishing_folder, remove_folder
+from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.direct import Member, script_members, write_direct
-from vtrain.packaging.plan import ExtraPackage, PackedFile, SdistPlan, plan_sdist
+from vtrain.packaging.plan import ExtraPackage, PackedFile, SdistPlan, file_digest, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.privacy import close_to_others, make_private
 
@@ -27,6 +26,10 @@ __all__ = [
     "build_sdist",
     "plan_sdist",
 ]
+
+
+DIGESTS = ".digests.json"
+"""Beside the packages: the sha256 of each, as it was published."""
 
 
 class BuiltPackages(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,24 +55,21 @@ def build_sdist(
 ) -> BuiltPackages:
     """Write the plan's packages into `packages_dir/<content_hash>/`, unless they are there.
 
-    They are made in a temporary folder and renamed, so that two processes at once do no harm.
+    What is there is read, and made again where it is damaged. Two processes at once do no harm.
     Raises PackagingError when the back end fails, StorageError when the folder cannot be written.
     """
     final = packages_dir / plan.content_hash
     with suppress(OSError):
         os.utime(final)  # what was used lately is not removed as unused
-    if (final / plan.file_name).is_file():
+    if _is_whole(plan, final):
         return _built(plan, final, built=False)
+    if os.path.lexists(final):
+        progress(f"The cached package {plan.file_name} is damaged; it is made again")
     try:
         make_private(packages_dir)
-        work = Path(tempfile.mkdtemp(prefix=".building-", dir=packages_dir))
-        try:
-            notes = _write(plan, work, progress)
-            for file in work.iterdir():
-                close_to_others(file)
-            _publish(work, final, plan.file_name)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
+        notes = _publish(plan, final, progress)
+    except FileExistsError:  # another process was faster
+        return _built(plan, final, built=False)
     except OSError as error:
         raise StorageError(
             f"cannot write the package to {packages_dir}: {error.strerror or error}"
@@ -77,12 +77,31 @@ def build_sdist(
     return _built(plan, final, built=True, notes=notes)
 
 
-def _publish(work: Path, final: Path, file_name: str) -> None:
+def _is_whole(plan: SdistPlan, final: Path) -> bool:
+    """Whether every package of the plan is there, with the content that it was published with."""
     try:
-        work.rename(final)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not (final / file_name).is_file():
-            raise
+        digests = msgspec.json.decode((final / DIGESTS).read_bytes(), type=dict[str, str])
+        return digests.keys() == set(plan.file_names) and all(
+            (final / name).is_file() and file_digest(final / name) == digest
+            for name, digest in digests.items()
+        )
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> tuple[str, ...]:
+    """Make the packages, and put them in their place; what the back end left out, as sentences."""
+    with ExitStack() as alone, publishing_folder(final) as work:
+        notes = _write(plan, work, progress)
+        for file in work.iterdir():
+            close_to_others(file)
+        digests = {name: file_digest(work / name) for name in plan.file_names}
+        publish_file(work / DIGESTS, msgspec.json.encode(digests))
+        alone.enter_context(holding(final.parent))
+        if _is_whole(plan, final):
+            raise FileExistsError
+        remove_folder(final)
+    return notes
 
 
 def _built(plan: SdistPlan, final: Path, *, built: bool, notes: tuple[str, ...] = ()) -> BuiltPackages:
@@ -99,6 +118,8 @@ def _built(plan: SdistPlan, final: Path, *, built: bool, notes: tuple[str, ...] 
 def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> tuple[str, ...]:
     for extra in plan.extra_packages:
         shutil.copyfile(extra.path, work / extra.path.name)
+        if file_digest(work / extra.path.name) != extra.digest:
+            raise PackagingError(f"{extra.path} changed while it was copied.", hint="Run the command again.")
     if plan.companion:
         _write_companion(plan, work / plan.companion)
     if plan.pep517:

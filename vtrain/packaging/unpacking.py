@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import lzma
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -12,6 +15,12 @@ from pathlib import Path, PurePosixPath
 
 from vtrain.errors import PackagingError
 
+AGAIN = "Make the package again, or fetch it again from where it came."
+_DAMAGED = (
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, OSError, ValueError, NotImplementedError, RuntimeError),
+)
+"""What the decoders of the standard library raise on damaged content; RuntimeError: it is encrypted."""
 PROJECT_FILES = ("setup.py", "pyproject.toml")
 """What makes an unpacked folder a project for pip."""
 LONGEST_NAME = 255
@@ -20,7 +29,7 @@ LONGEST_NAME = 255
 
 def unpack_zip(archive: Path, folder: Path) -> None:
     """Unpack a wheel or a .zip. Raises PackagingError for a name that leads out, and for a damaged file."""
-    with _readable(archive), zipfile.ZipFile(archive) as packed:
+    with readable(archive), zipfile.ZipFile(archive) as packed:
         for name in packed.namelist():
             check_name(name, archive)
         _check_room(sum(entry.file_size for entry in packed.infolist()), archive, folder)
@@ -29,7 +38,7 @@ def unpack_zip(archive: Path, folder: Path) -> None:
 
 def unpack_tar(archive: Path, folder: Path) -> None:
     """Unpack a .tar.gz. Raises PackagingError for what leads out: a name, a link, a device."""
-    with _readable(archive), tarfile.open(archive) as packed:
+    with readable(archive), tarfile.open(archive) as packed:
         members = packed.getmembers()
         for member in members:
             _check_member(member, archive)
@@ -57,7 +66,7 @@ def project_folder(archive: Path, folder: Path) -> Path:
 
 
 def _names(archive: Path) -> list[str]:
-    with _readable(archive):
+    with readable(archive):
         if archive.suffix == ".zip":
             with zipfile.ZipFile(archive) as packed:
                 return packed.namelist()
@@ -108,8 +117,12 @@ def _leads_out(path: PurePosixPath) -> bool:
 
 
 @contextmanager
-def _readable(archive: Path) -> Iterator[None]:
+def readable(archive: Path) -> Iterator[None]:
+    """Errors of a damaged archive, whatever its decoder calls them, as PackagingError; others as they are."""
     try:
         yield
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeError) as error:
-        raise PackagingError(f"{archive.name} is not a readable package: {error}.") from None
+    except _DAMAGED as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL, errno.EISDIR):
+            raise
+        reason = next(iter(str(error).splitlines()), "").rstrip(".:") or type(error).__name__
+        raise PackagingError(f"{archive.name} is not a readable package: {reason}.", hint=AGAIN) from None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from vtrain.atomic import publishing_file
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.buckets import Show, Staged
 from vtrain.staging.uris import split_uri
@@ -43,24 +45,18 @@ class LocalBuckets:
             return tuple(self.stage(file, uri) for file, uri in uris.items())
         except OSError as error:
             reason = error.strerror or str(error)
-            raise StorageError(f"Cannot stage {error.filename2 or error.filename}: {reason}.") from error
+            name = error.filename2 or error.filename
+            hint = f"Remove the folder {name}." if isinstance(error, IsADirectoryError) else ""
+            raise StorageError(f"Cannot stage {name}: {reason}.", hint=hint) from error
 
     def stage(self, file: Path, uri: str) -> Staged:
         """Put a file at a URI that is made of its content; nothing is written when it is there."""
         target = self.local_path(uri)
         with suppress(OSError):
             os.utime(target.parent)  # what was used lately is not removed as unused
-        if target.exists() and target.stat().st_size == file.stat().st_size:
+        if target.is_file() and filecmp.cmp(file, target, shallow=False):
             return Staged(uri=uri, written=False)
-        _write_atomically(file, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with publishing_file(target, mode=None) as temporary:
+            shutil.copyfile(file, temporary)
         return Staged(uri=uri, written=True)
-
-
-def _write_atomically(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        shutil.copyfile(source, partial)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)

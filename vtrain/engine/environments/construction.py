@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
+from vtrain.atomic import publish_file, remove_folder
 from vtrain.engine.environments.installers import (
     Installation,
     Installer,
@@ -22,6 +21,7 @@ from vtrain.engine.environments.layers import (
     adopt_commands,
     base_interpreter,
     claim,
+    is_complete,
     make_once,
     site_packages,
     write_virtual_environment,
@@ -47,8 +47,8 @@ def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> Envi
     root = plan.home / "environments"
     installer = Installer(root, log, tool)
     with writing_environments(plan.home):
-        while not all(claim(wheel.parent) for wheel in plan.packages if wheel.is_relative_to(root)):
-            plan = plan_environment(plan.spec, plan.home)  # somebody cleaned up meanwhile
+        while not all(claim(folder, log) for folder in _there(plan)):
+            plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile, or is damaged
         if plan.unbuilt:
             plan = _built(plan, installer, log)
         if plan.dependencies is not None:
@@ -56,6 +56,14 @@ def construct(plan: EnvironmentPlan, log: Log, tool: Tool | None = None) -> Envi
                 _make_layers(plan, plan.dependencies, installer, log)
             _remember(plan)
     return plan
+
+
+def _there(plan: EnvironmentPlan) -> Iterator[Path]:
+    """The complete folders that the plan builds on."""
+    root = plan.home / "environments"
+    yield from (wheel.parent for wheel in plan.packages if wheel.is_relative_to(root))
+    bridge_path = plan.dependencies.bridge_path if plan.dependencies else None
+    yield from (folder for folder in (bridge_path, plan.dependencies_path) if folder and is_complete(folder))
 
 
 def make_wheel(package: Path, home: Path, log: Log) -> Path:
@@ -149,7 +157,7 @@ def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, installer: 
 
 
 def _remember(plan: EnvironmentPlan) -> None:
-    """Write the memo in one step, so that a reader sees all of it or none."""
+    """Write the memo."""
     state = None
     if plan.follows_site:
         from vtrain.engine.environments.frameworks import site_state
@@ -162,6 +170,6 @@ def _remember(plan: EnvironmentPlan) -> None:
         site_state=state,
     )
     make_private(plan.memo_path.parent)
-    partial = plan.memo_path.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(msgspec.json.encode(memo))
-    partial.replace(plan.memo_path)
+    if plan.memo_path.is_dir():
+        remove_folder(plan.memo_path)
+    publish_file(plan.memo_path, memo.encoded())

@@ -7,7 +7,9 @@
     environments/plans/<key>.json     what a plan came to, so that the next one only hashes the packages
     environments/pip/<abi>            a pip made by virtualenv, where vtrain's Python has none
 
-An edited line in a trainer changes the second alone. A folder is complete once it holds `complete`.
+An edited line in a trainer changes the second alone. A folder is complete once it holds `complete`,
+which tells the state that it was made in. Where files in it have changed since, the marker becomes `changed`,
+the folder stays for the jobs that run in it, and another is made beside it: `<key>-2`.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ def make_environment(plan: EnvironmentPlan, log: Log) -> Environment:
     EnvironmentFailed, which names the requirement.
     """
     with writing_environments(plan.home):
-        while plan.cached and not (claim(plan.dependencies_path) and claim(plan.path)):
-            plan = plan_environment(plan.spec, plan.home)  # somebody cleaned up meanwhile
+        while plan.cached and not claim(plan.path, log):
+            plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile, or is damaged
     if not plan.cached:
         from vtrain.engine.environments.construction import construct
 

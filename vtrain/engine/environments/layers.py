@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +12,19 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import publish_file, remove_folder
+from vtrain.engine.environments.state import state_of
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
 
 Log = Callable[[bytes], None]
 
 _MARKER = "complete"
+"""Written last: the state that the folder was made in."""
+_CHANGED = "changed"
+"""The marker's name once the folder's state is another."""
+_HASHED = ("packages", "wheels")
+"""The kinds of folders whose files are read to know their state; of the others the times count."""
 _CLAIMS = ".claims"
 """A lock beside the folders: shared by who claims one, held alone by who withdraws one."""
 SITES = ("_vtrain_dependencies", "_vtrain_frameworks")
@@ -85,8 +91,25 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
-def claim(folder: Path) -> bool:
-    """Note that a folder is used now, with those that it reads; False where one of them is not complete.
+def sound(folder: Path) -> Path:
+    """The folder of that name or, where files in it were changed, the one that is made in its stead.
+
+    The changed one stays for the jobs that run in it.
+    """
+    found, number = folder, 1
+    while (found / _CHANGED).exists():
+        number += 1
+        found = folder.with_name(f"{folder.name}-{number}")
+    return found
+
+
+def is_changed(folder: Path) -> bool:
+    """Whether files in a folder were found changed: nobody starts in it any more."""
+    return (folder / _CHANGED).exists()
+
+
+def claim(folder: Path, log: Log) -> bool:
+    """Note that a folder is used now, with those that it reads; False where one is not complete or changed.
 
     What was claimed lately is never withdrawn. Raises OSError.
     """
@@ -96,7 +119,30 @@ def claim(folder: Path) -> bool:
         if not is_complete(folder):  # it was withdrawn while we waited
             return False
         os.utime(folder / _MARKER)
-    return all(claim(below) for below in layers_below(folder))
+    if not is_intact(folder):
+        _give_up(folder, log)
+        return False
+    if not (folder / _MARKER).stat().st_size:  # an older version's
+        _write_marker(folder)
+    return all(claim(below, log) for below in layers_below(folder))
+
+
+def is_intact(folder: Path) -> bool:
+    """Whether a complete folder is in the state that it was made in. Older versions did not note that."""
+    try:
+        made = (folder / _MARKER).read_bytes()
+        return not made or made == state_of(folder, _MARKER, hashed=folder.parent.name in _HASHED)
+    except OSError:
+        return False
+
+
+def _give_up(folder: Path, log: Log) -> None:
+    with _locked(folder.parent / _CLAIMS):
+        if not is_complete(folder):
+            return
+        (folder / _MARKER).rename(folder / _CHANGED)
+    name = folder.relative_to(folder.parents[1])
+    log(f"Files in environments/{name} were changed after it was made; it is made again.\n".encode())
 
 
 def layers_below(folder: Path) -> tuple[Path, ...]:
@@ -141,15 +187,14 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
     lock then lasts as long as the last of them, also when this process is killed. What was left half
     made is removed and made again. A complete folder is claimed, and else never touched.
     """
-    if claim(folder):
+    if claim(folder, log):
         return
     make_private(folder.parent)
     with _locked(_lock_of(folder), log) as descriptor:
         if is_complete(folder):
             os.utime(folder / _MARKER)
             return
-        if folder.exists():
-            shutil.rmtree(folder)
+        remove_folder(folder)
         folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
         _write_marker(folder)
@@ -171,7 +216,11 @@ def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except IsADirectoryError:
+            remove_folder(path)
+            continue
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -194,14 +243,7 @@ def _is_still(path: Path, descriptor: int) -> bool:
 
 
 def _write_marker(folder: Path) -> None:
-    with (folder / _MARKER).open("wb") as marker:
-        marker.flush()
-        os.fsync(marker.fileno())
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    publish_file(folder / _MARKER, state_of(folder, _MARKER, hashed=folder.parent.name in _HASHED))
 
 
 def python_of(environment: Path) -> Path:
@@ -242,9 +284,14 @@ def add_site(environment: Path, name: str, site: Path) -> None:
 
 
 def _linked_site(link: Path) -> Path:
-    """What `add_site` was given."""
-    path = re.search(r"addsitedir\((.+)\)", link.read_text(encoding="utf-8"))
-    return Path(ast.literal_eval(path[1])) if path else Path()
+    """What `add_site` was given; no path where the file is damaged."""
+    try:
+        path = re.search(r"addsitedir\((.+)\)", link.read_text(encoding="utf-8"))
+        return Path(ast.literal_eval(path[1])) if path else Path()
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return Path()
 
 
 def adopt_commands(environment: Path, binaries: Path) -> None:

@@ -17,7 +17,9 @@ from vtrain.engine.environments.layers import (
     Interpreter,
     base_interpreter,
     is_complete,
+    is_intact,
     is_whole,
+    sound,
 )
 from vtrain.errors import PackagingError
 
@@ -83,6 +85,22 @@ class Memo(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     site_state: tuple[tuple[str, int], ...] | None = None
 
+    def encoded(self) -> bytes:
+        """The memo's file: a line with the digest of what follows, and JSON."""
+        document = msgspec.json.encode(self)
+        return hashlib.sha256(document).hexdigest().encode() + b"\n" + document
+
+
+def _read_memo(path: Path) -> Memo | None:
+    """The memo of a file; None for one that is damaged or gone."""
+    try:
+        digest, _, document = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(document).hexdigest().encode() != digest:
+            return None
+        return msgspec.json.decode(document, type=Memo)
+    except (OSError, msgspec.DecodeError):
+        return None
+
 
 class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """All that a plan depends on, but the requirements inside the packages and what lies beside vtrain."""
@@ -139,9 +157,8 @@ def reading_packages() -> Iterator[None]:
 
 def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
     memo_path = inputs.memo_path
-    try:
-        memo = msgspec.json.decode(memo_path.read_bytes(), type=Memo)
-    except (OSError, msgspec.DecodeError):
+    memo = _read_memo(memo_path)
+    if memo is None:
         return None
     path = inputs.root / "packages" / memo.package_key
     dependencies_path = inputs.root / "dependencies" / memo.dependency_key
@@ -161,11 +178,8 @@ def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
 
 def remembered_environment(memo_path: Path) -> Path | None:
     """The folder of the environment that a memo is about; None where the memo is not whole, or gone."""
-    try:
-        memo = msgspec.json.decode(memo_path.read_bytes(), type=Memo)
-    except (OSError, msgspec.DecodeError):
-        return None
-    return memo_path.parents[1] / "packages" / memo.package_key
+    memo = _read_memo(memo_path)
+    return memo_path.parents[1] / "packages" / memo.package_key if memo else None
 
 
 def _is_current(memo: Memo) -> bool:
@@ -180,7 +194,7 @@ def _noted(dependencies_path: Path) -> tuple[str, ...]:
     """What was noted while the dependencies were installed."""
     try:
         return tuple((dependencies_path / "notices.txt").read_text(encoding="utf-8").splitlines())
-    except (FileNotFoundError, NotADirectoryError):
+    except (OSError, UnicodeDecodeError):
         return ()
 
 
@@ -192,9 +206,9 @@ def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
     required = frozenset(_name(line) for lines in requirements for line in lines)
     found = provisions(inputs.image, packages, required, named=inputs.image_known)
     dependencies, notices = _dependency_plan(inputs, requirements, found, required)
-    dependency_key = _key(inputs.interpreter, unknown, dependencies.identity)
-    path = inputs.root / "packages" / _key(dependency_key, inputs.digests)
-    dependencies_path = inputs.root / "dependencies" / dependency_key
+    dependency_key = _key(inputs.interpreter, unknown, dependencies.identity, *_renewed(dependencies))
+    dependencies_path = sound(inputs.root / "dependencies" / dependency_key)
+    path = sound(inputs.root / "packages" / _key(dependencies_path.name, inputs.digests))
     return EnvironmentPlan(
         spec=inputs.spec,
         home=inputs.root.parent,
@@ -211,6 +225,12 @@ def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
     )
 
 
+def _renewed(dependencies: DependencyPlan) -> tuple[str, ...]:
+    """The name of a bridge that was made in the stead of a changed one: an environment reads one of them."""
+    path = dependencies.bridge_path
+    return (path.name,) if path and "-" in path.name else ()
+
+
 def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
     """The archives to install, and those that have to be built with the folders to build them in."""
     from vtrain.packaging.archive import is_direct
@@ -223,10 +243,9 @@ def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path
             packages.append(package)
             continue
         folder = _wheel_folder(inputs.root, inputs.interpreter, digest)
-        if is_complete(folder):
-            packages.append(next(folder.glob("*.whl")))
-        else:
-            packages.append(package)
+        wheel = next(folder.glob("*.whl"), None) if is_complete(folder) and is_intact(folder) else None
+        packages.append(wheel or package)
+        if wheel is None:
             unbuilt.append((package, folder))
     return tuple(packages), tuple(unbuilt)
 
@@ -273,7 +292,7 @@ def _dependency_plan(
         image_constraints=constraints(inputs.image) if found.installed else (),
         image_options=wheels_only(inputs.image),
         bridge=bridge,
-        bridge_path=inputs.root / "frameworks" / _key(bridge) if bridge else None,
+        bridge_path=sound(inputs.root / "frameworks" / _key(bridge)) if bridge else None,
     ), notices
 
 

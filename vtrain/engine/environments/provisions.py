@@ -96,15 +96,17 @@ def _imports(source: bytes) -> Iterator[str]:
 
 def _sources(package: Path) -> Iterator[bytes]:
     """The Python files of an sdist or wheel, without its build script."""
+    from vtrain.packaging.unpacking import readable
+
     if package.suffix in (".whl", ".zip"):
         import zipfile
 
-        with zipfile.ZipFile(package) as archive:
+        with readable(package), zipfile.ZipFile(package) as archive:
             yield from (archive.read(name) for name in archive.namelist() if _is_source(name))
         return
     import tarfile
 
-    with tarfile.open(package) as sdist:
+    with readable(package), tarfile.open(package) as sdist:
         for member in sdist:
             content = sdist.extractfile(member) if member.isfile() and _is_source(member.name) else None
             if content is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from vtrain.engine.environments.installers import Installer, InstallerFault, explain_build, run_logged
 from vtrain.engine.environments.layers import EnvironmentFailed
 from vtrain.errors import PackagingError
-from vtrain.packaging.unpacking import project_folder, unpack_tar, unpack_zip
+from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 
 
 def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) -> None:
@@ -75,7 +75,7 @@ def unpack_wheel(wheel: Path, site: Path) -> bool:
     """
     if not is_plain(wheel):
         return False
-    with zipfile.ZipFile(wheel) as archive:
+    with readable(wheel), zipfile.ZipFile(wheel) as archive:
         if not _accepts_python(archive.read(_metadata_name(archive.namelist()))):
             return False
     unpack_zip(wheel, site)
@@ -86,7 +86,7 @@ def is_plain(wheel: Path) -> bool:
     """Whether unpacking is all that installing the wheel takes: it is pure, and has no commands or data."""
     if not wheel.name.endswith("-none-any.whl"):
         return False
-    with zipfile.ZipFile(wheel) as archive:
+    with readable(wheel), zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     special = any(".data/" in name or name.endswith("/entry_points.txt") for name in names)
     return bool(_metadata_name(names)) and not special

@@ -1,0 +1,185 @@
+"""Files of the caches, each damaged at random: what reads them makes them again, or says so clearly."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from environment_packages import direct_sdist, sdist, wheel
+
+from vtrain.engine.environments.environment import EnvironmentSpec, make_environment, plan_environment
+from vtrain.errors import VtrainError
+from vtrain.packaging.sdist import build_sdist, plan_sdist
+from vtrain.packaging.source import TrainerSource
+from vtrain.staging.local import LocalBuckets
+
+SEED = 20
+Damage = Callable[[Path, random.Random], None]
+
+
+def truncate(path: Path, chance: random.Random) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: chance.randrange(max(len(content), 1))])
+
+
+def flip(path: Path, chance: random.Random) -> None:
+    content = bytearray(path.read_bytes() or b"\0")
+    content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    path.write_bytes(content)
+
+
+def empty(path: Path, chance: random.Random) -> None:
+    path.write_bytes(b"")
+
+
+def remove(path: Path, chance: random.Random) -> None:
+    path.unlink()
+
+
+def replace_by_folder(path: Path, chance: random.Random) -> None:
+    path.unlink()
+    path.mkdir()
+    if chance.random() < 0.5:
+        (path / "file").write_bytes(b"x")
+
+
+DAMAGES: tuple[Damage, ...] = (truncate, flip, empty, remove, replace_by_folder)
+
+
+def damage_one(folder: Path, chance: random.Random, damage: Damage) -> Path:
+    """Damage a file below the folder, any but those that nobody reads."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    path = chance.choice(files)
+    if path.is_symlink() and damage in (truncate, flip, empty):
+        damage = remove
+    damage(path, chance)
+    return path
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Path:
+    folder = tmp_path / "trainer-folder"
+    (folder / "trainer").mkdir(parents=True)
+    (folder / "trainer" / "__init__.py").touch()
+    (folder / "trainer" / "task.py").write_text("print('whole')\n")
+    wheel(folder, "own", "1.0")
+    return folder
+
+
+def contents(paths: tuple[Path, ...]) -> list[bytes]:
+    return [path.read_bytes() for path in paths]
+
+
+def test_damaged_packages_are_made_again(tmp_path: Path, trainer: Path) -> None:
+    chance = random.Random(SEED)
+    source = TrainerSource(
+        folder=trainer, python_module="trainer.task", extra_packages=("own-1.0-py3-none-any.whl",)
+    )
+    cache = tmp_path / "packages"
+    plan = plan_sdist(source, packages_dir=cache)
+    whole = contents(build_sdist(plan, cache).install_order)
+    for _ in range(6):
+        for damage in DAMAGES:
+            damaged = damage_one(cache, chance, damage)
+            made = build_sdist(plan_sdist(source, packages_dir=cache), cache)
+            assert contents(made.install_order) == whole, f"{damage.__name__} {damaged}"
+            assert not build_sdist(plan, cache).built
+    assert [path.name for path in cache.iterdir()] == [plan.content_hash]
+
+
+def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, trainer: Path) -> None:
+    source = TrainerSource(folder=trainer, python_module="trainer.task")
+    plan = plan_sdist(source)
+    build_sdist(plan, tmp_path)
+    shutil.rmtree(tmp_path / plan.content_hash)
+    (tmp_path / plan.content_hash).write_bytes(b"x")
+    assert tarfile.is_tarfile(build_sdist(plan, tmp_path).sdist)
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_damaged_staged_packages_are_staged_again(tmp_path: Path, damage: Damage) -> None:
+    package = Path(direct_sdist(tmp_path / "given", "print(1)"))
+    buckets = LocalBuckets(tmp_path / "home")
+    uri = f"gs://bucket/folder/{package.name}"
+    buckets.stage(package, uri)
+    staged = buckets.local_path(uri)
+    damage(staged, random.Random(SEED))
+    if staged.is_dir():
+        with pytest.raises(VtrainError, match=r"^Cannot stage .*: Is a directory\.") as refused:
+            buckets.stage_all({package: uri}, lambda *_: None)
+        assert "Remove" in refused.value.hint
+        return
+    assert buckets.stage(package, uri).written
+    assert staged.read_bytes() == package.read_bytes()
+    assert not buckets.stage(package, uri).written
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place that installers look in."""
+    folder = tmp_path / "wheelhouse"
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    wheel(folder, "left")
+    return folder
+
+
+def trained(home: Path, *packages: str) -> str:
+    """What a trainer prints in its environment."""
+    spec = EnvironmentSpec(packages=packages)
+    made = make_environment(plan_environment(spec, home), lambda _: None)
+    argv = [made.python, "-m", "trainer.task"]
+    ended = subprocess.run(argv, cwd=home, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+def test_damaged_environments_are_made_again(tmp_path: Path) -> None:
+    """With a package that vtrain unpacks and one that a back end builds, so that every kind is there."""
+    chance = random.Random(SEED)
+    home = tmp_path / "home"
+    built = sdist(tmp_path, "", name="below")
+    packages = (built, direct_sdist(tmp_path, "import below; print('whole')"))
+    assert trained(home, *packages) == "whole"
+    for _ in range(6):
+        for damage in DAMAGES:
+            damaged = damage_one(home / "environments", chance, damage)
+            said = f"{damage.__name__} {damaged.relative_to(home)}"
+            assert trained(home, *packages) == "whole", said
+            assert plan_environment(EnvironmentSpec(packages=packages), home).cached, said
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_damaged_requirements_are_installed_again(tmp_path: Path, wheelhouse: Path, damage: Damage) -> None:
+    home = tmp_path / "home"
+    package = direct_sdist(tmp_path, "import left; print(left.VERSION)", ("left",))
+    assert trained(home, package) == "1.0"
+    (module,) = home.glob("environments/dependencies/*/lib/python*/site-packages/left.py")
+    damage(module, random.Random(SEED))
+    edited = direct_sdist(tmp_path, "import left; print('edited', left.VERSION)", ("left",))
+    assert trained(home, edited) == "edited 1.0"
+    assert trained(home, package) == "1.0"
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("kind", ["direct", "built", "wheel"])
+def test_a_damaged_package_of_a_job_is_named(tmp_path: Path, kind: str, damage: Damage) -> None:
+    make = {"direct": direct_sdist, "built": sdist}.get(kind)
+    folder = tmp_path / "given"
+    path = Path(make(folder, "print('whole')") if make else wheel(folder, "left"))
+    for turn in range(4):
+        copy = tmp_path / str(turn) / path.name
+        copy.parent.mkdir()
+        shutil.copyfile(path, copy)
+        damage(copy, random.Random(SEED + turn))
+        spec = EnvironmentSpec(packages=(str(copy),))
+        try:
+            make_environment(plan_environment(spec, tmp_path / "home"), lambda _: None)
+        except VtrainError as error:
+            assert path.name in error.message, error.message
+            assert error.hint
