@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from docker_jobs import docker_job
-from local_jobs import ended, folder_of, kill_supervisor, lines, submit, until
+from local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervisor_of, until
 
 import vtrain
 from vtrain.backends import BackendSettings, Query, open_backend
@@ -153,6 +153,51 @@ def test_jobs_start_in_the_order_of_their_submission(
     trainers.open_gate()
     for name in names:
         assert ended(process_backend, name).state == states.SUCCEEDED
+    assert trainers.journal.read_text().split() == ["second", "third", "fourth"]
+
+
+def test_only_the_first_in_line_has_a_process(
+    process_backend: LocalBackend,
+    home: Path,
+    trainers: Trainers,
+    sixteen_gb: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The others are started by whoever makes room, with the environment of their own command."""
+    running = submit(process_backend, trainers.waiting())
+    is_in(process_backend, running, "RUNNING")
+    names = []
+    for word in ("a", "b", "c", "d"):
+        monkeypatch.setenv("SUBMITTED_BY", word)
+        names.append(submit(process_backend, trainers.noting(word)))
+    monkeypatch.setenv("SUBMITTED_BY", "nobody")
+    for name in names:
+        is_in(process_backend, name, "QUEUED")
+    folders = [folder_of(home, name) for name in names]
+    assert [bool(supervisor_of(folder)) for folder in folders] == [True, False, False, False]
+    assert f"Job is queued: job {names[0][-19:]} was there before" in service_lines(process_backend, names[3])
+    process_backend.cancel(names[2])
+    assert ended(process_backend, names[2]).state == states.CANCELLED
+    assert [folder.kept_environment().get("SUBMITTED_BY") for folder in folders] == [None, "b", None, "d"]
+    trainers.open_gate()
+    store = Store.open(home)  # nobody looks at the jobs through the backend
+    until(lambda: all(states.has_ended(store.get(name).state) for name in names))
+    assert trainers.journal.read_text().split() == ["a", "b", "d"]
+    assert not any(folder.environment.exists() for folder in folders)
+    assert leases(home) == 0
+
+
+def test_a_machine_left_alone_goes_on_when_a_holder_is_killed(
+    process_backend: LocalBackend, home: Path, trainers: Trainers, sixteen_gb: None
+) -> None:
+    holder = submit(process_backend, trainers.waiting())
+    is_in(process_backend, holder, "RUNNING")
+    names = [submit(process_backend, trainers.noting(word)) for word in ("second", "third", "fourth")]
+    is_in(process_backend, names[0], "QUEUED")
+    kill_supervisor(folder_of(home, holder))
+    trainers.open_gate()
+    store = Store.open(home)
+    until(lambda: all(store.get(name).state == states.SUCCEEDED for name in (holder, *names)))
     assert trainers.journal.read_text().split() == ["second", "third", "fourth"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,9 @@ from vtrain.engine.capacity.claim import Claim, pool_devices
 from vtrain.engine.capacity.demand import claim_of
 from vtrain.engine.capacity.leases import Lease, decide
 from vtrain.engine.capacity.offer import Offer, machine_offer, physical_memory
+from vtrain.engine.capacity.queue import attend, due
 from vtrain.engine.container_options import ContainerOptions
-from vtrain.engine.folder import JobFolder, JobOrder, hold_lock
+from vtrain.engine.folder import JobFolder, JobOrder, hold_lock, write_struct
 from vtrain.engine.machines import GIB
 from vtrain.engine.store import Record, Store
 from vtrain.errors import ConfigError
@@ -249,10 +251,7 @@ class Queue:
             backend="process",
             document="{}",
         )
-        with self.store.transaction() as connection:
-            self.store.insert(record)
-            enqueue(connection, name, claim)
-        return JobOrder(
+        order = JobOrder(
             home=str(self.home),
             name=name,
             job=CustomJob(name=name),
@@ -261,6 +260,15 @@ class Queue:
             grace_seconds=1,
             claim=claim,
         )
+        write_struct(folder.path / "spec.json", order)
+        with self.store.transaction() as connection:
+            self.store.insert(record)
+            enqueue(connection, name, claim)
+        return order
+
+    def due(self) -> list[int]:
+        """The numbers of the jobs that need a supervisor."""
+        return [int(name.rpartition("/")[2]) for name in due(self.store, self.home)]
 
     def end(self, order: JobOrder) -> None:
         self.store.update(order.name, state=states.SUCCEEDED, end_time="", document="{}")
@@ -336,12 +344,58 @@ def test_what_has_ended_or_is_deleted_does_not_count(queue: Queue) -> None:
 def test_a_holder_whose_folder_is_gone_does_not_stop_the_queue(queue: Queue) -> None:
     lost, waiting = (queue.submit(number, claim_for(10)) for number in (1, 2))
     assert isinstance(admit(queue.store, lost), Admission)
-    folder = queue.home / "jobs" / "1"
-    (folder / "lock").unlink()
-    folder.rmdir()
+    shutil.rmtree(queue.home / "jobs" / "1")
     assert isinstance(admit(queue.store, waiting), Waiting)
+    assert attend(queue.store, queue.home, own=waiting.name)
     assert queue.store.get(lost.name).state == states.FAILED
     assert isinstance(admit(queue.store, waiting), Admission)
+
+
+def test_of_those_that_wait_only_the_first_needs_a_supervisor(queue: Queue) -> None:
+    running, first, *others = (queue.submit(number, claim_for(8)) for number in range(1, 6))
+    assert queue.due() == [1, 2]
+    assert isinstance(admit(queue.store, running), Admission)
+    assert queue.due() == [1, 2]
+    assert attend(queue.store, queue.home, own=first.name)
+    assert not attend(queue.store, queue.home, own=others[0].name)
+    queue.end(running)
+    assert queue.due() == [2, 3]
+
+
+def test_all_that_fit_need_a_supervisor_and_the_next_one(queue: Queue) -> None:
+    running, *_ = (queue.submit(number, claim_for(size)) for number, size in enumerate((9, 3, 3, 3, 3, 1), 1))
+    assert isinstance(admit(queue.store, running), Admission)
+    assert queue.due() == [1, 2]
+    queue.end(running)
+    assert queue.due() == [2, 3, 4, 5]  # 3 + 3 + 3 of 10 fit; the next does not, and lets no later one pass
+
+
+def test_gpus_decide_who_is_next_in_line(queue: Queue) -> None:
+    running, *_ = (queue.submit(number, claim_for(1, gpus)) for number, gpus in enumerate((3, 1, 2, 1), 1))
+    assert isinstance(admit(queue.store, running), Admission)
+    assert queue.due() == [1, 2, 3]
+
+
+def test_a_job_whose_end_is_asked_for_waits_no_longer(queue: Queue) -> None:
+    running, _, last = (queue.submit(number, claim_for(9)) for number in (1, 2, 3))
+    assert isinstance(admit(queue.store, running), Admission)
+    queue.store.update(last.name, state=states.QUEUED, end_time="", document="{}")
+    assert queue.due() == [1, 2]
+    queue.store.request(last.name, "cancel")
+    assert queue.due() == [1, 2, 3]
+    queue.end(last)
+    assert queue.due() == [1, 2]
+
+
+def test_a_waiting_job_that_cannot_be_read_ends_and_the_next_one_takes_its_place(queue: Queue) -> None:
+    running, damaged, *_ = (queue.submit(number, claim_for(9)) for number in (1, 2, 3))
+    assert isinstance(admit(queue.store, running), Admission)
+    assert queue.due() == [1, 2]
+    (queue.home / "jobs" / "2" / "spec.json").write_text("{")
+    os.close(queue.locks.pop(1))
+    attend(queue.store, queue.home, own=running.name, changed=True)
+    assert queue.store.get(damaged.name).state == states.FAILED
+    assert queue.due() == [1, 3]
 
 
 def test_a_hundred_at_once_are_never_too_many(queue: Queue) -> None:

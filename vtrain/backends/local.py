@@ -18,6 +18,7 @@ from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query
 from vtrain.backends.local_plan import custom_job
 from vtrain.engine.adoption import adopt, start_supervisor
 from vtrain.engine.capacity.admission import enqueue
+from vtrain.engine.capacity.queue import attend, due
 from vtrain.engine.database import has_store, storage_errors
 from vtrain.engine.deletion import delete_job
 from vtrain.engine.folder import JobFolder, JobOrder, closed_on_error, hold_lock
@@ -131,8 +132,14 @@ class LocalBackend:
             assert lock is not None
             with closed_on_error(lock):
                 self._insert(store, _record(job, self._way_name), order)
-        self._spawn_supervisor(folder, lock)
-        return job
+        if order.claim.is_empty or job.name in due(store, self._home):
+            self._spawn_supervisor(folder, lock)
+            return job
+        with storage_errors(self._home), closed_on_error(lock):
+            queued = _leave_waiting(store, folder, job, order)
+        os.close(lock)
+        attend(store, self._home, changed=True)  # the queue may have changed while the lock was held
+        return queued
 
     def _insert(self, store: Store, record: Record, order: JobOrder) -> None:
         with store.transaction() as connection:
@@ -161,10 +168,13 @@ class LocalBackend:
             token=query.page_token,
             labels=query.labels,
         )
+        for record in records:
+            if record.state != states.QUEUED:
+                with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
+                    self._adopt(record)
+        attend(self._open_store(), self._home)
         jobs, damaged = [], []
         for record in records:
-            with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
-                self._adopt(record)
             try:
                 jobs.append(stored_job(record))
             except DamagedError:
@@ -249,14 +259,33 @@ class LocalBackend:
         return self._open_store()
 
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
-        """Start another supervisor where a job goes on without one."""
+        """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
         if states.has_ended(record.state):
             return
         folder = self._folder(record.name)
+        if record.state == states.QUEUED and folder.path.exists() and not at_once:
+            attend(self._open_store(), self._home)
+            return
         adopt(self._open_store(), record, folder, self._spawn_supervisor, at_once=at_once)
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
         start_supervisor(folder, lock)
+
+
+def _leave_waiting(store: Store, folder: JobFolder, job: CustomJob, order: JobOrder) -> CustomJob:
+    """The job as QUEUED, with all that whoever starts it later needs."""
+    from vtrain.engine.capacity.admission import waiting_reason
+    from vtrain.engine.service_log import ServiceLog
+
+    folder.keep_environment()
+    if reason := waiting_reason(store, order):
+        log = ServiceLog(folder)
+        log.say(f"Job is queued: {reason}")
+        log.close()
+    queued = msgspec.structs.replace(job, state=states.QUEUED, update_time=timestamp())
+    document = msgspec.json.encode(to_document(queued)).decode()
+    store.update(job.name, state=queued.state, end_time="", document=document)
+    return queued
 
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:

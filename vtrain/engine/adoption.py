@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,9 @@ from vtrain.engine.folder import JobFolder, closed_on_error, hold_lock, lock_hol
 from vtrain.engine.instants import timestamp
 from vtrain.engine.record import stored_job
 from vtrain.engine.store import Record, Store
-from vtrain.errors import DamagedError, StorageError, VtrainError
+from vtrain.errors import DamagedError, StorageError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
-from vtrain.messages.names import parse_name
 
 RESPAWN_SECONDS = 1.0
 """A supervisor that dies at once (a full disk) is not started again faster than this."""
@@ -36,22 +35,13 @@ _children: list[int] = []
 """The supervisors that this process has started: its own to reap, whoever asked for them."""
 
 
-def keep_alive(store: Store, home: Path, names: Iterable[str]) -> None:
-    """Start a supervisor for each of these jobs that has none. One that refuses is tried again next time."""
-    for name in names:
-        parsed = parse_name(name)
-        if parsed is not None:
-            with suppress(VtrainError):
-                adopt(store, store.get(name), JobFolder(home / "jobs" / parsed.id), start_supervisor)
-
-
 def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_once: bool = False) -> None:
     """Start a supervisor for a job that has not ended and has none, unless the store can only be read.
 
     `at_once` also where one was started a moment ago. Raises StorageError where one could not write, and
     NotFoundError for a job that was deleted meanwhile.
     """
-    _reap()
+    reap()
     if states.has_ended(record.state) or store.read_only:
         return
     if not folder.path.exists():
@@ -90,7 +80,7 @@ def start_supervisor(folder: JobFolder, lock: int) -> None:
     """
     argv = [sys.executable, str(PROGRAM), str(folder.path)]
     try:
-        child = spawn_holding(lock, argv, _environment(), folder.path / "supervisor.log")
+        child = spawn_holding(lock, argv, _environment(folder), folder.path / "supervisor.log")
     except OSError as error:
         raise StorageError(
             f"No process can be started for the job {folder.path.name}: {error.strerror}.",
@@ -146,9 +136,12 @@ def _check_writable(folder: Path) -> None:
         probe.unlink(missing_ok=True)
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment, with a way to find this vtrain when it is not installed."""
-    environment = dict(os.environ)
+def _environment(folder: JobFolder) -> dict[str, str]:
+    """The environment of the command that left the job waiting, else this process's.
+
+    With a way to find this vtrain when it is not installed.
+    """
+    environment = folder.kept_environment() or dict(os.environ)
     root = Path(__file__).resolve().parents[2]
     if root.name not in ("site-packages", "dist-packages"):
         paths = environment.get("PYTHONPATH", "").split(os.pathsep)
@@ -157,7 +150,8 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-def _reap() -> None:
+def reap() -> None:
+    """Let the kernel forget the supervisors that this process has started, and that have ended."""
     for child in tuple(_children):
         if _has_exited(child):
             with suppress(ValueError):  # another thread was faster

@@ -194,6 +194,23 @@ class JobFolder(msgspec.Struct, frozen=True):
     def logs(self) -> Path:
         return self.path / "logs"
 
+    @property
+    def environment(self) -> Path:
+        return self.path / "environment"
+
+    def keep_environment(self) -> None:
+        """Keep this process's environment for the supervisor that another process will start."""
+        variables = (os.fsencode(f"{name}={value}") for name, value in os.environ.items())
+        publish_file(self.environment, b"\0".join(variables))
+
+    def kept_environment(self) -> dict[str, str]:
+        """The environment that was kept; empty where none is."""
+        try:
+            variables = os.fsdecode(self.environment.read_bytes()).split("\0")
+        except FileNotFoundError:
+            return {}
+        return dict(variable.split("=", 1) for variable in variables if "=" in variable)
+
     def log(self, task: str) -> Path:
         """The raw log of a replica, or of `service`."""
         return self.logs / f"{task}.log"

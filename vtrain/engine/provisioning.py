@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from vtrain.engine.capacity.admission import Waiting, admit
+from vtrain.engine.capacity.queue import attend
 from vtrain.engine.folder import JobFolder, JobOrder, write_struct
 from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
 from vtrain.engine.preparation import Preparation
@@ -20,6 +22,10 @@ PREPARATION_PATIENCE_SECONDS = 60.0
 
 Pause = Callable[..., None]
 """Sleep until something happens, also on further descriptors; raises where the job's end was asked for."""
+
+
+class Resting(Exception):
+    """The job waits in the queue, and needs no process for that: whoever changes the queue starts another."""
 
 
 class Provisioning:
@@ -42,13 +48,18 @@ class Provisioning:
         self._lock = lock
 
     def wait_for_room(self, store: Store, queued: Callable[[], None]) -> Mapping[str, tuple[str, ...]]:
-        """The accelerators of each replica, once the job fits here; `queued` hears that it waits."""
+        """The accelerators of each replica, once the job fits here; `queued` hears that it waits.
+
+        Raises Resting for a job that is not the first in line.
+        """
         told = ""
         while isinstance(answer := admit(store, self._order), Waiting):
             if answer.reason != told:
                 self._log.say(f"Job is queued: {answer.reason}")
                 told = answer.reason
             queued()
+            if not attend(store, Path(self._order.home), own=self._order.name):
+                raise Resting
             self._pause()
         return answer.devices
 

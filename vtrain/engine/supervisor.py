@@ -10,20 +10,23 @@ import os
 import shutil
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.engine import verdict
+from vtrain.engine.adoption import reap
 from vtrain.engine.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.engine.boot import boot_id, boot_seconds
 from vtrain.engine.capacity.admission import release
+from vtrain.engine.capacity.queue import attend
 from vtrain.engine.credentials import drop_credentials
 from vtrain.engine.database import lacks_room
 from vtrain.engine.folder import JobFolder, read_struct, write_struct
 from vtrain.engine.instants import timestamp
 from vtrain.engine.launcher import Launcher, PrepareFailed
-from vtrain.engine.provisioning import Provisioning, ordered_replicas
+from vtrain.engine.provisioning import Provisioning, Resting, ordered_replicas
 from vtrain.engine.record import FIELD, replica_records, stored_job
 from vtrain.engine.recovery import ANY_SUCCESS_ENDS_THE_JOB, Action, Cause
 from vtrain.engine.service_log import ServiceLog
@@ -61,10 +64,16 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     os.set_inheritable(lock, False)
     folder = JobFolder(path)
     folder.clear_unpublished()
-    store = Store.open(Path(folder.order().home))
-    Supervisor(folder, launcher, store, lock).run()
-    store.close()
+    home = Path(folder.order().home)
+    store = Store.open(home)
+    supervisor = Supervisor(folder, launcher, store, lock)
+    supervisor.run()
+    supervisor.close()
     os.close(lock)
+    # Only now: whoever saw this supervisor alive meanwhile has left the job to it, and woken it in vain.
+    with suppress(VtrainError):
+        attend(store, home, changed=True)
+    store.close()
 
 
 class Supervisor:
@@ -89,10 +98,16 @@ class Supervisor:
             decision = self._known_decision() or self._decide()
             self._tear_down()
             self._finish(decision)
+        except Resting:
+            self._log.close()
         except (OSError, VtrainError):
             if self._folder.path.exists():
                 raise
             self._abandon()
+
+    def close(self) -> None:
+        """Let nobody believe any more that a wakeup is heard."""
+        self._wakeup.close()
 
     def _abandon(self) -> None:
         """Somebody removed the job's folder: nothing of it runs on. The next command writes the verdict."""
@@ -121,7 +136,7 @@ class Supervisor:
             self._change(state=states.CANCELLING)
             self._log.say("Job is being cancelled.")
             decision = Decision(state=states.CANCELLED, error=verdict.cancelled())
-        except StorageError:
+        except (StorageError, Resting):
             raise
         except _Rebooted:
             decision = Decision(state=states.FAILED, error=verdict.machine_restarted(self._folder))
@@ -146,6 +161,7 @@ class Supervisor:
             self._change(state=states.PENDING)
         if not self._attempts.names:
             self._attempts = self._known_attempts(self._provisioning.order_replicas(devices))
+        self._folder.environment.unlink(missing_ok=True)
         while True:
             self._attempts.keep_started()
             self._note_running()
@@ -241,6 +257,7 @@ class Supervisor:
     def _pause(self, *others: int) -> None:
         most = TEAR_DOWN_POLL_SECONDS if self._attempts.is_changing() else POLL_SECONDS
         self._wakeup.wait(min(most, max(self._time_left(), 0.0)), *others)
+        reap()
         self._check_requests()
 
     def _check_requests(self) -> None:
@@ -281,6 +298,7 @@ class Supervisor:
         self._log.say(_LAST_WORDS[decision.state])
         self._log.close()
         drop_credentials(self._folder)
+        self._folder.environment.unlink(missing_ok=True)
         release(self._store, self._job.name)
         self._change(state=decision.state, error=error, end_time=timestamp())
 

@@ -16,6 +16,10 @@ class Wakeup:
         # Opened for writing too, so that it never reports an end of file when a writer leaves.
         self._descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
+    def close(self) -> None:
+        """Hear nothing any more."""
+        os.close(self._descriptor)
+
     def wait(self, seconds: float, *others: int) -> None:
         """Sleep at most that long; `others` are further descriptors that wake."""
         ready, _, _ = select.select([self._descriptor, *others], [], [], seconds)

@@ -5,7 +5,7 @@ Jobs start in the order in which they were submitted. What one leases it has alo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -53,6 +53,24 @@ def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiti
         others = tuple(lease.name for lease in holders)
         return Waiting(reason=f"{'; '.join(lacking)} ({_named(others)}).", others=others)
     return Admission(devices=_handed_out(claim, holders))
+
+
+def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]) -> list[str]:
+    """The waiting jobs that need a supervisor: all that may start now, and the first that may not.
+
+    A job without a claim cannot be read any more; those behind it wait until it is out of the queue.
+    """
+    found, expected = [], list(queue)
+    for place, lease in enumerate(queue):
+        if lease.is_admitted:
+            continue
+        found.append(lease.name)
+        claim = claim_of(lease.name)
+        answer = decide(lease.name, claim, expected) if claim is not None else None
+        if not isinstance(answer, Admission):
+            break
+        expected[place] = msgspec.structs.replace(lease, is_admitted=True, devices=answer.devices)
+    return found
 
 
 def _lacking_memory(claim: Claim, holders: Iterable[Lease]) -> list[str]:

@@ -1,0 +1,77 @@
+"""Jobs that wait for room, while whoever submits them, waits, runs or hands on is killed: none is forgotten."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+import pytest
+from aftermath import check, check_all
+from places import Place, until
+from victims import kill, supervisors
+
+from vtrain.messages import states
+from vtrain.messages.custom_job import CustomJob, MachineSpec
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+JOBS = 10
+KILLS = 40
+ROOM = "31g"
+"""For two jobs of 15 GB, never for three."""
+
+
+@pytest.fixture(autouse=True)
+def _room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTRAIN_MEMORY", ROOM)
+
+
+def on_a_small_machine(job: CustomJob) -> CustomJob:
+    """The job with pools that claim memory."""
+    machine = MachineSpec(machine_type="n1-standard-4")
+    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in job.job_spec.worker_pool_specs)
+    spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
+    return msgspec.structs.replace(job, job_spec=spec)
+
+
+def test_killed_in_the_queue(process_place: Place) -> None:
+    place = process_place
+    jobs = [on_a_small_machine(place.job({"lines": 10})) for _ in range(JOBS)]
+    for job in jobs:
+        creation = place.command("custom-jobs", "create", job=job)
+        if place.chance.random() < 0.3:
+            time.sleep(place.chance.uniform(0.3, 1.5))
+            creation.kill()
+            place.tally.kill("command", "create")
+        creation.communicate()
+    names = [name for job in jobs if (name := place.named(job.display_name))]
+    place.backend.cancel(cancelled := names[-1])
+    kill_any(place, names)
+    ended = [check(place, name, states.SUCCEEDED) for name in names[:-1]]
+    check(place, cancelled, states.CANCELLED, states.SUCCEEDED)
+    check_room(ended)
+    check_all(place)
+
+
+def kill_any(place: Place, names: list[str]) -> None:
+    """Kill a supervisor at random, waiting or running, until all jobs have ended."""
+    left = KILLS
+
+    def over() -> bool:
+        nonlocal left
+        victims = sorted(supervisors(place.home))
+        if left and victims and place.chance.random() < 0.5 and kill(place.chance.choice(victims)):
+            left -= 1
+            place.tally.kill("supervisor", "run")
+        living = [name for name in names if not states.has_ended(place.backend.get(name).state)]
+        return not living
+
+    until(over, pause=place.chance.uniform(0.02, 0.2))
+
+
+def check_room(jobs: list[CustomJob]) -> None:
+    """Never more than two ran at once, and none started before one that was submitted earlier."""
+    starts = [job.start_time for job in jobs]
+    assert starts == sorted(starts)
+    for start in starts:
+        assert sum(job.start_time <= start < job.end_time for job in jobs) <= 2
