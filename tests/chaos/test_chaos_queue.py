@@ -1,4 +1,4 @@
-"""Jobs that wait for room, while whoever submits them, waits, runs or hands on is killed: none is forgotten."""
+"""Jobs that wait for room, while commands and supervisors are killed at any moment: none is forgotten."""
 
 from __future__ import annotations
 
@@ -38,12 +38,14 @@ def test_killed_in_the_queue(process_place: Place) -> None:
     place = process_place
     jobs = [on_a_small_machine(place.job({"lines": 10})) for _ in range(JOBS)]
     for job in jobs:
+        if place.chance.random() < 0.6:
+            place.submit(job)
+            continue
         creation = place.command("custom-jobs", "create", job=job)
-        if place.chance.random() < 0.3:
-            time.sleep(place.chance.uniform(0.3, 1.5))
-            creation.kill()
-            place.tally.kill("command", "create")
+        time.sleep(place.chance.uniform(0.3, 3.0))
+        creation.kill()
         creation.communicate()
+        place.tally.kill("command", "create")
     names = [name for job in jobs if (name := place.named(job.display_name))]
     place.backend.cancel(cancelled := names[-1])
     kill_any(place, names)
@@ -60,7 +62,7 @@ def kill_any(place: Place, names: list[str]) -> None:
     def over() -> bool:
         nonlocal left
         victims = sorted(supervisors(place.home))
-        if left and victims and place.chance.random() < 0.5 and kill(place.chance.choice(victims)):
+        if left and victims and place.chance.random() < 0.8 and kill(place.chance.choice(victims)):
             left -= 1
             place.tally.kill("supervisor", "run")
         living = [name for name in names if not states.has_ended(place.backend.get(name).state)]
