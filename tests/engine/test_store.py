@@ -10,9 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from vtrain.engine.capacity.admission import admit, release
+from vtrain.engine.capacity.claim import Claim
+from vtrain.engine.capacity.queue import attend
 from vtrain.engine.database import DATABASE
+from vtrain.engine.folder import JobOrder
 from vtrain.engine.store import Record, Store
 from vtrain.errors import NotFoundError, StorageError
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.names import KEY_LABEL
 
 PREFIX = "projects/local/locations/"
 
@@ -146,3 +152,36 @@ def test_a_word_in_a_path_does_not_say_what_is_wrong(tmp_path: Path, word: str) 
     with pytest.raises(StorageError) as refused:
         Store.open(home)
     assert refused.value.message == f"vtrain cannot use {home}: Not a directory."
+
+
+def test_no_question_reads_all_resources(tmp_path: Path) -> None:
+    """The statements of every command and every pause must not take longer with every ended job."""
+    store = Store.open(tmp_path)
+    for number in range(3):
+        store.insert(record(number))
+    asked: list[str] = []
+    store._connection.set_trace_callback(asked.append)
+    store.page("customJobs", project="local", size=2, token="")
+    store.page("customJobs", project="local", location="us-central1", size=2, token="2")
+    store.page("customJobs", project="local", location="a", size=2, token="", labels={KEY_LABEL: "k"})
+    store.get(record(1).name)
+    store.holder_of(record(1))
+    order = JobOrder(
+        home=str(tmp_path),
+        name=record(1).name,
+        job=CustomJob(name=record(1).name),
+        backend="process",
+        base_env={},
+        grace_seconds=1,
+        claim=Claim(memory_bytes=1, memory_limit=1),
+    )
+    admit(store, order)
+    release(store, order.name)
+    attend(store, tmp_path)
+    store._connection.set_trace_callback(None)
+    assert len(asked) > 12
+    for statement in asked:
+        if statement.split()[0] in ("SELECT", "UPDATE", "DELETE"):
+            plan = " ".join(row[3] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {statement}"))
+            assert "SCAN resources" not in plan, statement
+            assert "rowid <" not in statement or "TEMP B-TREE" not in plan, statement

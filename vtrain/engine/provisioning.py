@@ -25,7 +25,7 @@ Pause = Callable[..., None]
 
 
 class Resting(Exception):
-    """The job waits in the queue, and needs no process for that: whoever changes the queue starts another."""
+    """The job waits in the queue, and needs no process for that: a change of the queue starts another."""
 
 
 class Provisioning:

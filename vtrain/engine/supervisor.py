@@ -70,7 +70,7 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     supervisor.run()
     supervisor.close()
     os.close(lock)
-    # Only now: whoever saw this supervisor alive meanwhile has left the job to it, and woken it in vain.
+    # Only now: a process that found the lock held has left the job to this supervisor, and woken it in vain.
     with suppress(VtrainError):
         attend(store, home, changed=True)
     store.close()
@@ -106,7 +106,7 @@ class Supervisor:
             self._abandon()
 
     def close(self) -> None:
-        """Let nobody believe any more that a wakeup is heard."""
+        """Hear no wakeup any more, so that writers of the FIFO see that."""
         self._wakeup.close()
 
     def _abandon(self) -> None:

@@ -28,7 +28,7 @@ def enqueue(connection: sqlite3.Connection, name: str, claim: Claim) -> None:
 def admit(store: Store, order: JobOrder) -> Admission | Waiting:
     """Lease what the job needs, all or nothing; asking again gives what it has already.
 
-    The next in line has a supervisor before this job leaves the line: someone always waits.
+    The next in line is given a supervisor before this job leaves the line: one always waits.
     """
     claim = order.claim
     if claim.is_empty:
@@ -72,4 +72,7 @@ def _lease(store: Store, name: str, claim: Claim) -> Admission | Waiting:
 
 
 _ENTER = "INSERT OR IGNORE INTO leases (name, memory_bytes, is_admitted, devices) VALUES (?, ?, 0, '{}')"
-_FORGET = f"DELETE FROM leases WHERE name NOT IN (SELECT name FROM resources WHERE {LIVING})"
+_FORGET = (
+    "DELETE FROM leases WHERE NOT EXISTS "
+    f"(SELECT 1 FROM resources WHERE resources.name = leases.name AND {LIVING})"
+)

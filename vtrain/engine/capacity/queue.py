@@ -1,7 +1,7 @@
 """The queue as it is stored, and a supervisor for each job in it that needs one.
 
 A job that waits needs no process of its own: only the first in line has a supervisor, which waits and looks
-after the jobs that run. Whoever changes the queue calls `attend` afterwards.
+after the jobs that run. Every change of the queue is followed by a call of `attend`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from vtrain.messages.names import parse_name
 LIVING = f"state NOT IN ({', '.join(repr(state) for state in sorted(states.ENDED))})"
 QUEUE = (
     "SELECT leases.name, leases.memory_bytes, leases.is_admitted, leases.devices FROM leases "
-    f"JOIN resources USING (name) WHERE resources.{LIVING} ORDER BY resources.rowid"
+    f"CROSS JOIN resources USING (name) WHERE resources.{LIVING} ORDER BY resources.rowid"
 )
-"""In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease."""
+"""In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease.
+
+CROSS JOIN tells SQLite to begin with the leases: there are few of them, and any number of resources.
+"""
 _REQUESTED = (
-    "SELECT DISTINCT requests.name FROM requests JOIN resources USING (name) "
+    "SELECT DISTINCT requests.name FROM requests CROSS JOIN resources USING (name) "
     f"WHERE resources.state = {states.QUEUED!r}"
 )
 
