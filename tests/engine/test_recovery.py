@@ -6,6 +6,7 @@ import pytest
 
 from vtrain.engine.folder import ReplicaExit
 from vtrain.engine.recovery import (
+    ANY_SUCCESS_ENDS_THE_JOB,
     CRASH_EXIT_CODES,
     RESTARTS_PER_JOB,
     RESTARTS_PER_REPLICA,
@@ -109,3 +110,48 @@ def test_the_restarts_of_one_replica_are_not_those_of_another() -> None:
     assert action_after(Cause.OUTSIDE, NAMES[1], used, None) is Action.RETRY_JOB
     assert action_after(Cause.OUTSIDE, NAMES[2], used, None) is Action.RESTART_REPLICA
     assert [attempt_of(name, used) for name in NAMES] == [0, RESTARTS_PER_REPLICA, 0]
+
+
+def test_the_numbers_of_the_documentation() -> None:
+    """Written out: a rule that is compared with its own constant cannot fail."""
+    one_try = [Action.RESTART_REPLICA] * 5
+    assert follow(Cause.OUTSIDE, NAMES[1]) == [*one_try, Action.RETRY_JOB] * 3 + one_try + [Action.FAIL]
+    assert follow(Cause.PREEMPTED, NAMES[1]) == follow(Cause.OUTSIDE, NAMES[1])
+    assert follow(Cause.CRASH, NAMES[1]) == [Action.RETRY_JOB] * 3 + [Action.FAIL]
+    spot = Scheduling(strategy="SPOT")
+    assert follow(Cause.PREEMPTED, NAMES[1], spot) == [Action.RESTART_REPLICA] * 6 + [Action.FAIL]
+    assert follow(Cause.OUTSIDE, NAMES[1], spot) == follow(Cause.OUTSIDE, NAMES[1])
+    assert follow(Cause.CRASH, NAMES[1], spot) == [Action.RETRY_JOB] * 3 + [Action.FAIL]
+    assert [code for code in range(256) if cause_of(exit_of(code)) is Cause.CRASH] == [6, 11, 134, 139]
+    assert not ANY_SUCCESS_ENDS_THE_JOB
+
+
+@pytest.mark.parametrize("code", [6, 11, 134, 139])
+def test_a_program_that_could_not_begin_has_not_crashed(code: int) -> None:
+    assert cause_of(exit_of(code, message="No such file or directory")) is Cause.PERMANENT
+    assert cause_of(exit_of(code, interruption="the engine was stopped")) is Cause.OUTSIDE
+
+
+def test_restarts_of_all_replicas_count_for_the_one_that_brought_them_about() -> None:
+    whole = Scheduling(restart_job_on_worker_restart=True)
+    used = [Restart(time=0.0, cause=NAMES[1], replicas=NAMES, reason="") for _ in range(5)]
+    assert action_after(Cause.OUTSIDE, NAMES[1], used, whole) is Action.RETRY_JOB
+    assert action_after(Cause.OUTSIDE, NAMES[2], used, whole) is Action.RESTART_ALL
+    assert action_after(Cause.CRASH, NAMES[1], used, whole) is Action.RETRY_JOB
+    assert [attempt_of(name, used) for name in NAMES] == [5, 5, 5]
+
+
+def test_a_retry_counts_for_no_replica_and_gives_each_its_restarts_again() -> None:
+    retry = Restart(time=0.0, cause=NAMES[1], replicas=NAMES, reason="", is_retry=True)
+    one = Restart(time=0.0, cause=NAMES[1], replicas=(NAMES[1],), reason="")
+    assert (
+        action_after(Cause.OUTSIDE, NAMES[1], [*[one] * 5, retry, *[one] * 4], None) is Action.RESTART_REPLICA
+    )
+    assert action_after(Cause.OUTSIDE, NAMES[1], [*[one] * 5, retry, *[one] * 5], None) is Action.RETRY_JOB
+    assert action_after(Cause.OUTSIDE, NAMES[1], [retry, retry, retry, *[one] * 5], None) is Action.FAIL
+    assert action_after(Cause.CRASH, NAMES[1], [retry, retry, *[one] * 5], None) is Action.RETRY_JOB
+
+
+def test_an_error_of_the_trainer_is_permanent_however_the_job_is_scheduled() -> None:
+    for scheduling in (None, Scheduling(restart_job_on_worker_restart=True), Scheduling(strategy="SPOT")):
+        assert action_after(Cause.PERMANENT, NAMES[0], [], scheduling) is Action.FAIL
