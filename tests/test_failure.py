@@ -127,6 +127,8 @@ def test_meanings() -> None:
         ("ModuleNotFoundError: No module named 'sklearn'", 1, "Add scikit-learn to"),
         ("ModuleNotFoundError: No module named 'pandas.core'", 1, "Add pandas to"),
         ("ModuleNotFoundError: No module named 'google.cloud.storage'", 1, "Add google-cloud-storage to"),
+        ("ModuleNotFoundError: No module named 'hydra.core'", 1, "Add hydra-core to the trainer's"),
+        ("ModuleNotFoundError: No module named 'model'", 1, "Add the distribution that brings `model` to"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'gs://b/x.csv'", 1, "/gcs/b/x.csv"),
         ("touch: cannot touch '/d/x': Read-only file system", 1, "without `readonly`"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/gcs/b/x.csv'", 1, "--backend=docker"),

@@ -7,25 +7,9 @@ import signal
 
 import msgspec
 
+from vtrain.packaging.distributions import known_distribution
+
 TRACEBACK_HEAD = "Traceback (most recent call last):"
-DISTRIBUTIONS = {
-    "cv2": "opencv-python-headless",
-    "sklearn": "scikit-learn",
-    "yaml": "PyYAML",
-    "PIL": "pillow",
-    "bs4": "beautifulsoup4",
-    "hypertune": "cloudml-hypertune",
-    "skimage": "scikit-image",
-    "dateutil": "python-dateutil",
-    "attr": "attrs",
-    "google.cloud.storage": "google-cloud-storage",
-    "google.cloud.bigquery": "google-cloud-bigquery",
-    "google.cloud.aiplatform": "google-cloud-aiplatform",
-    "google.protobuf": "protobuf",
-    "tensorboardX": "tensorboardX",
-    "pkg_resources": "setuptools",
-}
-"""Import names whose distribution has another name."""
 
 _CHAIN = re.compile(
     r"(?:During handling of the above exception, another exception occurred|"
@@ -108,10 +92,12 @@ def meaning(exit_code: int) -> str:
 
 def hint(text: str, exit_code: int | None) -> str:
     """What to do about a well-known cause, or nothing. `text` is an exception, or more of the log."""
+    if module := missing_module(text):
+        return _distribution_hint(module)
     for pattern, advice in _HINTS:
         match = re.search(pattern, text)
         if match:
-            return advice.format(*match.groups(), **_names(match))
+            return advice.format(*match.groups())
     return _EXIT_HINTS.get(exit_code or 0, "")
 
 
@@ -156,20 +142,28 @@ def _package_root(file: str) -> str:
     return match[0] if match else ""
 
 
-def _names(match: re.Match[str]) -> dict[str, str]:
-    module = match.groupdict().get("module") or ""
-    top = module.partition(".")[0]
-    return {"distribution": DISTRIBUTIONS.get(module) or DISTRIBUTIONS.get(top) or top}
+def missing_module(exception: str) -> str:
+    """The dotted name of the module that an import did not find; empty for any other exception."""
+    match = _NO_MODULE.search(exception)
+    return match["module"] if match else ""
 
 
+def _distribution_hint(module: str) -> str:
+    known = known_distribution(module)
+    if known:
+        return f"Add {known} to {_REQUIREMENTS}."
+    return (
+        f"Add the distribution that brings `{module.partition('.')[0]}` to {_REQUIREMENTS}; a module of the "
+        "trainer itself is imported from its package."
+    )
+
+
+_REQUIREMENTS = "the trainer's requirements (requirements=… in --worker-pool-spec)"
+_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(?P<module>[^']+)'")
 _OUT_OF_MEMORY = (
     "Use smaller batches or load less at once; on Vertex AI take a machine type with more memory."
 )
 _HINTS = (
-    (
-        r"(?:ModuleNotFoundError|ImportError): No module named '(?P<module>[^']+)'",
-        "Add {distribution} to the trainer's requirements (requirements=… in --worker-pool-spec).",
-    ),
     (
         r"FileNotFoundError.*'gs://([^']*)'",
         "open() knows no gs:// addresses: read /gcs/{0} on Vertex AI, or use a Cloud Storage client.",

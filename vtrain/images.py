@@ -35,11 +35,6 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     built: bool
 
 
-def is_made(plan_name: str, address: EngineAddress) -> bool:
-    """Whether the engine has an image of that name."""
-    return image_facts(address, plan_name) is not None
-
-
 def make_image(
     plan: ImagePlan, address: EngineAddress, *, pull: str = "missing", tell: Tell, tags: Sequence[str] = ()
 ) -> Made:

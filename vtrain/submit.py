@@ -133,10 +133,8 @@ def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict:
 
 def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, strict: bool) -> ImagePlan:
     """What building an image would do, its refusals included."""
-    from vtrain.images import is_made
     from vtrain.packaging.image.plan import plan_image
 
-    engine = order.engine
     return plan_image(
         source,
         base,
@@ -144,7 +142,6 @@ def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, s
         platform=order.platform,
         provided=_provided(base),
         strict=strict,
-        known=lambda name: engine is not None and is_made(name, engine),
     )
 
 

@@ -135,11 +135,74 @@ def test_shared_namespaces(make_tree):
     assert "`google.cloud.bigquery`; add google-cloud-bigquery" in warning
 
 
-def test_the_scan_is_skipped_when_the_package_is_there(make_tree, tmp_path):
+def test_the_same_is_told_when_the_package_is_there(make_tree, tmp_path):
     folder, packages = make_tree({"trainer/task.py": "import yaml\n"}), tmp_path / "packages"
     first = plan(folder, packages_dir=packages)
     assert len(first.warnings) == 1
     build_sdist(first, packages)
-    assert plan(folder, packages_dir=packages).warnings == ()
+    assert plan(folder, packages_dir=packages).warnings == first.warnings
     with pytest.raises(PackagingError):
         plan(folder, packages_dir=packages, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "advice"),
+    [
+        ("import model", "`model`; it is a module of trainer: write `from trainer import model`"),
+        ("import model.layers", "`model`; it is a module of trainer: write `import trainer.model.layers`"),
+        ("from model import fit, Net", "write `from trainer.model import fit, Net`"),
+        (
+            "import metrics",
+            "`metrics`; it is a module of trainer.tools: write `from trainer.tools import metrics`",
+        ),
+    ],
+)
+def test_a_sibling_is_named_and_no_stranger(make_tree, statement, advice):
+    tree = {"trainer/task.py": statement, "trainer/model/layers.py": "", "trainer/tools/metrics.py": ""}
+    (warning,) = plan(make_tree({**tree, "trainer/model/__init__.py": ""})).warnings
+    assert advice in warning
+    assert "requirements" not in warning
+
+
+def test_a_sibling_that_python_could_not_find_is_not_named(make_tree):
+    tree = {"jobs/task.py": "import model", "lib/model.py": "", "more/model.py": ""}
+    for given in ({"module": "jobs.task"}, {"module": "", "script": "jobs/task.py"}):
+        (warning,) = plan(make_tree(tree), **given).warnings
+        assert warning.endswith("`model`; add the distribution that brings it to requirements")
+
+
+@pytest.mark.parametrize(
+    ("statement", "advice"),
+    [
+        ("import hydra", "add hydra-core to"),
+        ("import numpy", "add numpy to"),
+        ("import google.cloud.storage", "add google-cloud-storage to"),
+        ("import pytest", "add pytest to"),  # it is installed beside vtrain: its metadata tells
+        ("import google.cloud.nothing_known", "add the distribution that brings it to"),
+        ("import fourier_of_mine", "add the distribution that brings it to"),
+    ],
+)
+def test_a_distribution_is_named_only_where_it_is_known(make_tree, statement, advice):
+    (warning,) = plan(make_tree({"trainer/task.py": statement})).warnings
+    assert advice in warning
+
+
+@pytest.mark.parametrize(
+    ("statement", "requirement"),
+    [
+        ("import hydra", "hydra-core>=1.3"),
+        ("from pytorch_lightning import Trainer", "lightning"),
+        ("import fourier", "Fourier_Core==2"),
+        ("import fourier.plans", "python-fourier @ git+https://example.test/fourier.git"),
+    ],
+)
+def test_a_requirement_of_another_name_is_trusted(make_tree, statement, requirement):
+    folder = make_tree({"trainer/task.py": statement})
+    assert plan(folder, requirements=(requirement,), strict=True).warnings == ()
+
+
+def test_a_known_import_is_not_brought_by_a_name_like_it(make_tree):
+    (warning,) = plan(
+        make_tree({"trainer/task.py": "import torch"}), requirements=("torch-geometric",)
+    ).warnings
+    assert "add torch to requirements" in warning

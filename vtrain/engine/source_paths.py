@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.failure import Traceback
+from vtrain.failure import Traceback, missing_module
 
-_INSTALLED = re.compile(r".*/(?:site-packages|files|work)/(.+)")
+_INSTALLED = re.compile(r".*/(?:site-packages|files|work|vtrain/site)/(.+)")
+_PACKAGED = re.compile(r".*/(?:site-packages|vtrain/site)/((?!vtrain_script/).+)")
 _FRAME = re.compile(r'(\s*File ")([^"]+)(", line \d+.*)')
 
 
@@ -29,3 +30,19 @@ def _path(file: str, source_folder: str) -> str:
         if match and (root / match[1]).is_file():
             return str(root / match[1])
     return file
+
+
+def sibling_hint(trace: Traceback, source_folder: str) -> str:
+    """What to write instead of a bare import of a module that lies beside the importing file; or nothing.
+
+    `trace` is as Python wrote it, with the paths of the code that ran.
+    """
+    top = missing_module(trace.exception).partition(".")[0]
+    match = _PACKAGED.fullmatch(trace.file)
+    package = ".".join(Path(match[1]).parent.parts) if match else ""
+    if not (top and package):
+        return ""
+    beside = Path(_path(trace.file, source_folder) if source_folder else trace.file).with_name(top)
+    if not (beside.with_suffix(".py").is_file() or beside.is_dir()):
+        return ""
+    return f"`{top}` is a module of {package}: write `from {package} import {top}`."

@@ -7,7 +7,7 @@ from typing import Any
 
 from vtrain.engine.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder
 from vtrain.engine.journal import STDERR, STDOUT
-from vtrain.engine.source_paths import in_source
+from vtrain.engine.source_paths import in_source, sibling_hint
 from vtrain.failure import Traceback, hint, last_traceback
 from vtrain.messages.base import Status
 
@@ -61,6 +61,7 @@ def _replica_failed(
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
+    sibling = sibling_hint(trace, source_folder) if trace is not None else ""
     trace = in_source(trace, source_folder) if trace is not None else None
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
     if end.signal:
@@ -69,7 +70,7 @@ def _replica_failed(
         metadata["logLostBytes"] = str(end.log_lost_bytes)
     if trace is not None and trace.file:
         metadata |= {"file": trace.file, "line": str(trace.line)}
-    metadata["hint"] = hint(_worth_a_hint(trace, text), end.code)
+    metadata["hint"] = sibling or hint(_worth_a_hint(trace, text), end.code)
     code, message = _describe(replica, end, trace, text, log)
     reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
     details = [error_info(reason, metadata)]

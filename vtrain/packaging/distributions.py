@@ -38,6 +38,7 @@ DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "google.protobuf": ("protobuf",),
     "googleapiclient": ("google-api-python-client",),
     "grpc": ("grpcio",),
+    "hydra": ("hydra-core",),
     "hypertune": ("cloudml-hypertune",),
     "igraph": ("igraph", "python-igraph"),
     "IPython": ("ipython",),
@@ -67,7 +68,8 @@ DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "skopt": ("scikit-optimize",),
     "socks": ("pysocks",),
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tf-nightly"),
-    "tensorboard": ("tensorboard", "tensorboardx"),
+    "tensorboard": ("tensorboard",),
+    "tensorboardX": ("tensorboardx",),
     "tensorflow_datasets": ("tensorflow-datasets",),
     "tensorflow_hub": ("tensorflow-hub",),
     "torch_xla": ("torch-xla",),
@@ -132,16 +134,49 @@ BROUGHT_ALONG: dict[str, tuple[str, ...]] = {
 }
 
 
+# Distributions that are known to bring an import of their own name.
+_SAME_NAME = frozenset(
+    "bitsandbytes deepspeed diffusers einops evaluate fastapi fire gensim gymnasium h5py huggingface-hub "
+    "joblib mlflow nltk omegaconf peft pyarrow ray spacy tensorflow-probability tiktoken timm trl".split()
+).union(BROUGHT_ALONG, *BROUGHT_ALONG.values())
+
+
 def candidates(module: str) -> tuple[str, ...]:
     """Distributions that may bring a dotted import, by canonical name, the most likely first."""
+    if known := _in_table(module):
+        return known
     parts = module.split(".")
-    for length in range(len(parts), 0, -1):
-        known = DISTRIBUTIONS.get(".".join(parts[:length]))
-        if known:
-            return known
     if parts[0] == "google":
         return tuple(canonical("-".join(parts[:length])) for length in range(min(len(parts), 3), 1, -1))
     return (canonical(parts[0]),)
+
+
+def known_distribution(module: str) -> str:
+    """The distribution that the table or the metadata of installed ones names for an import; or ""."""
+    known = _in_table(module)
+    if known:
+        return known[0]
+    top = module.partition(".")[0]
+    if canonical(top) in _SAME_NAME:
+        return canonical(top)
+    from importlib.metadata import packages_distributions
+
+    installed = set(packages_distributions().get(top, ()))
+    return canonical(installed.pop()) if len(installed) == 1 else ""
+
+
+def may_bring(distribution: str, module: str) -> bool:
+    """Whether a distribution of which nothing is known has a name made from that of an import."""
+    words = f"-{canonical(module.partition('.')[0])}-"
+    return distribution not in _SAME_NAME and words in f"-{distribution}-"
+
+
+def _in_table(module: str) -> tuple[str, ...]:
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        if known := DISTRIBUTIONS.get(".".join(parts[:length])):
+            return known
+    return ()
 
 
 def with_brought_along(names: frozenset[str]) -> frozenset[str]:

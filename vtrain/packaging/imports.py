@@ -12,7 +12,7 @@ import msgspec
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.archive import import_names, metadata_name, requires_dist
-from vtrain.packaging.distributions import candidates, with_brought_along
+from vtrain.packaging.distributions import candidates, known_distribution, may_bring, with_brought_along
 from vtrain.packaging.preflight import parse
 from vtrain.packaging.requirements import canonical, distribution_name
 
@@ -29,11 +29,13 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
     module: str
     members: tuple[str, ...] = ()
 
+    @property
+    def dotted_members(self) -> tuple[str, ...]:
+        return tuple(f"{self.module}.{member}" for member in self.members)
+
 
 def missing_imports(plan: SdistPlan, provided: frozenset[str]) -> tuple[str, ...]:
     """A sentence for each import, reachable from the entry module, that nothing is known to provide."""
-    if not plan.entry.path.endswith(".py"):
-        return ()
     if plan.project is not None and plan.project.dependencies is None:
         return ()
     modules = _Modules(plan)
@@ -42,10 +44,22 @@ def missing_imports(plan: SdistPlan, provided: frozenset[str]) -> tuple[str, ...
     available = with_brought_along(named)
     seen: dict[str, str] = {}
     for path, item in _reachable(plan, modules):
-        problem = _problem(item, modules, available, own_names, plan.pep517)
+        problem = _problem(path, item, modules, available, own_names, plan.pep517)
         if problem and item.module not in seen:
             seen[item.module] = f"{path}:{item.line}: {problem}"
     return tuple(seen.values())
+
+
+def certain_imports(plan: SdistPlan) -> frozenset[str]:
+    """The modules that surely are imported when the entry module loads, and the names taken from them."""
+    return frozenset(
+        name for _, item in _reachable(plan, _Modules(plan)) for name in (item.module, *item.dotted_members)
+    )
+
+
+def running_imports(tree: ast.Module) -> Iterator[Import]:
+    """The absolute imports of one file that surely run when it is loaded."""
+    return _running(tree.body, (), is_entry=True)
 
 
 def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
@@ -67,6 +81,7 @@ class _Modules:
     def __init__(self, plan: SdistPlan) -> None:
         self.files = frozenset(file.path for file in plan.files)
         self.roots = tuple(dict.fromkeys((plan.entry.root, *(("", "src") if plan.project else ()))))
+        self.compiled = {_without_suffixes(path) for path in self.files if path.endswith((".so", ".pyd"))}
         self.folders = {path[:end] for path in self.files for end, letter in enumerate(path) if letter == "/"}
 
     def is_local(self, top: str) -> bool:
@@ -87,9 +102,21 @@ class _Modules:
 
     def _kind(self, root: str, module: str) -> bool:
         base = "/".join(filter(None, (root, *module.split("."))))
-        if f"{base}.py" in self.files or base in self.folders:
-            return True
-        return any(path.startswith(f"{base}.") and path.endswith((".so", ".pyd")) for path in self.files)
+        return f"{base}.py" in self.files or base in self.folders or base in self.compiled
+
+    def sibling(self, path: str, top: str) -> str:
+        """The package of a module that a file imports by its bare name: the nearest, or the only one."""
+        package = self.package_of(path)
+        around = [package[:length] for length in range(len(package), 0, -1)]
+        everywhere = {self.package_of(file) for file in self._files_named(top)}
+        places = [*around, *(everywhere if len(everywhere) == 1 else ())]
+        found = (".".join(place) for place in places if all(part.isidentifier() for part in place))
+        return next((place for place in found if place and self.exists(f"{place}.{top}")), "")
+
+    def _files_named(self, top: str) -> Iterator[str]:
+        for path in self.files:
+            if path.endswith((f"/{top}.py", f"/{top}/__init__.py")):
+                yield path.removesuffix("/__init__.py")
 
     def package_of(self, path: str) -> tuple[str, ...]:
         """The package in which a file's relative imports start."""
@@ -99,8 +126,15 @@ class _Modules:
         return tuple(below.split("/")[:-1])
 
 
+def _without_suffixes(path: str) -> str:
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{name.partition('.')[0]}"
+
+
 def _reachable(plan: SdistPlan, modules: _Modules) -> Iterator[tuple[str, Import]]:
     module = plan.source.python_module
+    if not plan.entry.path.endswith(".py"):
+        return
     first = [*modules.files_of(module), plan.entry.path] if module else [plan.entry.path]
     waiting = list(dict.fromkeys(first))
     done: set[str] = set()
@@ -112,8 +146,8 @@ def _reachable(plan: SdistPlan, modules: _Modules) -> Iterator[tuple[str, Import
         for item in _imports_of(plan, path, modules.package_of(path)):
             yield path, item
             waiting.extend(modules.files_of(item.module))
-            for member in item.members:
-                waiting.extend(modules.files_of(f"{item.module}.{member}"))
+            for member in item.dotted_members:
+                waiting.extend(modules.files_of(member))
 
 
 def _imports_of(plan: SdistPlan, path: str, package: tuple[str, ...]) -> list[Import]:
@@ -169,7 +203,12 @@ def _is_main_test(test: ast.expr) -> bool:
 
 
 def _problem(
-    item: Import, modules: _Modules, available: frozenset[str], own_names: frozenset[str], compiled: bool
+    path: str,
+    item: Import,
+    modules: _Modules,
+    available: frozenset[str],
+    own_names: frozenset[str],
+    compiled: bool,
 ) -> str:
     top = item.module.split(".")[0]
     if top in sys.stdlib_module_names or top in own_names:
@@ -177,9 +216,26 @@ def _problem(
     if modules.is_local(top):
         found = compiled or modules.exists(item.module)
         return "" if found else f"the package has no module `{item.module}`"
-    tries = [f"{item.module}.{member}" for member in item.members] or [item.module]
+    tries = item.dotted_members or (item.module,)
     names = [name for tried in tries for name in candidates(tried)]
     if available.intersection(names) or available.intersection(candidates(item.module)):
         return ""
+    if package := modules.sibling(path, top):
+        return (
+            f"nothing provides the import `{top}`; it is a module of {package}: {_qualified(item, package)}"
+        )
+    brings = next(filter(None, map(known_distribution, tries)), "")
+    if not brings and any(may_bring(name, item.module) for name in available):
+        return ""
     shown = item.module if top == "google" else top
-    return f"nothing provides the import `{shown}`; add {names[0]} to requirements"
+    advice = f"add {brings}" if brings else "add the distribution that brings it"
+    return f"nothing provides the import `{shown}`; {advice} to requirements"
+
+
+def _qualified(item: Import, package: str) -> str:
+    """The import statement as Python finds the module in its package."""
+    if item.members:
+        return f"write `from {package}.{item.module} import {', '.join(item.members)}`"
+    if "." in item.module:
+        return f"write `import {package}.{item.module}`"
+    return f"write `from {package} import {item.module}`"

@@ -107,13 +107,10 @@ def plan_sdist(
     """Read the folder and decide everything; write nothing.
 
     `provided` are the canonical names of the distributions that the image or environment brings.
-    `packages_dir` is where `build_sdist` will put the outcome: it never goes in itself, and when the
-    same content was built before, the scan of imports is skipped (unless `strict`).
-    Raises ConfigError and PackagingError.
+    `packages_dir` is where `build_sdist` will put the outcome: it never goes in itself. What is told does not
+    depend on what was built before. Raises ConfigError and PackagingError.
     """
     plan = read_trainer(source, excluded=(packages_dir,) if packages_dir else ())
-    if packages_dir and not strict and (packages_dir / plan.content_hash / plan.file_name).is_file():
-        return plan
     return with_preflight(_with_computed(plan), provided, strict)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -91,14 +90,12 @@ def plan_image(
     platform: str = "",
     provided: frozenset[str] = frozenset(),
     strict: bool = False,
-    known: Callable[[str], bool] = lambda _name: False,
 ) -> ImagePlan:
     """Read the folder and decide everything; write nothing.
 
     `base` is the image to build on; with the user's own `dockerfile` neither it nor an entry is needed.
     `platform` is `os/architecture`, empty for the engine's own. `provided` are the canonical names of the
-    distributions that the base brings. The scan of imports is skipped for an image whose name is `known`,
-    unless `strict`. Raises ConfigError and PackagingError.
+    distributions that the base brings. Raises ConfigError and PackagingError.
     """
     if dockerfile is not None:
         return _plan_own(source, dockerfile, platform, strict)
@@ -110,8 +107,6 @@ def plan_image(
     requirements = read_image_requirements(source, project)
     trainer = read_trainer(source, requirements=requirements.merged)
     plan = _plan_generated(trainer, requirements, base, platform)
-    if known(plan.name) and not strict:
-        return plan
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)
 
