@@ -9,8 +9,8 @@ import msgspec
 
 from vtrain.failure import Traceback, missing_module
 
-_INSTALLED = re.compile(r".*/(?:site-packages|files|work|vtrain/site)/(.+)")
-_PACKAGED = re.compile(r".*/(?:site-packages|vtrain/site)/((?!vtrain_script/).+)")
+_INSTALLED = re.compile(r".*/(?:site-packages|files|work|usr/app|opt/vtrain/site)/(.+)")
+_PACKAGED = re.compile(r".*/(?:site-packages|work|usr/app|opt/vtrain/site)/((?!vtrain_script/).+)")
 _FRAME = re.compile(r'(\s*File ")([^"]+)(", line \d+.*)')
 
 
