@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from vtrain.backends import JobBackend, Plan, ServiceBackend
-from vtrain.errors import ConfigError, StorageError
+from vtrain.backends import EnvironmentBackend, JobBackend, Plan, ServiceBackend
+from vtrain.errors import ConfigError, PackagingError, StorageError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.packaging.prebuilt import DEFAULT, contents
 from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
@@ -170,11 +170,24 @@ def prepare(
             f"The backend {plan.backend} does not reproduce {', '.join(plan.not_reproduced)}.",
             hint="Without --strict this is told in one line, and the job runs.",
         )
+    plan = _with_outlook(plan, backend, package, strict)
     if draft.source is not None:
         plan = msgspec.structs.replace(plan, source_folder=str(draft.source.folder))
     return Prepared(
         plan=plan, package=package, image=image, image_uri=image_uri, output_uri=job.job_spec.output_uri
     )
+
+
+def _with_outlook(
+    plan: Plan, backend: JobBackend, package: SdistPlan | ImagePlan | None, strict: bool
+) -> Plan:
+    """The plan with what the trainer's environment will lack. With `strict` a missing import is refused."""
+    if not isinstance(backend, EnvironmentBackend):
+        return plan
+    outlook = backend.outlook(plan.job, package if isinstance(package, SdistPlan) else None)
+    if strict and outlook.missing:
+        raise PackagingError(" ".join(outlook.missing), hint="Without --strict this is a warning.")
+    return msgspec.structs.replace(plan, notices=(*outlook.missing, *outlook.notices, *plan.notices))
 
 
 def plan_job(

@@ -11,15 +11,27 @@ import msgspec
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
-from vtrain.engine.environments.environment import EnvironmentSpec, make_environment, plan_environment
-from vtrain.engine.environments.frameworks import bridge_to, find_framework, write_bridge
+from vtrain.engine.environments.environment import (
+    EnvironmentFailed,
+    EnvironmentSpec,
+    make_environment,
+    plan_environment,
+)
+from vtrain.engine.environments.frameworks import bridge_to, write_bridge
 from vtrain.engine.environments.installers import Installer
 from vtrain.engine.environments.layers import base_interpreter, make_once, site_packages
 from vtrain.engine.environments.plan import DependencyPlan, Memo
-from vtrain.engine.environments.provisions import imported_modules, normalised, provisions
-from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents
+from vtrain.engine.environments.provisions import (
+    constraints,
+    imported_modules,
+    normalised,
+    pins,
+    provisions,
+)
+from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents, contents, works_on
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
+XGBOOST = "us-docker.pkg.dev/vertex-ai/training/xgboost-cpu.1-6:latest"
 TORCH = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
 
 
@@ -40,18 +52,18 @@ def image(*distributions: Distribution) -> ImageContents:
 def test_imports_are_found_wherever_they_stand(tmp_path: Path, package: object) -> None:
     code = "from google.cloud import (\n  storage,\n)\ndef late():\n    import sklearn.svm\n# import torch\n"
     archive = package(tmp_path, code)  # type: ignore[operator]
-    modules = imported_modules([Path(archive)], {"google.cloud.storage", "sklearn", "torch"})
+    modules = imported_modules([Path(archive)])
     assert {"google.cloud.storage", "sklearn.svm"} <= modules
     assert "torch" not in modules
 
 
 def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> None:
-    package = Path(direct_sdist(tmp_path, "import hypertune, sklearn, numpy"))
+    modules = imported_modules([Path(direct_sdist(tmp_path, "import hypertune, sklearn, numpy"))])
     small = [
         Distribution(name=n, import_names=(m,)) for n, m in (("scikit_learn", "sklearn"), ("numpy", "numpy"))
     ]
-    contents = image(*small, *DEFAULT.distributions)
-    found = provisions(contents, [package], frozenset({"scikit-learn"}), named=True)
+    found_in = image(*small, *DEFAULT.distributions)
+    found = provisions(found_in, modules, frozenset({"scikit-learn"}), named=True)
     assert [d.name for d in found.installed] == ["numpy", "cloudml-hypertune"]
 
 
@@ -66,37 +78,68 @@ def test_a_distribution_of_the_image_is_installed_at_its_version(tmp_path: Path,
     assert done.stdout == "1.6.1\n"
 
 
-def test_a_version_that_cannot_be_had_is_said(tmp_path: Path, wheelhouse: Path) -> None:
+def test_a_version_that_the_index_does_not_have_is_an_error(tmp_path: Path, wheelhouse: Path) -> None:
+    """Another version than the image's is never taken in passing: it would be told too late."""
     shutil.move(renamed(tmp_path, "1.9.0"), wheelhouse)
     spec = EnvironmentSpec(packages=(direct_sdist(tmp_path, "import sklearn"),), image_uri=SKLEARN)
-    lines: list[bytes] = []
-    make_environment(plan_environment(spec, tmp_path / "home"), lines.append)
-    notice = "The image's scikit-learn==1.6.* cannot be had for this Python; the newest version is used."
-    assert f"{notice}\n".encode() in lines
-    again = plan_environment(spec, tmp_path / "home")
-    assert again.cached
-    assert notice in again.notices
+    with pytest.raises(
+        EnvironmentFailed, match=r"scikit-learn==1\.6\.\*, which the pre-built image"
+    ) as failed:
+        make_environment(plan_environment(spec, tmp_path / "home"), [].append)
+    assert failed.value.hint.startswith("Name it in the trainer's requirements")
+
+
+def test_what_belongs_together_is_installed_together(tmp_path: Path, wheelhouse: Path) -> None:
+    for name, versions in {"numpy": ("1.26.0", "2.4.0"), "setuptools": ("80.9.0", "82.0.0")}.items():
+        for number in versions:
+            shutil.move(wheel(tmp_path / number, name, number), wheelhouse)
+    shutil.move(wheel(tmp_path, "xgboost", "1.6.2", ("numpy",)), wheelhouse)
+    package = direct_sdist(tmp_path, "import xgboost", requirements=("numpy",))
+    planned = plan_environment(EnvironmentSpec(packages=(package,), image_uri=XGBOOST), tmp_path / "home")
+    made = make_environment(planned, [].append)
+    show = "from importlib.metadata import version as v; print(*map(v, ('xgboost', 'numpy', 'setuptools')))"
+    done = subprocess.run([made.python, "-c", show], check=True, capture_output=True, text=True)
+    numpy = "1.26.0" if works_on("3.12", base_interpreter().short_version) else "2.4.0"
+    assert done.stdout == f"1.6.2 {numpy} 80.9.0\n"
+
+
+@pytest.mark.parametrize(
+    ("image", "python", "pinned", "bounds"),
+    [
+        ("xgboost-cpu.1-1", "3.11", ["xgboost==1.1.*"], {"numpy<2", "pandas<3", "scikit-learn<1.6"}),
+        ("xgboost-cpu.1-1", "3.13", ["xgboost"], set()),
+        (
+            "xgboost-cpu.1-6",
+            "3.10",
+            ["xgboost==1.6.*", "setuptools<81"],
+            {"numpy<2", "pandas<3", "scikit-learn<1.6"},
+        ),
+        ("xgboost-cpu.1-6", "3.13", ["xgboost==1.6.*", "setuptools<81"], {"pandas<3", "scikit-learn<1.6"}),
+        ("xgboost-cpu.2-1", "3.14", ["xgboost==2.1.*"], {"pandas<3"}),
+        ("scikit-learn-cpu.0-23", "3.10", ["scikit-learn"], set()),
+        ("sklearn-cpu.1-0", "3.10", ["scikit-learn==1.0.*"], {"numpy<2", "pandas<3"}),
+        ("sklearn-cpu.1-0", "3.11", ["scikit-learn"], set()),
+        ("sklearn-cpu.1-6", "3.13", ["scikit-learn==1.6.*"], {"pandas<3"}),
+    ],
+)
+def test_versions_follow_from_the_image_and_python(
+    image: str, python: str, pinned: list[str], bounds: set[str]
+) -> None:
+    found = contents(f"us-docker.pkg.dev/vertex-ai/training/{image}:latest")
+    assert found is not None
+    assert list(pins(found.distributions[:1], python)) == pinned
+    assert {line for line in constraints(found, python, frozenset()) if "<" in line} == bounds
+
+
+def test_a_bridge_is_not_bound(tmp_path: Path) -> None:
+    found = contents("us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest")
+    assert found is not None
+    assert "numpy<2" in constraints(found, "3.10", frozenset())
+    assert "numpy<2" not in constraints(found, "3.10", frozenset({"numpy", "tensorflow"}))
 
 
 def renamed(folder: Path, number: str) -> str:
     return wheel(folder / number, "scikit_learn", number)
-
-
-def test_a_framework_that_is_not_here_is_said_once_with_both_ways_out(tmp_path: Path) -> None:
-    if find_framework("torch", ("torch",)) is not None:
-        pytest.skip("torch is installed beside vtrain")
-    spec = EnvironmentSpec(packages=(direct_sdist(tmp_path, "import torch"),), image_uri=TORCH)
-    notices = [line for line in plan_environment(spec, tmp_path / "home").notices if "torch" in line]
-    assert len(notices) == 1
-    assert "torch==2.4.*" in notices[0]
-    assert "pip --python" in notices[0]
-    assert "requirements" in notices[0]
-
-
-def test_an_image_that_is_not_known_is_said(tmp_path: Path) -> None:
-    spec = EnvironmentSpec(packages=(direct_sdist(tmp_path, "print(1)"),), image_uri="example.test/mine:1")
-    (notice,) = plan_environment(spec, tmp_path / "home").notices
-    assert notice.startswith("example.test/mine:1 is not a pre-built image")
 
 
 def test_a_bridge_shows_a_distribution_with_what_it_requires_and_nothing_else(tmp_path: Path) -> None:
@@ -128,7 +171,7 @@ def test_what_is_bridged_counts_and_is_never_replaced(tmp_path: Path, wheelhouse
 
     def build(lock: int) -> None:
         installer = Installer(tmp_path, lines.append)
-        construction._install_dependencies(folder, wanted, installer, lines.append, lock)
+        construction._install_dependencies(folder, wanted, installer, lock)
 
     make_once(folder, build, [].append)
     assert b"Requirement already satisfied: pytest" in b"".join(lines)

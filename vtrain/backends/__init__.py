@@ -20,9 +20,11 @@ from vtrain.messages.nearest import did_you_mean
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from vtrain.engine.environments.outlook import Outlook
     from vtrain.messages.operation import Operation
     from vtrain.messages.persistent_resource import PersistentResource
     from vtrain.messages.resources import Job
+    from vtrain.packaging.plan import SdistPlan
 
 PROTOCOL_VERSION = 1
 ENTRY_POINTS = "vtrain.backends"
@@ -182,6 +184,14 @@ class ViewingBackend(Protocol):
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """The replicas of the job, the primary first; as the job of that trial, where one is given."""
+
+
+@runtime_checkable
+class EnvironmentBackend(Protocol):
+    """Makes the environment of Python packages itself, and can tell beforehand what it will lack."""
+
+    def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
+        """The same answer whatever was built before. Without `trainer` the job's packages are read."""
 
 
 @runtime_checkable

@@ -43,7 +43,9 @@ from vtrain.privacy import make_private
 if TYPE_CHECKING:
     from vtrain.backends.local_plan import Way
     from vtrain.engine.container_options import SimulatedPreemption
+    from vtrain.engine.environments.outlook import Outlook
     from vtrain.messages.resources import Job
+    from vtrain.packaging.plan import SdistPlan
 
 _WAYS = {
     "process": "vtrain.backends.process_plan:ProcessWay",
@@ -105,6 +107,10 @@ class LocalBackend:
         own = custom_job(job)
         check_job(own, executor_required=False)
         return self._way.view(own, trial_id)
+
+    def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
+        """What the job's environments will lack here. Raises EnvironmentFailed for a damaged package."""
+        return self._way.outlook(custom_job(job), trainer)
 
     def submit(self, plan: Plan) -> CustomJob:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more.

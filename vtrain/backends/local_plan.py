@@ -15,8 +15,10 @@ from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
 if TYPE_CHECKING:
     from vtrain.engine.capacity.claim import Claim
     from vtrain.engine.container_options import ContainerOptions
+    from vtrain.engine.environments.outlook import Outlook
     from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.messages.resources import Job
+    from vtrain.packaging.plan import SdistPlan
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 PLANNED_JOB_ID = "0" * 19
@@ -31,6 +33,9 @@ class Way(Protocol):
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
         """What the job's replicas see; asks nobody who might not be there."""
+
+    def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
+        """What the environments that are made for the job will lack."""
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with what only this way of running needs."""

@@ -28,6 +28,8 @@ from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolS
 
 if TYPE_CHECKING:
     from vtrain.engine.environments.environment import EnvironmentSpec
+    from vtrain.engine.environments.outlook import Outlook, Trainer
+    from vtrain.packaging.plan import SdistPlan
 
 METRIC_FILE = "hypertune/output.metrics"
 """Below a trial's job folder; /var, where Vertex AI has it, belongs to this machine."""
@@ -46,26 +48,35 @@ class ProcessWay:
         job = completed(job)
         _refuse_containers(job)
         pools = job.job_spec.worker_pool_specs
-        environments = [_environment_notes(pool, self._settings.home) for pool in pools]
         return Plan(
             job=job,
             backend=self.name,
             replicas=_planned_replicas(job, self._settings),
-            notices=unique(
-                [
-                    *self._accelerators(job),
-                    *bucket_notices(job.job_spec),
-                    *(line for notices, _ in environments for line in notices),
-                ]
-            ),
+            notices=unique([*self._accelerators(job), *bucket_notices(job.job_spec)]),
             not_reproduced=not_reproduced_by_processes(job),
-            steps=unique(step for _, steps in environments for step in steps),
+            steps=unique(step for pool in pools for step in _environment_steps(pool, self._settings.home)),
         )
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
         """What the job's replicas see. Raises UnavailableError for a job that needs containers."""
         _refuse_containers(job)
         return _planned_replicas(job, self._settings, trial_id)
+
+    def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
+        """What the environments will lack. Raises EnvironmentFailed for a damaged package."""
+        from vtrain.engine.environments.outlook import Outlook, folder_trainer, outlook
+
+        own = folder_trainer(trainer) if trainer is not None else None
+        found = []
+        for pool in job.job_spec.worker_pool_specs:
+            task = pool.python_package_spec
+            seen = own or (_packaged(pool, self._settings.home) if task and task.package_uris else None)
+            if task is not None and seen is not None:
+                found.append(outlook(task.executor_image_uri, seen))
+        return Outlook(
+            notices=unique(line for one in found for line in one.notices),
+            missing=unique(line for one in found for line in one.missing),
+        )
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with what it claims of this machine, and the one option that processes heed."""
@@ -135,17 +146,28 @@ def _task(pool: WorkerPoolSpec) -> PythonPackageSpec:
     return pool.python_package_spec
 
 
-def _environment_notes(pool: WorkerPoolSpec, home: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Notices and steps for the environment of a pool."""
+def _packaged(pool: WorkerPoolSpec, home: Path) -> Trainer | None:
+    """The trainer in a pool's packages; None where one of them is not there."""
+    from vtrain.engine.environments.outlook import packaged_trainer
+    from vtrain.engine.environments.plan import reading_packages
+
+    packages = [Path(package) for package in environment_spec(pool, home).packages]
+    if not all(package.is_file() for package in packages):
+        return None
+    with reading_packages():
+        return packaged_trainer(packages)
+
+
+def _environment_steps(pool: WorkerPoolSpec, home: Path) -> tuple[str, ...]:
     if pool.python_package_spec is None or not pool.python_package_spec.package_uris:
-        return (), ()
+        return ()
     spec = environment_spec(pool, home)
     if not all(Path(package).is_file() for package in spec.packages):
-        return (), ("Make the trainer's environment once its package is built.",)
+        return ("Make the trainer's environment once its package is built.",)
     from vtrain.engine.environments.environment import plan_environment
 
     plan = plan_environment(spec, home)
     if plan.cached:
-        return plan.notices, (f"Environment {plan.path}: unchanged, nothing is installed.",)
+        return (f"Environment {plan.path}: unchanged, nothing is installed.",)
     reuse = "its dependencies are there" if plan.dependencies_cached else "dependencies included"
-    return plan.notices, (f"Make the environment {plan.path}, {reuse}.",)
+    return (f"Make the environment {plan.path}, {reuse}.",)

@@ -7,6 +7,7 @@ import email
 import re
 import shutil
 import tarfile
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SITE
+from vtrain.packaging.project import read_project
 from vtrain.packaging.unpacking import AGAIN, check_name, readable
 
 METADATA_LIMIT = 1 << 20
@@ -105,6 +107,40 @@ def requires_dist(path: Path) -> tuple[str, ...] | None:
         if _version(fields) < (2, 2) or "requires-dist" in dynamic:
             return None
     return tuple(str(value) for value in fields.get_all("Requires-Dist", []))
+
+
+def declared_requirements(path: Path) -> tuple[str, ...] | None:
+    """The requirements in a package's metadata or project files; None where only its build tells them."""
+    known = requires_dist(path)
+    if known is not None:
+        return known
+    with tempfile.TemporaryDirectory(prefix="vtrain-project-") as folder:
+        for name, content in _project_files(path):
+            Path(folder, name).write_bytes(content)
+        try:
+            project = read_project(Path(folder))
+        except PackagingError:
+            return None  # whoever builds it says what is wrong
+    return project.dependencies if project is not None else None
+
+
+def _project_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """The files beside each other that describe the project in an sdist."""
+    if path.name.endswith(".zip"):
+        with readable(path), zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                if _is_project_file(info.filename):
+                    yield PurePosixPath(info.filename).name, _start(archive, info)
+        return
+    with readable(path), tarfile.open(path) as tar:
+        for member in tar:
+            if member.isfile() and _is_project_file(member.name):
+                yield PurePosixPath(member.name).name, _content(tar, member)
+
+
+def _is_project_file(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return 0 < len(parts) <= 2 and parts[-1] in ("setup.py", "setup.cfg", "pyproject.toml")
 
 
 def metadata_name(path: Path) -> str:

@@ -28,6 +28,7 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     module: str
     members: tuple[str, ...] = ()
+    is_relative: bool = False
 
     @property
     def dotted_members(self) -> tuple[str, ...]:
@@ -59,7 +60,7 @@ def certain_imports(plan: SdistPlan) -> frozenset[str]:
 
 def running_imports(tree: ast.Module) -> Iterator[Import]:
     """The absolute imports of one file that surely run when it is loaded."""
-    return _running(tree.body, (), is_entry=True)
+    return (item for item in _running(tree.body, (), is_entry=True) if not item.is_relative)
 
 
 def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
@@ -175,7 +176,7 @@ def _from_import(node: ast.ImportFrom, package: tuple[str, ...]) -> Iterator[Imp
     module = ".".join((*base, *(node.module or "").split("."))).strip(".")
     if module:
         members = tuple(alias.name for alias in node.names if alias.name != "*")
-        yield Import(line=node.lineno, module=module, members=members)
+        yield Import(line=node.lineno, module=module, members=members, is_relative=node.level > 0)
 
 
 def _certain_blocks(node: ast.stmt, is_entry: bool) -> list[ast.stmt]:

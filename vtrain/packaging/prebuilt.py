@@ -3,6 +3,9 @@
 Names, Python versions and the frameworks' versions are those of Google's list of pre-built
 containers (cloud.google.com/vertex-ai/docs/training/pre-built-containers), as of `AS_OF`. A version
 is empty where that list gives none.
+
+The list names frameworks only. Versions that work with an old one are bounded here. The bounds come from the
+metadata and the wheels on PyPI, as of the same day.
 """
 
 from __future__ import annotations
@@ -18,12 +21,18 @@ Weight = Literal["small", "large"]
 
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """A distribution in an image. "large" is gigabytes, "small" is installed in seconds."""
+    """A distribution in an image. "large" is gigabytes, "small" is installed in seconds.
+
+    `newest_python` is the last one that the version works on (empty: any). `needs` are requirements that the
+    version imports and its metadata does not name.
+    """
 
     name: str
     version: str = ""
     import_names: tuple[str, ...] = ()
     weight: Weight = "small"
+    newest_python: str = ""
+    needs: tuple[str, ...] = ()
 
     @property
     def requirement(self) -> str:
@@ -33,13 +42,24 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}=={self.version}" + (".*" if self.version.count(".") == 1 else "")
 
 
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """A requirement on what stands beside a framework, and the last Python that it can be had for."""
+
+    requirement: str
+    newest_python: str = ""
+
+
 class ImageContents(msgspec.Struct, frozen=True, kw_only=True):
-    """A pre-built image: family ("tf"), version ("2.17"), Python ("3.10"; "" where any will do)."""
+    """A pre-built image: family ("tf"), version ("2.17"), Python ("3.10"; "" where any will do).
+
+    `bounds` keep from it what came out after the image, and does not work with its framework.
+    """
 
     family: str
     version: str
     python_version: str
     distributions: tuple[Distribution, ...]
+    bounds: tuple[Bound, ...] = ()
 
 
 _ALWAYS = (
@@ -78,6 +98,26 @@ _FRAMEWORKS: dict[str, tuple[Distribution, tuple[Distribution, ...]]] = {
     "ray": (Distribution(name="ray", import_names=("ray",), weight="large"), _NUMBERS),
 }
 
+_PANDAS_2 = Bound(requirement="pandas<3", newest_python="3.14")
+_NUMPY_1 = Bound(requirement="numpy<2", newest_python="3.12")
+_SKLEARN_1_5 = Bound(requirement="scikit-learn<1.6", newest_python="3.13")
+
+# Family → the first version for NumPy 2: those of TensorFlow say so in their metadata, the others were
+# compiled for NumPy 1, or use what NumPy 2 removed.
+_NUMPY_2_SINCE = {"tf": (2, 18), "pytorch": (2, 3), "sklearn": (1, 5), "xgboost": (2, 1)}
+
+# Family → the first version for scikit-learn 1.6, which asks estimators for their tags in another way.
+_SKLEARN_1_6_SINCE = {"xgboost": (2, 1)}
+
+# Family and version → the last Python that the framework works on, and its undeclared needs.
+_LIMITS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
+    ("sklearn", "0.23"): ("3.8", ()),
+    ("sklearn", "1.0"): ("3.10", ()),
+    ("sklearn", "1.6"): ("3.13", ()),
+    ("xgboost", "1.1"): ("3.12", ()),  # its wheels are for any Python, but it needs NumPy 1
+    ("xgboost", "1.6"): ("", ("setuptools<81",)),  # it imports pkg_resources
+}
+
 _LARGE = tuple(
     distribution
     for framework, beside in _FRAMEWORKS.values()
@@ -87,6 +127,14 @@ _LARGE = tuple(
 
 DEFAULT = ImageContents(family="", version="", python_version="", distributions=(*_ALWAYS, *_LARGE))
 """What a trainer may count on where no image is named: the frameworks, of whatever version is there."""
+
+IMPORT_NAMES = frozenset(
+    name
+    for framework, beside in _FRAMEWORKS.values()
+    for distribution in (framework, *beside, *_ALWAYS)
+    for name in distribution.import_names
+) | {"torch_xla"}
+"""The import names of all that any image holds."""
 
 # Image name without tag → Python. Images with a suffix .py310, .cp310 or .py311 say it themselves.
 _PYTHON: dict[str, str] = {
@@ -116,7 +164,8 @@ def contents(image_uri: str) -> ImageContents | None:
     family = "sklearn" if match["family"] == "scikit-learn" else match["family"]
     version = match["version"].replace("-", ".")
     framework, beside = _FRAMEWORKS[family]
-    framework = msgspec.structs.replace(framework, version=version)
+    newest_python, needs = _LIMITS.get((family, version), ("", ()))
+    framework = msgspec.structs.replace(framework, version=version, newest_python=newest_python, needs=needs)
     xla = (Distribution(name="torch-xla", version=version, import_names=("torch_xla",), weight="large"),)
     devices = xla if match["device"] in ("xla", "tpu") and family == "pytorch" else ()
     return ImageContents(
@@ -124,7 +173,25 @@ def contents(image_uri: str) -> ImageContents | None:
         version=version,
         python_version=_python(match["name"], match["python"]),
         distributions=(framework, *devices, *beside, *_ALWAYS),
+        bounds=_bounds(family, version),
     )
+
+
+def works_on(newest_python: str, python: str) -> bool:
+    """Whether a Python is not newer than the last one that something works on."""
+    return not newest_python or _numbers(python) <= _numbers(newest_python)
+
+
+def _bounds(family: str, version: str) -> tuple[Bound, ...]:
+    found = [_PANDAS_2]
+    for since, bound in ((_NUMPY_2_SINCE, _NUMPY_1), (_SKLEARN_1_6_SINCE, _SKLEARN_1_5)):
+        if family in since and _numbers(version) < since[family]:
+            found.append(bound)
+    return tuple(found)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _python(name: str, suffix: str | None) -> str:

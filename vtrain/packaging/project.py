@@ -43,11 +43,12 @@ def read_project(folder: Path) -> Project | None:
         return None
     table = table if isinstance(table, dict) else {}
     system = system if isinstance(system, dict) else {}
+    backend = str(system.get("build-backend", DEFAULT_BACKEND))
     return Project(
         name=str(table.get("name") or _setup_cfg(folder).get("metadata", "name", fallback="")),
-        dependencies=_dependencies(folder, table, pyproject),
+        dependencies=_dependencies(folder, table, pyproject, backend),
         build_requires=tuple(map(str, system.get("requires", DEFAULT_BUILD_REQUIRES))),
-        backend=str(system.get("build-backend", DEFAULT_BACKEND)),
+        backend=backend,
     )
 
 
@@ -83,13 +84,17 @@ def has_setup_cfg_metadata(folder: Path) -> bool:
     return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
 
 
-def _dependencies(folder: Path, table: dict[str, Any], pyproject: dict[str, Any]) -> tuple[str, ...] | None:
+def _dependencies(
+    folder: Path, table: dict[str, Any], pyproject: dict[str, Any], backend: str
+) -> tuple[str, ...] | None:
     if "dependencies" in table:
         return tuple(map(str, table["dependencies"]))
     if "poetry" in pyproject.get("tool", {}) and "name" not in table:
         return None
     if table and "dependencies" not in table.get("dynamic", ()):
         return ()
+    if not backend.startswith("setuptools."):
+        return None
     listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
     if listed.strip():
         return tuple(line.strip() for line in listed.splitlines() if line.strip())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +29,10 @@ from vtrain.engine.replica import (
 )
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
+
+if TYPE_CHECKING:
+    from vtrain.engine.environments.outlook import Outlook
+    from vtrain.packaging.plan import SdistPlan
 
 
 class DockerWay:
@@ -63,6 +67,12 @@ class DockerWay:
             engine = self._engine()
             there = {image: image_facts(engine, image) for image in there}
         return tuple(self._replicas(job, there, trial_id))
+
+    def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:  # noqa: ARG002
+        """Nothing: the image is the real one."""
+        from vtrain.engine.environments.outlook import Outlook
+
+        return Outlook()
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the engine and the options that its containers are run with."""

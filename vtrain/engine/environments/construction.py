@@ -9,10 +9,7 @@ from vtrain.atomic import publish_file, remove_folder
 from vtrain.engine.environments.installers import (
     Installation,
     Installer,
-    InstallerFault,
     Tool,
-    explain,
-    is_unreachable,
 )
 from vtrain.engine.environments.layers import (
     SITES,
@@ -92,50 +89,35 @@ def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, installer: Insta
         make_once(bridge_path, lambda lock: write_bridge(bridge_path, bridge), log)  # noqa: ARG005
     make_once(
         plan.dependencies_path,
-        lambda lock: _install_dependencies(plan.dependencies_path, wanted, installer, log, lock),
+        lambda lock: _install_dependencies(plan.dependencies_path, wanted, installer, lock),
         log,
     )
     make_once(plan.path, lambda lock: _install_packages(plan, wanted, installer, lock), log)
 
 
-def _install_dependencies(
-    folder: Path, wanted: DependencyPlan, installer: Installer, log: Log, lock: int
-) -> None:
+def _install_dependencies(folder: Path, wanted: DependencyPlan, installer: Installer, lock: int) -> None:
     """Vertex's order: what the image has, then what each package in turn finds missing."""
     write_virtual_environment(folder, base_interpreter())
     if wanted.bridge_path is not None:
         add_site(folder, SITES[1], wanted.bridge_path / "site")
         installer = installer.reading_paths()
     if wanted.image_pins:
-        _install_image_part(folder, wanted, installer, log, lock)
+        _install_image_part(folder, wanted, installer, lock)
     for lines in wanted.requirements:
         if lines:
             installer.install(Installation(environment=folder, requirements=lines), lock)
 
 
-def _install_image_part(
-    folder: Path, wanted: DependencyPlan, installer: Installer, log: Log, lock: int
-) -> None:
+def _install_image_part(folder: Path, wanted: DependencyPlan, installer: Installer, lock: int) -> None:
     constraints = folder / "image-constraints.txt"
     constraints.write_text("\n".join(wanted.image_constraints) + "\n", encoding="utf-8")
-    purpose = "which the pre-built image brings and the trainer imports"
     pinned = Installation(
         environment=folder,
         requirements=wanted.image_pins,
         options=("--constraint", str(constraints), *wanted.image_options),
-        purpose=purpose,
+        purpose="which the pre-built image brings and the trainer imports",
     )
-    try:
-        installer.attempt(pinned, lock)
-    except InstallerFault as fault:
-        if is_unreachable(fault) or not wanted.image_constraints:
-            raise explain(fault, pinned) from fault
-        names = tuple(pin.partition("==")[0] for pin in wanted.image_pins)
-        pins = ", ".join(pin for pin in wanted.image_pins if "=" in pin) or ", ".join(names)
-        notice = f"The image's {pins} cannot be had for this Python; the newest version is used."
-        log(f"{notice}\n".encode())
-        installer.install(Installation(environment=folder, requirements=names, purpose=purpose), lock)
-        (folder / "notices.txt").write_text(f"{notice}\n", encoding="utf-8")
+    installer.install(pinned, lock)
 
 
 def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, installer: Installer, lock: int) -> None:
@@ -166,7 +148,6 @@ def _remember(plan: EnvironmentPlan) -> None:
     memo = Memo(
         package_key=plan.path.name,
         dependency_key=plan.dependencies_path.name,
-        notices=plan.notices,
         site_state=state,
     )
     make_private(plan.memo_path.parent)

@@ -183,6 +183,8 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
     else:
         sentence = f"{what}{purpose} cannot be installed: {fault.tool} failed."
         hint = "Correct the requirement; the installer's whole output is in the log."
+        if installation.purpose:
+            hint = "Name it in the trainer's requirements with a version that your index has."
     return EnvironmentFailed(_with_lines(sentence, fault.lines), hint=hint)
 
 

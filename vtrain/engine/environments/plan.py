@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +68,6 @@ class EnvironmentPlan(msgspec.Struct, frozen=True, kw_only=True):
     dependencies_path: Path
     cached: bool
     dependencies_cached: bool
-    notices: tuple[str, ...] = ()
     memo_path: Path
     packages: tuple[Path, ...] = ()
     unbuilt: tuple[tuple[Path, Path], ...] = ()
@@ -82,7 +80,6 @@ class Memo(msgspec.Struct, frozen=True, kw_only=True):
 
     package_key: str
     dependency_key: str
-    notices: tuple[str, ...] = ()
     site_state: tuple[tuple[str, int], ...] | None = None
 
     def encoded(self) -> bytes:
@@ -171,7 +168,6 @@ def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
         dependencies_path=dependencies_path,
         cached=True,
         dependencies_cached=True,
-        notices=(*memo.notices, *_noted(dependencies_path)),
         memo_path=memo_path,
     )
 
@@ -190,22 +186,11 @@ def _is_current(memo: Memo) -> bool:
     return memo.site_state == site_state()
 
 
-def _noted(dependencies_path: Path) -> tuple[str, ...]:
-    """What was noted while the dependencies were installed."""
-    try:
-        return tuple((dependencies_path / "notices.txt").read_text(encoding="utf-8").splitlines())
-    except (OSError, UnicodeDecodeError):
-        return ()
-
-
 def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
-    from vtrain.engine.environments.provisions import provisions
-
     packages, unbuilt = _resolved(inputs)
     requirements, unknown = _requirements(packages, inputs.digests)
-    required = frozenset(_name(line) for lines in requirements for line in lines)
-    found = provisions(inputs.image, packages, required, named=inputs.image_known)
-    dependencies, notices = _dependency_plan(inputs, requirements, found, required)
+    found = _provisions(inputs, packages, requirements)
+    dependencies = _dependency_plan(inputs, requirements, found)
     dependency_key = _key(inputs.interpreter, unknown, dependencies.identity, *_renewed(dependencies))
     dependencies_path = sound(inputs.root / "dependencies" / dependency_key)
     path = sound(inputs.root / "packages" / _key(dependencies_path.name, inputs.digests))
@@ -216,7 +201,6 @@ def _full_plan(inputs: _Inputs) -> EnvironmentPlan:
         dependencies_path=dependencies_path,
         cached=not unbuilt and is_whole(path) and is_whole(dependencies_path),
         dependencies_cached=is_whole(dependencies_path),
-        notices=(*_image_notices(inputs), *notices, *_noted(dependencies_path)),
         memo_path=inputs.memo_path,
         packages=packages,
         unbuilt=unbuilt,
@@ -277,61 +261,43 @@ def _requirements(
     return tuple(requirements), tuple(unknown)
 
 
-def _dependency_plan(
-    inputs: _Inputs,
-    requirements: tuple[tuple[str, ...], ...],
-    found: Provisions,
-    required: frozenset[str],
-) -> tuple[DependencyPlan, tuple[str, ...]]:
-    from vtrain.engine.environments.provisions import constraints, wheels_only
+def _provisions(
+    inputs: _Inputs, packages: tuple[Path, ...], requirements: tuple[tuple[str, ...], ...]
+) -> Provisions:
+    from vtrain.engine.environments.provisions import deciding, imported_modules, provisions
 
-    bridge, notices = _bridge(found, required)
+    lines = [line for lines in requirements for line in lines]
+    required = deciding(lines) if inputs.image_known else frozenset(map(_name, lines))
+    return provisions(inputs.image, imported_modules(packages), required, named=inputs.image_known)
+
+
+def _dependency_plan(
+    inputs: _Inputs, requirements: tuple[tuple[str, ...], ...], found: Provisions
+) -> DependencyPlan:
+    from vtrain.engine.environments.provisions import constraints, pins, wheels_only
+
+    bridge = _bridge(found)
+    bridged = frozenset(_name(name) for name, _, _ in bridge.distributions) if bridge else frozenset()
+    python = inputs.interpreter.short_version
     return DependencyPlan(
         requirements=requirements,
-        image_pins=tuple(d.requirement for d in found.installed),
-        image_constraints=constraints(inputs.image) if found.installed else (),
+        image_pins=pins(found.installed, python),
+        image_constraints=constraints(inputs.image, python, bridged) if found.installed else (),
         image_options=wheels_only(inputs.image),
         bridge=bridge,
         bridge_path=sound(inputs.root / "frameworks" / _key(bridge)) if bridge else None,
-    ), notices
+    )
 
 
-def _bridge(found: Provisions, required: frozenset[str]) -> tuple[Bridge | None, tuple[str, ...]]:
-    """The frameworks that are installed beside vtrain, and a line on each that is not, or is another."""
+def _bridge(found: Provisions) -> Bridge | None:
+    """The frameworks that are installed beside vtrain."""
     if not found.frameworks:
-        return None, ()
+        return None
     from vtrain.engine.environments.frameworks import bridge_to, find_framework
 
-    names: list[str] = []
-    notices: list[str] = []
-    for framework in found.frameworks:
-        here = find_framework(framework.name, framework.import_names)
-        if here is not None:
-            names.append(here[0])
-        if framework.name not in found.imported or _name(framework.name) in required:
-            continue
-        wanted = framework.requirement
-        if here is None:
-            notices.append(
-                f"{framework.name} is imported and not installed here; the image brings {wanted}. Install it "
-                f"beside vtrain (pip --python {sys.executable} install {wanted!r}), or add it to the "
-                "requirements."
-            )
-        elif framework.version and not f"{here[1]}.".startswith(f"{framework.version}."):
-            notices.append(
-                f"{here[0]} {here[1]} is used, as installed beside vtrain; the image has {wanted}."
-            )
-    return (bridge_to(names) if names else None), tuple(notices)
-
-
-def _image_notices(inputs: _Inputs) -> tuple[str, ...]:
-    image_uri, there = inputs.spec.image_uri, inputs.image.python_version
-    here = inputs.interpreter.short_version
-    if not image_uri:
-        return ()
-    if not inputs.image_known:
-        return (f"{image_uri} is not a pre-built image that vtrain knows; what it contains is not provided.",)
-    return () if there in ("", here) else (f"Python {here} is used here; the image has Python {there}.",)
+    here = (find_framework(framework.name, framework.import_names) for framework in found.frameworks)
+    names = [framework[0] for framework in here if framework is not None]
+    return bridge_to(names) if names else None
 
 
 def _name(requirement: str) -> str:

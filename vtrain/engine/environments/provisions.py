@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tarfile
+import zipfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
-from vtrain.packaging.prebuilt import Distribution, ImageContents
+from vtrain.packaging.imports import running_imports
+from vtrain.packaging.prebuilt import IMPORT_NAMES, Distribution, ImageContents, works_on
+from vtrain.packaging.unpacking import readable
 
 # The index has these as source only; everything else is taken as a wheel or not at this version.
 _SOURCE_ONLY = frozenset({"cloudml-hypertune"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DECIDES = re.compile(r"==|~=|<|@")
+LARGEST_SOURCE = 16 * 1000 * 1000
+"""Bytes of a Python file in an archive that is read for its imports."""
 
 
 class Provisions(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,25 +33,38 @@ class Provisions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def provisions(
-    contents: ImageContents, packages: Iterable[Path], required: frozenset[str], *, named: bool
+    contents: ImageContents, modules: frozenset[str], required: frozenset[str], *, named: bool
 ) -> Provisions:
     """Choose from an image's contents.
 
-    Small distributions: those that the packages import and the requirements do not name. Large ones:
+    Small distributions: those that the trainer imports and its requirements do not name. Large ones:
     those that are imported, or all of them where the job names the image (a requirement may import
     what the trainer does not). `required` holds normalised names.
     """
-    roots = {name for d in contents.distributions for name in d.import_names}
-    modules = imported_modules(packages, roots)
     used = tuple(d for d in contents.distributions if _is_imported(d, modules))
     large = tuple(d for d in contents.distributions if d.weight == "large" and (named or d in used))
     small = tuple(d for d in used if d.weight == "small" and normalised(d.name) not in required)
     return Provisions(installed=small, frameworks=large, imported=frozenset(d.name for d in used))
 
 
-def constraints(contents: ImageContents) -> tuple[str, ...]:
-    """The image's versions of its small distributions."""
-    return tuple(d.requirement for d in contents.distributions if d.weight == "small" and d.version)
+def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
+    """What is installed of an image: at its version with all that it needs, or newer where that cannot be."""
+    lines: list[str] = []
+    for one in installed:
+        lines += (one.requirement, *one.needs) if works_on(one.newest_python, python) else (one.name,)
+    return tuple(dict.fromkeys(lines))
+
+
+def constraints(contents: ImageContents, python: str, bridged: frozenset[str]) -> tuple[str, ...]:
+    """The image's versions of its small distributions, and what belongs together with its framework.
+
+    A framework that this Python cannot have binds nothing; neither is bound what a bridge brings.
+    """
+    if not all(works_on(d.newest_python, python) for d in contents.distributions):
+        return ()
+    versions = (d.requirement for d in contents.distributions if d.weight == "small" and d.version)
+    bounds = (bound.requirement for bound in contents.bounds if works_on(bound.newest_python, python))
+    return (*versions, *(line for line in bounds if normalised(line) not in bridged))
 
 
 def wheels_only(contents: ImageContents) -> tuple[str, ...]:
@@ -57,18 +79,30 @@ def normalised(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match[0]).lower() if match else ""
 
 
-def imported_modules(packages: Iterable[Path], roots: Iterable[str]) -> frozenset[str]:
-    """The dotted names that the Python files in the packages import, wherever in a file.
+def deciding(requirements: Iterable[str]) -> frozenset[str]:
+    """The distributions whose version requirements decide; any other requirement is met by the image's."""
+    return frozenset(normalised(line) for line in requirements if _DECIDES.search(line.partition(";")[0]))
 
-    Only files that hold the first part of one of `roots` are parsed.
-    """
-    words = {root.partition(".")[0].encode() for root in roots}
-    found: set[str] = set()
-    for package in packages:
-        for source in _sources(package):
-            if any(word in source for word in words):
-                found.update(_imports(source))
-    return frozenset(found)
+
+def imported_modules(packages: Iterable[Path], *, certain: bool = False) -> frozenset[str]:
+    """The dotted names that the files of packages import: anywhere, or where it is `certain` to run."""
+    return imported_by((source for package in packages for source in _sources(package)), certain=certain)
+
+
+def imported_by(sources: Iterable[bytes], *, certain: bool = False) -> frozenset[str]:
+    """The dotted names that Python files import. Files that name nothing of any image are not parsed."""
+    return frozenset(
+        name
+        for source in sources
+        if any(word in source for word in _words())
+        for name in _imports(source, certain=certain)
+    )
+
+
+@cache
+def _words() -> frozenset[bytes]:
+    """The first parts of all import names of all images."""
+    return frozenset(name.partition(".")[0].encode() for name in IMPORT_NAMES)
 
 
 def _is_imported(distribution: Distribution, modules: frozenset[str]) -> bool:
@@ -79,13 +113,15 @@ def _is_imported(distribution: Distribution, modules: frozenset[str]) -> bool:
     )
 
 
-def _imports(source: bytes) -> Iterator[str]:
-    import ast
-
+def _imports(source: bytes, *, certain: bool) -> Iterator[str]:
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError):
         return  # packaging has refused or let pass files like this; here they import nothing
+    if certain:
+        for item in running_imports(tree):
+            yield from (item.module, *item.dotted_members)
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -96,21 +132,17 @@ def _imports(source: bytes) -> Iterator[str]:
 
 def _sources(package: Path) -> Iterator[bytes]:
     """The Python files of an sdist or wheel, without its build script."""
-    from vtrain.packaging.unpacking import readable
-
     if package.suffix in (".whl", ".zip"):
-        import zipfile
-
         with readable(package), zipfile.ZipFile(package) as archive:
-            yield from (archive.read(name) for name in archive.namelist() if _is_source(name))
+            for entry in archive.infolist():
+                if _is_source(entry.filename) and entry.file_size <= LARGEST_SOURCE:
+                    yield archive.read(entry)
         return
-    import tarfile
-
     with readable(package), tarfile.open(package) as sdist:
         for member in sdist:
-            content = sdist.extractfile(member) if member.isfile() and _is_source(member.name) else None
-            if content is not None:
-                yield content.read()
+            if member.isfile() and _is_source(member.name) and member.size <= LARGEST_SOURCE:
+                content = sdist.extractfile(member)
+                yield content.read() if content is not None else b""
 
 
 def _is_source(name: str) -> bool:
