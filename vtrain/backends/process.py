@@ -16,13 +16,14 @@ from vtrain.backends.local_plan import package_files
 from vtrain.backends.process_buckets import HOST, buckets_folder, output_folder
 from vtrain.engine.credentials import credentials_variables
 from vtrain.engine.folder import (
+    DamagedFileError,
     JobFolder,
     JobOrder,
     ReplicaFolder,
     ReplicaOrder,
     hold_lock,
     lock_holder,
-    read_struct,
+    require_struct,
     spawn_holding,
 )
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
@@ -82,8 +83,7 @@ class ProcessLauncher:
         return found
 
     def another_order(self, attempt: ReplicaFolder) -> ReplicaOrder:
-        first = read_struct(attempt.root / "spec.json", ReplicaOrder)
-        assert first is not None
+        first = require_struct(attempt.root / "spec.json", ReplicaOrder)
         return msgspec.structs.replace(
             first,
             env=first.env | {"TMPDIR": str(attempt.tmp)},
@@ -129,7 +129,10 @@ class ProcessLauncher:
     def salvage(self, replica: ReplicaFolder) -> str:
         pipes = self._pipes.pop(replica, {})
         is_whole = bool(pipes) or not replica.started()
-        salvage(replica, pipes)
+        try:
+            salvage(replica, pipes)
+        except DamagedFileError:
+            return UNREAD
         return "" if is_whole else UNREAD
 
     def clear(self, order: JobOrder) -> str:  # noqa: ARG002

@@ -105,7 +105,7 @@ def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> Non
     record = store.get(record.name)
     if states.has_ended(record.state):
         return  # and somebody is deleting it
-    error = verdict.folder_lost(folder) if lost else verdict.folder_damaged(folder)
+    error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {
         "state": states.FAILED,

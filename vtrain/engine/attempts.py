@@ -11,8 +11,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from vtrain.engine.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder, write_struct
-from vtrain.engine.history import Preempted, read_history, write_history
+from vtrain.engine.folder import (
+    FOLDER_REMOVED,
+    LOST,
+    LOST_CODE,
+    DamagedFileError,
+    JobFolder,
+    ReplicaExit,
+    ReplicaFolder,
+    write_struct,
+)
+from vtrain.engine.history import History, Preempted, read_history, write_history
 from vtrain.engine.launcher import Launcher
 from vtrain.engine.recovery import Action, Cause, Restart, action_after, cause_of
 from vtrain.failure import meaning
@@ -22,7 +31,6 @@ from vtrain.privacy import make_private
 KILL_MARGIN_SECONDS = 5.0
 """What a shim gets beyond the grace period before it is ended itself."""
 KILL_PAUSE_SECONDS = 0.01
-LOST_CODE = 255
 MACHINE_END_CODES = (137, 143, LOST_CODE)
 """Of containers whose machine was switched off, or lost its power."""
 PREEMPTED_REASON = "its machine was preempted (simulated)"
@@ -67,7 +75,11 @@ class Attempts:
         self._patience = grace_seconds + KILL_MARGIN_SECONDS
         self._begun: set[ReplicaFolder] = set()
         self._leaving: dict[ReplicaFolder, float] = {}
-        self.history = read_history(folder)
+        self.damage: DamagedFileError | None = None
+        try:
+            self.history = read_history(folder)
+        except DamagedFileError as damage:
+            self.history, self.damage = History(), damage
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,11 +90,11 @@ class Attempts:
         return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self._names)
 
     def all(self) -> tuple[ReplicaFolder, ...]:
-        """Every attempt of every replica."""
+        """Every attempt of every replica, also those that the history does not know (any more)."""
         return tuple(
             self._folder.replica(name, number)
             for name in self._names
-            for number in range(self.history.attempt(name) + 1)
+            for number in sorted({*range(self.history.attempt(name) + 1)} | self._folder.attempts(name))
         )
 
     def keep_started(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.engine.folder import JobFolder, JobOrder
+from vtrain.engine.folder import JobFolder, JobOrder, rename_damaged
 from vtrain.errors import ConfigError
 
 COPY = "credentials.json"
@@ -45,7 +45,10 @@ def keep_credentials(file: str, folder: JobFolder) -> None:
 
 def drop_credentials(folder: JobFolder) -> None:
     """Remove the copy, if there is one: the job has ended."""
-    (folder.path / COPY).unlink(missing_ok=True)
+    copy = folder.path / COPY
+    if copy.is_dir() and not copy.is_symlink():
+        rename_damaged(copy)
+    copy.unlink(missing_ok=True)
 
 
 def credentials_variables(order: JobOrder, folder: JobFolder) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +21,7 @@ from vtrain.engine.container_options import ContainerOptions, SimulatedPreemptio
 from vtrain.messages.custom_job import CustomJob
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
 
-S = TypeVar("S", bound=msgspec.Struct)
+S = TypeVar("S")
 
 SERVICE = "service"
 """The task name under which the engine itself writes lines, as Vertex does."""
@@ -29,6 +31,19 @@ LOST = "the process that watched over it was killed"
 """`interruption` of a replica that vanished without an exit code."""
 FOLDER_REMOVED = "its folder was removed while it ran"
 """`interruption` of a replica whose files vanished, the exit code among them."""
+UNREADABLE_EXIT = "the file that says how it ended is damaged"
+LOST_CODE = 255
+MAX_PID = 2**22
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""More than any file of a job's own has, its logs apart."""
+
+
+class DamagedFileError(Exception):
+    """A file of a job that cannot be read, or is missing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is damaged")
+        self.path = path
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,14 +167,19 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
         write_struct(self.path / "spec.json", order)
 
     def exit(self) -> ReplicaExit | None:
-        """How the replica ended, once it has."""
-        return read_struct(self.path / "exit.json", ReplicaExit)
+        """How the replica ended, once it has; a damaged file says only that it did."""
+        path = self.path / "exit.json"
+        try:
+            return read_struct(path, ReplicaExit)
+        except DamagedFileError:
+            moment = path.lstat().st_mtime if os.path.lexists(path) else time.time()
+            return ReplicaExit(code=LOST_CODE, started=moment, ended=moment, interruption=UNREADABLE_EXIT)
 
     def early_exit(self) -> ReplicaExit | None:
         """How the replica's program ended, as its shim stored it before it ended what the program left."""
         try:
             return read_struct(self.path / "exited.json", ReplicaExit)
-        except msgspec.DecodeError:
+        except DamagedFileError:
             return None
 
     @property
@@ -233,16 +253,22 @@ class JobFolder(msgspec.Struct, frozen=True):
                 path.unlink(missing_ok=True)
 
     def order(self) -> JobOrder:
-        """What was ordered when the job was submitted."""
-        return msgspec.json.decode((self.path / "spec.json").read_bytes(), type=JobOrder, strict=False)
+        """What was ordered when the job was submitted. Raises DamagedFileError."""
+        return require_struct(self.path / "spec.json", JobOrder, strict=False)
 
     def is_readable(self) -> bool:
         """Whether a supervisor can learn from the folder what to do."""
         try:
             self.order()
-        except (msgspec.DecodeError, FileNotFoundError):
+        except DamagedFileError:
             return False
         return True
+
+    def attempts(self, name: str) -> set[int]:
+        """The numbers of a replica's attempts that have a folder."""
+        root = self.path / "replicas" / name
+        later = {int(path.name) for path in root.glob("restarts/*") if path.name.isdecimal()}
+        return later | ({0} if root.is_dir() else set())
 
     def wake(self) -> bool:
         """Make the supervisor look around now; False when none lives."""
@@ -251,6 +277,8 @@ class JobFolder(msgspec.Struct, frozen=True):
         except OSError:
             return False
         try:
+            if not stat.S_ISFIFO(os.fstat(fifo).st_mode):
+                return False
             os.write(fifo, b".")
         except BlockingIOError:
             return True  # it has been woken often enough
@@ -262,16 +290,47 @@ class JobFolder(msgspec.Struct, frozen=True):
 
 
 def write_struct(path: Path, value: Any) -> None:
-    """Write a value as JSON in one step. Raises OSError."""
-    publish_file(path, msgspec.json.encode(value))
-
-
-def read_struct(path: Path, cls: type[S]) -> S | None:
-    """The value in a JSON file, or None when there is no file."""
+    """Write a value as JSON in one step; a folder in its place is renamed. Raises OSError."""
+    content = msgspec.json.encode(value)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=cls)
+        publish_file(path, content)
+    except IsADirectoryError:
+        rename_damaged(path)
+        publish_file(path, content)
+
+
+def read_struct(path: Path, cls: type[S], *, strict: bool = True) -> S | None:
+    """The value in a JSON file of a job, or None when there is no file. Raises DamagedFileError."""
+    try:
+        return msgspec.json.decode(_content(path), type=cls, strict=strict)
     except FileNotFoundError:
         return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedFileError(path) from error
+
+
+def require_struct(path: Path, cls: type[S], *, strict: bool = True) -> S:
+    """The value in a JSON file that has to be there. Raises DamagedFileError."""
+    found = read_struct(path, cls, strict=strict)
+    if found is None:
+        raise DamagedFileError(path)
+    return found
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file of no surprising size. Raises FileNotFoundError, and DamagedFileError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedFileError(path) from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
+        os.close(descriptor)
+        raise DamagedFileError(path)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
 
 
 def hold_lock(path: Path) -> int | None:
@@ -279,13 +338,34 @@ def hold_lock(path: Path) -> int | None:
 
     The lock lives as long as any process has the descriptor, so it can be handed to a child.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except IsADirectoryError:
+        rename_damaged(path)
+        descriptor = os.open(path, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None
     return descriptor
+
+
+def still_holds(descriptor: int, path: Path) -> bool:
+    """Whether a lock that was held is held still; one whose file somebody removed is taken again.
+
+    The descriptor keeps its number. False: somebody else has the new file.
+    """
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return True
+    lock = hold_lock(path)
+    if lock is None:
+        return False
+    os.dup2(lock, descriptor, inheritable=False)
+    os.close(lock)
+    return True
 
 
 @contextmanager
@@ -306,6 +386,8 @@ def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path) ->
     Raises OSError.
     """
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    if os.path.lexists(log) and not log.is_file():
+        rename_damaged(log)
     held = 3 if lock != 3 else 4
     actions: list[tuple[Any, ...]] = [
         *((os.POSIX_SPAWN_CLOSE, number) for number in _inherited() if number != lock),
@@ -334,7 +416,7 @@ def _inherited() -> list[int]:
 def lock_holder(path: Path) -> int:
     """The process that holds the lock now; 0 when nobody does, -1 when it has not said its number yet."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return 0
     try:
@@ -342,7 +424,31 @@ def lock_holder(path: Path) -> int:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
             raise
-        return int(os.read(descriptor, 32) or b"-1")
+        number = _written_number(descriptor)
+        return number if _is_about(number, path.parent) else -1
     finally:
         os.close(descriptor)
     return 0
+
+
+def _written_number(descriptor: int) -> int:
+    """The process id in a lock; -1 where there is none."""
+    try:
+        text = os.read(descriptor, 32)
+    except OSError:  # a folder
+        return -1
+    return int(text) if text.isdigit() and 0 < int(text) <= MAX_PID else -1
+
+
+def _is_about(process: int, folder: Path) -> bool:
+    """Whether a process was started for that folder, as far as the kernel tells: a number can be damaged."""
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()
+    return bytes(folder) in command
+
+
+def rename_damaged(path: Path) -> None:
+    """Rename what stands where a file of a job belongs. Raises OSError."""
+    path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from vtrain.engine.capacity.admission import Waiting, admit
 from vtrain.engine.capacity.queue import attend
-from vtrain.engine.folder import JobFolder, JobOrder, write_struct
+from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, read_struct, write_struct
 from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
 from vtrain.engine.preparation import Preparation
+from vtrain.engine.replica import replica_ids
 from vtrain.engine.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.engine.store import Store
 
@@ -106,7 +106,6 @@ class Provisioning:
 def ordered_replicas(folder: JobFolder) -> list[str]:
     """The replicas' names, in order, when it was decided how they run; else none."""
     try:
-        names: Any = msgspec.json.decode((folder.path / "replicas.json").read_bytes(), type=list[str])
-    except FileNotFoundError:
-        return []
-    return list(names)
+        return read_struct(folder.path / "replicas.json", list[str]) or []
+    except DamagedFileError:
+        return [member.name for member in replica_ids(folder.order().job.job_spec)]

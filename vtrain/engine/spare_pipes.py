@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.engine.folder import ReplicaFolder, ReplicaOrder, read_struct
+from vtrain.engine.folder import DamagedFileError, ReplicaFolder, ReplicaOrder, read_struct, require_struct
 from vtrain.engine.journal import STDERR, STDOUT, JournalWriter
 
 PATIENCE_SECONDS = 2.0
@@ -31,7 +31,10 @@ class _Started(msgspec.Struct):
 
 def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
     """Stream by descriptor of a living shim's pipes; empty where they cannot be had."""
-    started = read_struct(replica.path / "started.json", _Started)
+    try:
+        started = read_struct(replica.path / "started.json", _Started)
+    except DamagedFileError:
+        started = None
     found: dict[int, int] = {}
     for number, stream in zip(started.pipes if started else (), (STDOUT, STDERR), strict=False):
         path = Path(f"/proc/{shim}/fd/{number}")
@@ -44,11 +47,15 @@ def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
 
 
 def salvage(replica: ReplicaFolder, pipes: dict[int, int]) -> None:
-    """Store what is left in the pipes of a shim that is gone, as are all that could write to them."""
-    order = read_struct(replica.path / "spec.json", ReplicaOrder)
-    if order is None:  # the trainer has removed its folder, and what tells where its log is
+    """Store what is left in the pipes of a shim that is gone, as are all that could write to them.
+
+    Raises DamagedFileError where the replica's order cannot be read; the pipes are closed then.
+    """
+    try:
+        order = require_struct(replica.path / "spec.json", ReplicaOrder)
+    except DamagedFileError:
         close(pipes)
-        return
+        raise
     with _journal(order) as journal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while pipes and time.monotonic() < deadline:

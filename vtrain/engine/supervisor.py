@@ -23,7 +23,7 @@ from vtrain.engine.capacity.admission import release
 from vtrain.engine.capacity.queue import attend
 from vtrain.engine.credentials import drop_credentials
 from vtrain.engine.database import lacks_room
-from vtrain.engine.folder import JobFolder, read_struct, write_struct
+from vtrain.engine.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
 from vtrain.engine.instants import timestamp
 from vtrain.engine.launcher import Launcher, PrepareFailed
 from vtrain.engine.provisioning import Provisioning, Resting, ordered_replicas
@@ -53,6 +53,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Cancelled(Exception):
     """Somebody requested the job's end."""
+
+
+class _Replaced(Exception):
+    """Somebody removed the job's lock, and another supervisor has the new one."""
 
 
 class _Rebooted(Exception):
@@ -87,6 +91,7 @@ class Supervisor:
         self._job = self._load()
         self._attempts = self._known_attempts(ordered_replicas(folder))
         self._wakeup = Wakeup(folder.wake_fifo)
+        self._lock = lock
         self._log = ServiceLog(folder)
         self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, lock)
 
@@ -98,7 +103,7 @@ class Supervisor:
             decision = self._known_decision() or self._decide()
             self._tear_down()
             self._finish(decision)
-        except Resting:
+        except (Resting, _Replaced):
             self._log.close()
         except (OSError, VtrainError):
             if self._folder.path.exists():
@@ -127,7 +132,10 @@ class Supervisor:
         return Attempts(self._folder, self._launcher, names, self._order.grace_seconds)
 
     def _known_decision(self) -> Decision | None:
-        return read_struct(self._folder.path / "decision.json", Decision)
+        try:
+            return read_struct(self._folder.path / "decision.json", Decision)
+        except DamagedFileError:
+            return None  # it is decided once more
 
     def _decide(self) -> Decision:
         try:
@@ -136,10 +144,12 @@ class Supervisor:
             self._change(state=states.CANCELLING)
             self._log.say("Job is being cancelled.")
             decision = Decision(state=states.CANCELLED, error=verdict.cancelled())
-        except (StorageError, Resting):
+        except (StorageError, Resting, _Replaced):
             raise
         except _Rebooted:
             decision = Decision(state=states.FAILED, error=verdict.machine_restarted(self._folder))
+        except DamagedFileError as damage:
+            decision = Decision(state=states.FAILED, error=verdict.file_damaged(self._folder, damage.path))
         except PrepareFailed as failed:
             error = verdict.environment_failed(self._folder, failed.message, failed.hint)
             decision = Decision(state=states.FAILED, error=error)
@@ -152,6 +162,8 @@ class Supervisor:
         return decision
 
     def _live(self) -> Decision:
+        if self._attempts.damage is not None:
+            raise self._attempts.damage
         self._check_requests()
         if self._has_rebooted():
             self._attempts.look_back()
@@ -262,6 +274,8 @@ class Supervisor:
 
     def _check_requests(self) -> None:
         self._folder.path.stat()  # raises where somebody has removed it
+        if not still_holds(self._lock, self._folder.lock):
+            raise _Replaced
         if self._store.requests(self._order.name) & {"cancel", "kill"}:
             raise _Cancelled
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from vtrain.engine.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder
+from vtrain.engine.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
 from vtrain.engine.journal import STDERR, STDOUT
 from vtrain.engine.source_paths import in_source, sibling_hint
 from vtrain.failure import Traceback, hint, last_traceback
@@ -58,6 +58,8 @@ def _replica_failed(
         return supervision_lost(folder, replica)
     if end.interruption == FOLDER_REMOVED:
         return _replica_folder_removed(folder, replica)
+    if end.interruption == UNREADABLE_EXIT:
+        return exit_damaged(folder, attempt)
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
@@ -132,10 +134,21 @@ def folder_lost(folder: JobFolder) -> Status:
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", {}),))
 
 
-def folder_damaged(folder: JobFolder) -> Status:
-    """What the job's folder says of the job cannot be read any more."""
+def file_damaged(folder: JobFolder, path: Path) -> Status:
+    """A file without which the job cannot go on is damaged or missing."""
     metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
-    message = f"The job's folder {folder.path} is damaged: its spec.json cannot be read."
+    if path.is_relative_to(folder.path):
+        path = path.relative_to(folder.path)
+    message = f"The job's folder {folder.path} is damaged: its {path} cannot be read."
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def exit_damaged(folder: JobFolder, attempt: ReplicaFolder) -> Status:
+    """A replica has ended, and its exit code cannot be read."""
+    path = attempt.path / "exit.json"
+    metadata = {"replica": attempt.name, "log": str(folder.log(attempt.name))}
+    metadata["hint"] = "Look at the log, and submit the job again."
+    message = f"The exit code of the replica {attempt.name} is not known: {path} is damaged."
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
 
 

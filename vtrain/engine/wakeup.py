@@ -6,12 +6,16 @@ import os
 import select
 from pathlib import Path
 
+from vtrain.engine.folder import rename_damaged
+
 
 class Wakeup:
     """The reading end of the job's FIFO."""
 
     def __init__(self, fifo: Path) -> None:
-        if not fifo.exists():
+        if not fifo.is_fifo():
+            if os.path.lexists(fifo):
+                rename_damaged(fifo)
             os.mkfifo(fifo, 0o600)
         # Opened for writing too, so that it never reports an end of file when a writer leaves.
         self._descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from vtrain.engine.database import has_store
-from vtrain.engine.folder import JobFolder
+from vtrain.engine.folder import DamagedFileError, JobFolder, require_struct
 from vtrain.engine.instants import epoch, from_epoch
 from vtrain.engine.record import stored_job
 from vtrain.engine.store import Record, Store
@@ -107,15 +107,16 @@ def _named_images(documents: Iterable[dict[str, Any]]) -> Iterator[str]:
 def _orders(folder: Path) -> Iterator[dict[str, Any]]:
     """How the job's replicas are run."""
     for spec in JobFolder(folder).path.glob("replicas/*/spec.json"):
-        with suppress(OSError, msgspec.DecodeError):
-            yield msgspec.json.decode(spec.read_bytes())
+        with suppress(DamagedFileError):
+            yield require_struct(spec, dict[str, Any])
 
 
 def _image(order: dict[str, Any]) -> str:
-    return str((order.get("config") or {}).get("Image", ""))
+    config = order.get("config")
+    return str(config.get("Image", "")) if isinstance(config, dict) else ""
 
 
 def _programs(order: dict[str, Any]) -> Iterator[Path]:
     env = order.get("env")
     path = env.get("PATH", "") if isinstance(env, dict) else ""
-    yield from (Path(entry) for entry in path.split(":") if entry)
+    yield from (Path(entry) for entry in str(path).split(":") if entry)

@@ -22,7 +22,7 @@ from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors, status_of
 from vtrain.containers.labels import JOB_LABEL
-from vtrain.engine.folder import JobFolder, JobOrder, ReplicaFolder, read_struct
+from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
 from vtrain.engine.replica import replica_ids
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
@@ -82,8 +82,7 @@ class DockerLauncher:
         return orders
 
     def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
-        first = read_struct(attempt.root / "spec.json", ContainerOrder)
-        assert first is not None
+        first = require_struct(attempt.root / "spec.json", ContainerOrder)
         return later_order(first, attempt.attempt)
 
     def start(self, replica: ReplicaFolder) -> None:
@@ -101,11 +100,15 @@ class DockerLauncher:
         return self._station.ran_at(watch.order, moment) or watch.outlived(moment)
 
     def stop(self, replica: ReplicaFolder) -> None:
-        watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
-        watch.stop()
+        with suppress(DamagedFileError):  # the job's end removes its container
+            watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
+            watch.stop()
 
     def kill(self, replica: ReplicaFolder) -> None:
-        watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
+        try:
+            watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
+        except DamagedFileError:  # the job's end removes its container
+            return
         deadline = time.monotonic() + LAST_LINES_SECONDS
         while watch.is_alive() and time.monotonic() < deadline:
             watch.kill()
@@ -143,8 +146,7 @@ class DockerLauncher:
         return self._station
 
     def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerWatch:
-        order = read_struct(replica.path / "spec.json", ContainerOrder)
-        assert order is not None
+        order = require_struct(replica.path / "spec.json", ContainerOrder)
         watch = ContainerWatch(replica, order, self._open(order.engine), stopping=stopping)
         self._watches[replica.path] = watch
         watch.start()

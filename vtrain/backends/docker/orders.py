@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.engine.accelerators import grant
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions
 from vtrain.engine.credentials import NO_METADATA
-from vtrain.engine.folder import JobFolder, JobOrder, read_struct
+from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, require_struct
 from vtrain.engine.launcher import Runtime
 from vtrain.engine.machines import HostResources, Limits, limits
 from vtrain.engine.replica import (
@@ -104,9 +105,8 @@ def later_order(first: ContainerOrder, attempt: int) -> ContainerOrder:
 def first_image(folder: JobFolder) -> str:
     """The image of the job's first replica that was ordered; empty where none was."""
     for file in sorted(folder.path.glob("replicas/*/spec.json")):
-        order = read_struct(file, ContainerOrder)
-        if order is not None:
-            return str(order.config["Image"])
+        with suppress(DamagedFileError):
+            return str(require_struct(file, ContainerOrder).config.get("Image", ""))
     return ""
 
 
