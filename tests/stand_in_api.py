@@ -205,6 +205,10 @@ def _remove_network(engine: StandInEngine, _query: Query, _body: bytes, name: st
     return b""
 
 
+def _statistics(engine: StandInEngine, *_: Any) -> bytes:
+    return engine.statistics.pop(0) if len(engine.statistics) > 1 else engine.statistics[0]
+
+
 ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("ANY", "/_ping", _ping),
     ("GET", "/(?:info|version)", _info),
@@ -224,6 +228,7 @@ ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("POST", "/containers/([^/]+)/kill", _kill),
     ("POST", "/containers/([^/]+)/wait", _wait),
     ("GET", "/containers/([^/]+)/logs", _logs),
+    ("GET", "/containers/([^/]+)/stats", _statistics),
     ("DELETE", "/containers/([^/]+)", _remove),
     ("GET", "/networks", _networks),
     ("POST", "/networks/create", _make_network),

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from docker_jobs import docker_settings
 from local_jobs import PRIMARY, ended, folder_of, submit, until
+from stand_in_engine import stand_in_engine
 
 from vtrain.backends import open_backend
+from vtrain.backends.docker import meter
 from vtrain.backends.docker.meter import Usage, asked_usage, kernel_usage
 from vtrain.backends.docker.station import Station
 from vtrain.backends.local import LocalBackend
+from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine
 from vtrain.engine.folder import ReplicaExit
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
@@ -59,6 +62,69 @@ def test_what_an_engine_tells_may_be_little() -> None:
     assert asked_usage({"memory_stats": {}, "cpu_stats": {"cpu_usage": {"total_usage": 10**9}}}) == Usage(
         cpu_seconds=1.0
     )
+
+
+SHAPES = [
+    b"null",
+    b"[]",
+    b"5",
+    b'"x"',
+    b"",
+    b"{",
+    b"[" * 100_000,
+    b'{"memory_stats": null, "cpu_stats": null}',
+    b'{"memory_stats": {"stats": null, "usage": null, "max_usage": null}, "cpu_stats": {"cpu_usage": null}}',
+    b'{"memory_stats": {"stats": {"total_inactive_file": null, "inactive_file": null}}}',
+    b'{"memory_stats": 7, "cpu_stats": [1]}',
+    b'{"memory_stats": {"usage": "many", "stats": "none"}, "cpu_stats": {"cpu_usage": {"total_usage": "x"}}}',
+    b'{"memory_stats": {"usage": true}, "cpu_stats": {"cpu_usage": {"total_usage": -5}}}',
+    b'{"memory_stats": {"usage": 1e400}, "cpu_stats": {"cpu_usage": {"total_usage": NaN}}}',
+    b'{"memory_stats": {"usage": 1%s}}' % (b"0" * 4000),
+    b'{"memory_stats": {"usage": 1%s}}' % (b"0" * 5000),
+]
+"""Answers that are no statistics, or statistics in which something is null, missing or no number."""
+GOOD = b'{"memory_stats": {"usage": 1024, "stats": {"inactive_file": 24}}}'
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_shape_of_statistics_is_borne(shape: bytes) -> None:
+    with stand_in_engine() as engine:
+        engine.statistics = [shape]
+        station = Station(EngineAddress(host=engine.host, origin="test"))
+        assert asked_usage(station.statistics(CONTAINER)) == Usage()
+        station.hang_up()
+
+
+def test_metering_goes_on_after_statistics_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread serves all containers of a job for as long as they run."""
+    monkeypatch.setattr(meter, "ASKED_SECONDS", 0.01)
+    with stand_in_engine() as engine:
+        station = Station(EngineAddress(host=engine.host, origin="test"))
+        engine.statistics = [*SHAPES, GOOD]
+        station.meter.add(CONTAINER)
+        until(lambda: station.meter.usage(CONTAINER) == Usage(peak_memory_bytes=1000))
+        assert station.meter.is_alive()
+        station.meter.drop(CONTAINER)
+        station.hang_up()
+
+
+def test_metering_goes_on_whatever_asking_raises(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers: list[object] = [KeyError("memory_stats"), {"memory_stats": {"usage": 7}}]
+
+    def ask(_: str) -> object:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(meter, "ASKED_SECONDS", 0.01)
+    measuring = meter.Meter(ask)
+    measuring.add(CONTAINER)
+    until(lambda: measuring.usage(CONTAINER) == Usage(peak_memory_bytes=7))
+    measuring.drop(CONTAINER)
+    assert "KeyError: 'memory_stats'" in capfd.readouterr().err
 
 
 def exit_of(backend: LocalBackend, home: Path, spec: WorkerPoolSpec) -> ReplicaExit:

@@ -86,7 +86,7 @@ def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitted:
 
 
 def garbage(path: Path) -> None:
-    path.write_bytes(random.Random(5).randbytes(3_000_000))
+    path.write_bytes(random.Random(5).randbytes(100_000))
 
 
 def deep(path: Path) -> None:

@@ -180,7 +180,7 @@ def _breaks() -> Iterator[None]:
         yield
     except (ConnectionError, TimeoutError):
         raise
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         raise ConnectionError(reason_of(error)) from error
 
 

@@ -45,7 +45,10 @@ def show_buckets(folder: str) -> None:
     _change_root(folder)
     for name in os.listdir(_OLD_ROOT):
         if f"/{name}" not in (_OLD_ROOT, MOUNT_POINT):
-            _take_along(name)
+            try:
+                _take_along(name)
+            except FileNotFoundError:  # somebody has just removed it
+                continue
     os.mkdir(MOUNT_POINT)
     _mount(_OLD_ROOT + folder, MOUNT_POINT, flags=_MS_BIND | _MS_REC)
     _check(_libc().umount2(_OLD_ROOT.encode(), _MNT_DETACH), _OLD_ROOT)
@@ -75,7 +78,7 @@ def _change_root(place: str) -> None:
     """Make an empty root; the one before lies in it. `place` is any folder, and is left as it was."""
     _mount("tmpfs", place, kind="tmpfs", options=_ROOT_OPTIONS)
     os.mkdir(place + _OLD_ROOT)
-    _check(_libc().pivot_root(place.encode(), (place + _OLD_ROOT).encode()), place)
+    _check(_libc().pivot_root(os.fsencode(place), os.fsencode(place + _OLD_ROOT)), place)
     os.chdir("/")
 
 
@@ -95,7 +98,7 @@ def _take_along(name: str) -> None:
 def _mount(source: str, target: str, *, kind: str = "", flags: int = 0, options: bytes = b"") -> None:
     call = _libc().mount
     call.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
-    _check(call(source.encode(), target.encode(), kind.encode(), flags, options), target)
+    _check(call(os.fsencode(source), os.fsencode(target), kind.encode(), flags, options), target)
 
 
 def _check(result: int, place: str) -> None:

@@ -1,4 +1,4 @@
-"""What containers use: their peak memory and processor time, read from the kernel while they run.
+"""The usage of containers: their peak memory and processor time, read from the kernel while they run.
 
 The kernel forgets both as soon as a container has ended, so that they are looked at again and again: every
 second, more often at first, and once more right when the end is seen. Where this machine does not show the
@@ -7,8 +7,10 @@ control groups of the engine (a virtual machine, a rootless engine), the engine 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,13 @@ PLACES = ("docker/{id}", "system.slice/docker-{id}.scope")
 """Where an engine puts a container, by its cgroup driver: cgroupfs, systemd."""
 FIRST_SECONDS = 0.1
 LONGEST_SECONDS = 1.0
+MOST = 2**63
+"""More than any counter of a kernel holds."""
 ASKED_SECONDS = 5.0
 """Between two looks by way of the engine, which cost more."""
 
-Ask = Callable[[str], dict[str, Any]]
-"""The engine's statistics of a container, by its id."""
+Ask = Callable[[str], Any]
+"""The engine's statistics of a container, by its id: an object of any shape, or what else it answers."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,11 +102,19 @@ class Meter(threading.Thread):
         usage = kernel_usage(container)
         next_pause = min(pause * 2, LONGEST_SECONDS)
         if usage is None:
-            usage, next_pause = asked_usage(self._ask(container)), ASKED_SECONDS
+            usage, next_pause = self._ask_usage(container), ASKED_SECONDS
         self._note(container, usage)
         with self._lock:
             if container in self._due:
                 self._due[container] = (time.monotonic() + next_pause, next_pause)
+
+    def _ask_usage(self, container: str) -> Usage:
+        """The engine's answer; an engine that cannot answer for one container is asked for the others."""
+        try:
+            return asked_usage(self._ask(container))
+        except Exception:  # this thread serves all containers of the job
+            traceback.print_exc()
+            return Usage()
 
     def _note(self, container: str, usage: Usage) -> None:
         with self._lock:
@@ -123,14 +135,23 @@ def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
     return None
 
 
-def asked_usage(told: dict[str, Any]) -> Usage:
-    """The same, from the engine's statistics."""
-    memory = told.get("memory_stats") or {}
-    stats = memory.get("stats") or {}
-    dropped = stats.get("total_inactive_file", stats.get("inactive_file", 0))
-    used = max(memory.get("max_usage", 0), memory.get("usage", 0))
-    nanoseconds = ((told.get("cpu_stats") or {}).get("cpu_usage") or {}).get("total_usage", 0)
-    return Usage(peak_memory_bytes=max(used - dropped, 0), cpu_seconds=nanoseconds / 1e9)
+def asked_usage(told: Any) -> Usage:
+    """The same, from the engine's statistics; what they leave out, or null, is not known."""
+    dropped = _number(told, "memory_stats", "stats", "total_inactive_file") or _number(
+        told, "memory_stats", "stats", "inactive_file"
+    )
+    used = max(_number(told, "memory_stats", "max_usage"), _number(told, "memory_stats", "usage"))
+    nanoseconds = _number(told, "cpu_stats", "cpu_usage", "total_usage")
+    return Usage(peak_memory_bytes=max(int(used - dropped), 0), cpu_seconds=nanoseconds / 1e9)
+
+
+def _number(document: Any, *path: str) -> float:
+    """The number at a place in a document; 0 where there is none that counts anything."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    if isinstance(document, bool) or not isinstance(document, int | float):
+        return 0
+    return document if 0 <= document < MOST and math.isfinite(document) else 0
 
 
 def _first_version(groups: Path, inside: str) -> Usage:
