@@ -203,7 +203,7 @@ def test_a_damaged_exit_is_told(submitted: Submitted, damage: Callable[[Path], N
     assert first.exit().interruption == UNREADABLE_EXIT  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("damage", [garbage, folder, Path.unlink])
+@pytest.mark.parametrize("damage", [garbage, folder])
 def test_a_damaged_order_of_a_replica_ends_the_job(
     submitted: Submitted, damage: Callable[[Path], None]
 ) -> None:

@@ -19,6 +19,7 @@ from vtrain.engine.folder import (
     JobFolder,
     ReplicaExit,
     ReplicaFolder,
+    discard,
     write_struct,
 )
 from vtrain.engine.history import History, Preempted, read_history, write_history
@@ -237,7 +238,7 @@ class Attempts:
         make_private(attempt.path)
         write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=lost))
         for name in ("exited.json", "exit.json.tmp"):  # what the shim had begun
-            (attempt.path / name).unlink(missing_ok=True)
+            discard(attempt.path / name)
 
     def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
         """Whether it ended by its preemption, and not in the instant before."""

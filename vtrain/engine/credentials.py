@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.engine.folder import JobFolder, JobOrder, rename_damaged
+from vtrain.engine.folder import JobFolder, JobOrder, discard
 from vtrain.errors import ConfigError
 
 COPY = "credentials.json"
@@ -45,10 +45,7 @@ def keep_credentials(file: str, folder: JobFolder) -> None:
 
 def drop_credentials(folder: JobFolder) -> None:
     """Remove the copy, if there is one: the job has ended."""
-    copy = folder.path / COPY
-    if copy.is_dir() and not copy.is_symlink():
-        rename_damaged(copy)
-    copy.unlink(missing_ok=True)
+    discard(folder.path / COPY)
 
 
 def credentials_variables(order: JobOrder, folder: JobFolder) -> dict[str, str]:

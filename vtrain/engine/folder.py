@@ -449,6 +449,13 @@ def _is_about(process: int, folder: Path) -> bool:
     return bytes(folder) in command
 
 
+def discard(path: Path) -> None:
+    """Remove a file of a job; a folder in its place is renamed. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        rename_damaged(path)
+    path.unlink(missing_ok=True)
+
+
 def rename_damaged(path: Path) -> None:
     """Rename what stands where a file of a job belongs. Raises OSError."""
     path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))

@@ -17,7 +17,7 @@ import msgspec
 
 from vtrain.engine.boot import boot_id
 from vtrain.engine.cgroup import find_groups, kill_group, members, remove_group
-from vtrain.engine.folder import ReplicaFolder
+from vtrain.engine.folder import DamagedFileError, ReplicaFolder, read_struct
 from vtrain.engine.process_tree import Process, Stat, offspring, signal_all, snapshot
 
 KILL_SECONDS = 2.0
@@ -86,10 +86,10 @@ def _strays(attempt: Path, groups: list[str]) -> set[Process]:
 
 def _listed(attempt: Path, living: dict[int, Stat]) -> set[Process]:
     try:
-        told = msgspec.json.decode((attempt / LISTED).read_bytes(), type=Listed)
-    except (OSError, msgspec.DecodeError):
+        told = read_struct(attempt / LISTED, Listed)
+    except DamagedFileError:
         return set()
-    if told.boot_id != boot_id():
+    if told is None or told.boot_id != boot_id():
         return set()  # the same numbers are other processes' since the machine was started anew
     return {(pid, start) for pid, start in told.processes if pid in living and living[pid].start == start}
 
