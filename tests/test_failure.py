@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from vtrain.failure import hint, last_traceback, meaning
+from vtrain.failure import TRACEBACK_HEAD, hint, last_traceback, meaning
 
 
 def run(tmp_path: Path, code: str) -> str:
@@ -147,3 +150,101 @@ def test_hints(text: str, code: int, expected: str) -> None:
     given = hint(text, code)
     assert expected in given
     assert bool(given) == bool(expected)
+
+
+class Sample(NamedTuple):
+    """A program, and what it wrote to stderr when a version of Python ran it as /src/NAME.py."""
+
+    name: str
+    version: str
+    code: str
+    text: str
+    exception: str
+    line: int
+    heads: int
+
+
+def _samples() -> list[Sample]:
+    told = json.loads(Path(__file__).with_name("tracebacks.json").read_text())
+    return [
+        Sample(one["name"], version, one["code"], text, one["exception"], one["line"], one["heads"])
+        for one in told
+        for version, text in one["runs"].items()
+    ]
+
+
+SAMPLES = _samples()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[f"{s.name}-{s.version}" for s in SAMPLES])
+@pytest.mark.parametrize("prefix", ["", "[rank0]: "])
+def test_real_tracebacks_keep_their_exception(sample: Sample, prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in sample.text.splitlines())
+    found = last_traceback(f"before\n{text}after\n")
+    assert found is not None
+    assert (found.exception, found.file, found.line) == (
+        sample.exception,
+        f"/src/{sample.name}.py",
+        sample.line,
+    )
+    assert sum(TRACEBACK_HEAD in line for line in found.lines) == sample.heads
+    assert any(line.strip("| ").startswith(sample.exception) for line in found.lines)
+    assert not any(line.startswith(("before", "after", "[rank0]")) for line in found.lines)
+
+
+def test_this_python_writes_what_the_samples_show(tmp_path: Path) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for sample in (sample for sample in SAMPLES if sample.version == version):
+        found = last_traceback(run(tmp_path, sample.code))
+        assert found is not None
+        assert (found.exception, found.line) == (sample.exception, sample.line), sample.name
+
+
+DATA_LOADER = """Traceback (most recent call last):
+  File "/src/trainer/task.py", line 30, in <module>
+    for batch in loader:
+  File "/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 630, in __next__
+    data = self._next_data()
+           ^^^^^^^^^^^^^^^^^
+  File "/env/lib/python3.11/site-packages/torch/_utils.py", line 694, in reraise
+    raise exception
+KeyError: Caught KeyError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/env/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 308, in _worker_loop
+    data = fetcher.fetch(index)
+           ^^^^^^^^^^^^^^^^^^^^
+  File "/src/trainer/data.py", line 12, in __getitem__
+    return self.rows[index]
+^^^^^^~~~~~~~
+KeyError: 7
+
+"""
+"""As torch raises an error of a worker process once more, the carets moved by whoever took the text apart."""
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank0]: "])
+def test_what_a_data_loader_raises_once_more(prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in DATA_LOADER.splitlines())
+    found = last_traceback(text)
+    assert found is not None
+    assert (found.exception, found.file, found.line) == ("KeyError: 7", "/src/trainer/data.py", 12)
+    assert found.lines[0] == "Traceback (most recent call last):"
+    assert "KeyError: Caught KeyError in DataLoader worker process 0." in found.lines
+    assert found.lines[-2:] == ("^^^^^^~~~~~~~", "KeyError: 7")
+    alone = last_traceback(text.partition("worker process 0.\n")[2])
+    assert alone is not None
+    assert (alone.exception, alone.lines[0]) == ("KeyError: 7", "Traceback (most recent call last):")
+
+
+def test_a_class_inside_a_function_is_an_exception() -> None:
+    found = last_traceback(f'{TRACEBACK_HEAD}\n  File "/t.py", line 1\nt.f.<locals>.Lost: gone\n')
+    assert found is not None
+    assert found.exception == "t.f.<locals>.Lost: gone"
+
+
+@pytest.mark.parametrize("words", ["", "  + Exception Group ", "Original ", "[rank0]: ", "  x\n^^^\n"])
+def test_any_number_of_lines_is_read_in_linear_time(words: str) -> None:
+    text = f"{TRACEBACK_HEAD}\n" + f"{words}{TRACEBACK_HEAD}\n" * 50_000
+    begun = time.process_time()
+    last_traceback(text)
+    assert time.process_time() - begun < 20

@@ -15,11 +15,16 @@ _CHAIN = re.compile(
     r"(?:During handling of the above exception, another exception occurred|"
     r"The above exception was the direct cause of the following exception):"
 )
-_GROUP_HEAD = re.compile(r"  \+ Exception Group Traceback")
+_ORIGINAL = "Original "
+"""Before a traceback that torch quotes when it raises an error of another process once more."""
+_GROUP_HEAD = "  + Exception Group " + TRACEBACK_HEAD
+_GROUP_END = "    +------------------------------------"
+_TREE = re.compile(r" +[|+]")
+_CARETS = re.compile(r"[ \t~^]+$")
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: .*|:)?$")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.<>]*(?:: .*|:)?$")
 _SITE = re.compile(r".*/(?:site|dist)-packages/[^/]+")
-_LIBRARY = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<frozen |/runpy\.py$")
+_LIBRARY = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<|/runpy\.py$")
 _MEANINGS = {
     0: "success",
     1: "an error in the trainer: an uncaught exception, or sys.exit(1)",
@@ -48,34 +53,82 @@ class Traceback(msgspec.Struct, frozen=True, kw_only=True):
     line: int = 0
 
 
+class _Head(msgspec.Struct, frozen=True):
+    """The first line of a traceback: its number, and what stands before each line (`[rank0]: `)."""
+
+    number: int
+    prefix: str
+    is_group: bool
+
+
 def last_traceback(text: str) -> Traceback | None:
     """The last traceback that Python printed, whole, or None."""
     lines = text.replace("\r\n", "\n").split("\n")
-    heads = [i for i, line in enumerate(lines) if line.endswith(TRACEBACK_HEAD)]
+    heads = _heads(lines)
     if not heads:
         return None
-    if _GROUP_HEAD.match(lines[heads[-1]]):
-        return _exception_group(lines[heads[-1] :])
-    end = _end(lines, heads[-1])
-    start = heads[-1]
+    last = start = heads[-1]
+    end = _end(lines, last)
     for head in reversed(heads[:-1]):
         if not _is_chained(lines, head, start):
             break
         start = head
-    prefix = len(lines[start]) - len(TRACEBACK_HEAD)
-    kept = tuple(line[prefix:] if line.strip() else "" for line in lines[start:end])
-    file, number = _own_frame(kept[heads[-1] - start :])
-    return Traceback(lines=kept, exception=_exception(lines, heads[-1], end, prefix), file=file, line=number)
+    kept = [line.removeprefix(last.prefix).rstrip("\r") for line in lines[start.number : end]]
+    kept[0] = kept[0].removeprefix(_ORIGINAL) if start.number == last.number else kept[0]
+    own = kept[last.number - start.number :]
+    bare = [line[4:] for line in own] if last.is_group else own
+    # A traceback that was raised once more stands in the message of the one that shows who began.
+    is_raised_again = start.number < last.number and kept[last.number - start.number].startswith(_ORIGINAL)
+    file, number = _own_frame(bare, kept if is_raised_again else bare)
+    exception = next((line.strip() for line in bare[1:] if _EXCEPTION.match(line)), "")
+    return Traceback(lines=tuple(kept), exception=exception, file=file, line=number)
 
 
-def _exception_group(lines: list[str]) -> Traceback:
-    """A group of exceptions, drawn by Python as a tree whose lines are all indented."""
-    end = next((i for i, line in enumerate(lines) if not line.startswith("  ")), len(lines))
-    kept = tuple(lines[:end])
-    bare = tuple(line[4:] for line in kept)
-    exception = next((line for line in bare[1:] if _EXCEPTION.match(line)), "")
-    file, number = _own_frame(bare)
-    return Traceback(lines=kept, exception=exception, file=file, line=number)
+def _heads(lines: list[str]) -> list[_Head]:
+    """The tracebacks of a text; those inside a group of exceptions are a part of the group."""
+    heads: list[_Head] = []
+    inside = 0
+    for number, line in enumerate(lines):
+        if number < inside or not line.endswith(TRACEBACK_HEAD):
+            continue
+        is_group = line.endswith(_GROUP_HEAD)
+        prefix = line.removesuffix(_GROUP_HEAD if is_group else TRACEBACK_HEAD)
+        following = lines[number + 1] if number + 1 < len(lines) else prefix
+        if not following.startswith(prefix):  # words of this line alone
+            prefix = prefix.removesuffix(_ORIGINAL)
+            prefix = prefix if following.startswith(prefix) else ""
+        heads.append(_Head(number, prefix, is_group))
+        inside = _end(lines, heads[-1]) if is_group else 0
+    return heads
+
+
+def _end(lines: list[str], head: _Head) -> int:
+    """One past the last line of a traceback: its exception, and what is indented below that."""
+    return _group_end(lines, head) if head.is_group else _plain_end(lines, head)
+
+
+def _plain_end(lines: list[str], head: _Head) -> int:
+    size = len(head.prefix)
+    i = head.number + 1
+    while i < len(lines) and (lines[i][size:].startswith((" ", "\t")) or _CARETS.match(lines[i][size:])):
+        i += 1
+    i += 1
+    while i < len(lines) and lines[i][size:].startswith((" ", "\t")):
+        i += 1
+    return min(i, len(lines))
+
+
+def _group_end(lines: list[str], head: _Head) -> int:
+    """A group is drawn as a tree; only messages of several lines begin at the left."""
+    size, last = len(head.prefix), head.number
+    for i in range(head.number + 1, len(lines)):
+        line = lines[i][size:]
+        if line.rstrip() == _GROUP_END:
+            return i + 1
+        if line.endswith(_GROUP_HEAD):
+            break
+        last = i if _TREE.match(line) else last
+    return last + 1
 
 
 def meaning(exit_code: int) -> str:
@@ -101,39 +154,36 @@ def hint(text: str, exit_code: int | None) -> str:
     return _EXIT_HINTS.get(exit_code or 0, "")
 
 
-def _end(lines: list[str], head: int) -> int:
-    """One past the exception's last line: it and its own continuation lines."""
-    prefix = len(lines[head]) - len(TRACEBACK_HEAD)
-    i = head + 1
-    while i < len(lines) and lines[i][prefix:].startswith((" ", "\t")):
-        i += 1
-    i += 1
-    while i < len(lines) and lines[i][prefix:].startswith((" ", "\t")):
-        i += 1
-    return min(i, len(lines))
-
-
-def _is_chained(lines: list[str], head: int, following: int) -> bool:
-    between = [line for line in lines[_end(lines, head) : following] if line.strip()]
+def _is_chained(lines: list[str], head: _Head, following: _Head) -> bool:
+    """Whether a traceback is the cause of the next one, or was raised once more with that one in its text."""
+    end = _end(lines, head)
+    between = [
+        line
+        for line in lines[end : following.number]
+        if line.removeprefix(following.prefix).strip() or line.strip() != following.prefix.strip()
+    ]
+    if end == following.number and _ORIGINAL in lines[end]:
+        return True
     return bool(between) and _CHAIN.search(between[-1]) is not None
 
 
-def _exception(lines: list[str], head: int, end: int, prefix: int) -> str:
-    for line in lines[head + 1 : end]:
-        if _EXCEPTION.match(line[prefix:]):
-            return line[prefix:].strip()
-    return ""
+def _own_frame(lines: list[str], beginning: list[str]) -> tuple[str, int]:
+    """The last frame of the code that was started: of what comes first after the standard library.
 
-
-def _own_frame(lines: tuple[str, ...]) -> tuple[str, int]:
-    """The last frame of the code that was started: what comes first after the standard library."""
-    frames = [(match["file"], int(match["line"])) for line in lines if (match := _FRAME.match(line))]
+    `beginning` is the traceback in which that comes first.
+    """
+    frames = _frames(lines)
     foreign = [frame for frame in frames if not _LIBRARY.search(frame[0])]
-    if not foreign:
+    first = next((frame for frame in _frames(beginning) if not _LIBRARY.search(frame[0])), None)
+    if first is None or not foreign:
         return frames[-1] if frames and not frames[-1][0].startswith("<") else ("", 0)
-    root = _package_root(foreign[0][0])
+    root = _package_root(first[0])
     own = [frame for frame in foreign if _package_root(frame[0]) == root]
-    return own[-1]
+    return (own or foreign)[-1]
+
+
+def _frames(lines: list[str]) -> list[tuple[str, int]]:
+    return [(match["file"], int(match["line"][:9])) for line in lines if (match := _FRAME.match(line))]
 
 
 def _package_root(file: str) -> str:
