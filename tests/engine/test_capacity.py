@@ -12,7 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.engine.capacity.admission import Admission, Waiting, admit, enqueue, release
+from vtrain.engine.capacity import offer as offer_module
+from vtrain.engine.capacity.admission import (
+    Admission,
+    Waiting,
+    admit,
+    enqueue,
+    release,
+    waiting_reason,
+)
 from vtrain.engine.capacity.claim import Claim, pool_devices
 from vtrain.engine.capacity.demand import claim_of
 from vtrain.engine.capacity.leases import Lease, decide
@@ -152,9 +160,33 @@ def test_limits_may_stand_in_the_project_file(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("text", ["much", "0", "-1g", "16 GB RAM", "16", "1000k"])
 def test_a_limit_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VTRAIN_MEMORY", text)
-    with pytest.raises(ConfigError, match="VTRAIN_MEMORY") as caught:
+    with pytest.raises(ConfigError) as caught:
         machine_offer(accelerators=False)
-    assert "none" in caught.value.hint
+    wrong = "less than any job needs" if text in SMALLER else "not a size"
+    assert caught.value.message == f"VTRAIN_MEMORY: {text!r} is {wrong}."
+    assert caught.value.hint == "Write 16g, or none where jobs should not wait for memory."
+
+
+SMALLER = ("16", "1000k")
+
+
+def test_one_megabyte_is_enough_of_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTRAIN_MEMORY", "1m")
+    assert machine_offer(accelerators=False) == Offer(memory_bytes=2**20)
+
+
+def test_a_container_has_the_memory_that_its_control_group_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    first, second = tmp_path / "memory.max", tmp_path / "limit_in_bytes"
+    monkeypatch.setattr(offer_module, "CGROUP_LIMITS", (str(first), str(second)))
+    assert physical_memory() == whole  # on a machine without control groups
+    first.write_text("max\n")
+    assert physical_memory() == whole
+    second.write_text("1000000\n")
+    assert physical_memory() == 1_000_000
+    assert machine_offer(accelerators=False).memory_bytes == 950_000
 
 
 MACHINE = Claim(memory_limit=10, accelerators=GPUS)
@@ -385,6 +417,37 @@ def test_a_job_whose_end_is_asked_for_waits_no_longer(queue: Queue) -> None:
     assert queue.due() == [1, 2, 3]
     queue.end(last)
     assert queue.due() == [1, 2]
+
+
+def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:
+    running, first = (queue.submit(number, claim_for(8)) for number in (1, 2))
+    assert isinstance(admit(queue.store, running), Admission)
+    fifos = [JobFolder(queue.home / "jobs" / str(number)).wake_fifo for number in (1, 2)]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    ears = [os.open(fifo, os.O_RDONLY | os.O_NONBLOCK) for fifo in fifos]
+    attend(queue.store, queue.home, own=first.name)
+    assert [os.read(ear, 9) for ear in ears] == [b"", b""]
+    attend(queue.store, queue.home, own=first.name, changed=True)
+    assert [os.read(ear, 9) for ear in ears] == [b".", b""]
+    release(queue.store, running.name)
+    third = queue.submit(3, claim_for(8))
+    assert isinstance(admit(queue.store, first), Admission)
+    assert [os.read(ear, 9) for ear in ears] == [b"", b""]
+    release(queue.store, first.name)
+    queue.end(first)
+    assert isinstance(admit(queue.store, third), Admission)
+    for ear in ears:
+        os.close(ear)
+
+
+def test_a_waiting_job_is_told_why(queue: Queue) -> None:
+    running, first, second = (queue.submit(number, claim_for(8)) for number in (1, 2, 3))
+    assert waiting_reason(queue.store, running) == ""
+    assert isinstance(admit(queue.store, running), Admission)
+    assert waiting_reason(queue.store, running) == ""
+    assert waiting_reason(queue.store, first).endswith("are free (job 1 runs).")
+    assert waiting_reason(queue.store, second) == "job 2 was there before and waits as well."
 
 
 def test_a_waiting_job_that_cannot_be_read_ends_and_the_next_one_takes_its_place(queue: Queue) -> None:

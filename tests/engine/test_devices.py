@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from vtrain.engine.capacity import devices
 from vtrain.engine.capacity.devices import find_devices
 from vtrain.engine.capacity.offer import machine_offer
 from vtrain.errors import ConfigError
@@ -34,10 +35,10 @@ def offered() -> tuple[str, ...] | None:
 
 
 def test_gpus_are_listed_by_index(two_gpus: None) -> None:
-    devices = find_devices()
-    assert devices is not None
-    assert [(device.index, device.uuid) for device in devices] == [("0", FIRST), ("1", SECOND)]
-    assert (devices[0].name, devices[0].memory) == ("NVIDIA L4", "23034 MiB")
+    found = find_devices()
+    assert found is not None
+    assert [(device.index, device.uuid) for device in found] == [("0", FIRST), ("1", SECOND)]
+    assert (found[0].name, found[0].memory) == ("NVIDIA L4", "23034 MiB")
 
 
 def test_the_tool_is_asked_for_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,8 +97,10 @@ def test_jobs_may_be_given_some_only(
 @pytest.mark.parametrize("limit", ["all of them", "0,,1", "-1", "GPU"])
 def test_what_is_no_list_is_refused(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VTRAIN_ACCELERATORS", limit)
-    with pytest.raises(ConfigError, match=r"VTRAIN_ACCELERATORS: .* is not a list of GPUs"):
+    with pytest.raises(ConfigError) as caught:
         machine_offer(accelerators=False)
+    assert caught.value.message == f"VTRAIN_ACCELERATORS: {limit!r} is not a list of GPUs."
+    assert caught.value.hint == ("Write none, indexes (0,1) or UUIDs (GPU-…), as `nvidia-smi -L` shows them.")
 
 
 @pytest.mark.parametrize("limit", ["2", "GPU-33333333"])
@@ -105,9 +108,36 @@ def test_a_gpu_that_is_not_here_is_refused(
     limit: str, two_gpus: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VTRAIN_ACCELERATORS", limit)
-    with pytest.raises(ConfigError, match=f"VTRAIN_ACCELERATORS: this machine has no GPU {limit}") as caught:
+    with pytest.raises(ConfigError) as caught:
         offered()
-    assert FIRST in caught.value.hint
+    assert caught.value.message == f"VTRAIN_ACCELERATORS: this machine has no GPU {limit}."
+    assert caught.value.hint == f"Its GPUs are: {FIRST}, {SECOND}."
+
+
+def test_a_gpu_that_is_named_where_none_can_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("VTRAIN_ACCELERATORS", "0")
+    with pytest.raises(ConfigError) as caught:
+        offered()
+    assert caught.value.hint == "Its GPUs are: none that nvidia-smi lists."
+
+
+def test_a_tool_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "TOOL_SECONDS", 0.2)
+    stand_in(tmp_path, monkeypatch, "exec sleep 600")
+    assert find_devices() is None
+
+
+def test_a_row_has_exactly_four_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, "printf '0, GPU-1, A\n1, GPU-2, A, B\n2, GPU-3, A, B, C\n'")
+    assert [device.uuid for device in find_devices() or ()] == ["GPU-2"]
+
+
+def test_indexes_are_ordered_as_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path, monkeypatch, "printf '10, GPU-b, A, B\n9, GPU-a, A, B\n'")
+    assert offered() == ("GPU-a", "GPU-b")
 
 
 def test_a_list_may_stand_in_the_project_file(

@@ -80,13 +80,17 @@ def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) ->
 def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
     folder = job_folder(home, name)
     if not (changed and folder.wake()):
-        with suppress(VtrainError):  # one that cannot be started now is tried again by the next caller
+        with suppress(
+            VtrainError, OSError
+        ):  # one that cannot be started now is tried again by the next caller
             adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
 
 
 def _claim(home: Path, name: str) -> Claim | None:
-    folder = job_folder(home, name)
-    return folder.order().claim if folder.is_readable() else None
+    try:
+        return job_folder(home, name).order().claim
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def job_folder(home: Path, name: str) -> JobFolder:
