@@ -441,6 +441,24 @@ def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:
         os.close(ear)
 
 
+@pytest.mark.parametrize(("column", "value"), [("devices", "{"), ("devices", 7), ("memory_bytes", "much")])
+def test_a_damaged_lease_keeps_gpus_from_others_and_nothing_else(
+    queue: Queue, column: str, value: object
+) -> None:
+    holder, next_one, with_gpu = (
+        queue.submit(number, own)
+        for number, own in enumerate((claim_for(1, 1), claim_for(9), claim_for(0, 1)), 1)
+    )
+    assert isinstance(admit(queue.store, holder), Admission)
+    with queue.store.transaction() as connection:
+        connection.execute(f"UPDATE leases SET {column} = ? WHERE name = ?", (value, holder.name))
+    assert queue.due() == [1, 2, 3]
+    assert isinstance(admit(queue.store, next_one), Admission)
+    assert isinstance(admit(queue.store, with_gpu), Waiting)
+    queue.end(holder)
+    assert isinstance(admit(queue.store, with_gpu), Admission)
+
+
 def test_a_waiting_job_is_told_why(queue: Queue) -> None:
     running, first, second = (queue.submit(number, claim_for(8)) for number in (1, 2, 3))
     assert waiting_reason(queue.store, running) == ""

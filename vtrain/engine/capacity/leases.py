@@ -5,7 +5,7 @@ Jobs start in the order in which they were submitted. What one leases it has alo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -30,12 +30,16 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """A living job in the queue: it has what it leased once it `is_admitted`, and waits before."""
+    """A living job in the queue: it has what it leased once it `is_admitted`, and waits before.
+
+    With `is_damaged` nobody knows what it has: until its end no accelerator counts as free.
+    """
 
     name: str
     memory_bytes: int = 0
     is_admitted: bool = False
     devices: dict[str, tuple[str, ...]] = {}
+    is_damaged: bool = False
 
 
 def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiting:
@@ -73,7 +77,7 @@ def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]
     return found
 
 
-def _lacking_memory(claim: Claim, holders: Iterable[Lease]) -> list[str]:
+def _lacking_memory(claim: Claim, holders: Sequence[Lease]) -> list[str]:
     free = max(claim.memory_limit - sum(lease.memory_bytes for lease in holders), 0)
     if claim.memory_bytes <= free:
         return []
@@ -81,7 +85,7 @@ def _lacking_memory(claim: Claim, holders: Iterable[Lease]) -> list[str]:
     return [f"it needs {needed} of memory, and {memory_in_words(free)} of {limit} are free"]
 
 
-def _lacking_devices(claim: Claim, holders: Iterable[Lease]) -> list[str]:
+def _lacking_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:
     needed, free = sum(claim.counts.values()), len(_free_devices(claim, holders))
     if needed <= free:
         return []
@@ -89,12 +93,14 @@ def _lacking_devices(claim: Claim, holders: Iterable[Lease]) -> list[str]:
     return [f"it needs {needed} {'GPU' if needed == 1 else 'GPUs'}, and {free} of {all_of_them} are free"]
 
 
-def _free_devices(claim: Claim, holders: Iterable[Lease]) -> list[str]:
+def _free_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:
+    if any(lease.is_damaged for lease in holders):
+        return []
     taken = {uuid for lease in holders for uuids in lease.devices.values() for uuid in uuids}
     return [uuid for uuid in claim.accelerators or () if uuid not in taken]
 
 
-def _handed_out(claim: Claim, holders: Iterable[Lease]) -> dict[str, tuple[str, ...]]:
+def _handed_out(claim: Claim, holders: Sequence[Lease]) -> dict[str, tuple[str, ...]]:
     """To each replica its own, in order."""
     free = iter(_free_devices(claim, holders))
     return {name: tuple(next(free) for _ in range(count)) for name, count in claim.counts.items()}

@@ -37,16 +37,20 @@ _REQUESTED = (
 
 
 def read_queue(rows: list[tuple[str, ...]]) -> list[Lease]:
-    """The rows that `QUEUE` finds, as values."""
-    return [
-        Lease(
+    """The rows that `QUEUE` finds, as values; a damaged row does not keep the others from being read."""
+    return [_read(*row) for row in rows]
+
+
+def _read(name: str, memory_bytes: str, is_admitted: str, devices: str) -> Lease:
+    try:
+        return Lease(
             name=name,
             memory_bytes=int(memory_bytes),
             is_admitted=bool(is_admitted),
             devices=msgspec.json.decode(devices, type=dict[str, tuple[str, ...]]),
         )
-        for name, memory_bytes, is_admitted, devices in rows
-    ]
+    except (TypeError, ValueError, msgspec.DecodeError):
+        return Lease(name=name, is_admitted=True, is_damaged=True)
 
 
 def due(store: Store, home: Path) -> list[str]:
