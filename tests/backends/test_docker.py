@@ -442,6 +442,60 @@ def test_a_user_of_ones_own_finds_the_packages(
     assert lines(backend, job.name) == ["here 1234"], message(job)
 
 
+@pytest.fixture
+def own_user_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
+    """An image that runs as a user who has a home, with a PATH of its own."""
+    name = f"vtrain-test/own-user:{os.getpid()}"
+    text = (
+        f'FROM {base_image}\nENV HOME=/home/me\nENV PATH="/only here:$PATH"\n'
+        "RUN mkdir -p /home/me && chown 1234 /home/me\nUSER 1234\n"
+    )
+    build_image(docker_engine, BuildRequest(tags=(name,), dockerfile=text), lambda _line: None)
+    yield name
+    remove_image(docker_engine, name)
+
+
+COMMAND_SETUP = """
+from setuptools import setup
+commands = {"console_scripts": ["penguins-say=penguins:say"]}
+setup(name="penguins", version="1", py_modules=["penguins"], entry_points=commands)
+"""
+COMMAND_CODE = """
+import os, subprocess
+def say():
+    print("said by", os.getuid())
+if __name__ == "__main__":
+    subprocess.run(["penguins-say"], check=True)
+    print(os.environ["PATH"].endswith(":/bin"), "/only here" in os.environ["PATH"])
+"""
+
+
+def test_commands_of_packages_are_on_the_path(
+    docker_home: Path, base_image: str, own_user_image: str, tmp_path: Path
+) -> None:
+    """As on process: for root, for a user of one's own, and for the user of an image."""
+    from vtrain.packaging.sdist import build_sdist, plan_sdist
+    from vtrain.packaging.source import TrainerSource
+
+    (tmp_path / "setup.py").write_text(COMMAND_SETUP)
+    (tmp_path / "penguins.py").write_text(COMMAND_CODE)
+    source = TrainerSource(folder=tmp_path, python_module="penguins")
+    built = build_sdist(plan_sdist(source), docker_home.parent / "packages")
+    for image, user, uid in (
+        (base_image, "", "0"),
+        (base_image, "1234", "1234"),
+        (own_user_image, "", "1234"),
+    ):
+        task = PythonPackageSpec(
+            executor_image_uri=image, package_uris=(f"file://{built.sdist}",), python_module="penguins"
+        )
+        backend = open_backend("docker", docker_settings(docker_home, user=user))
+        assert isinstance(backend, LocalBackend)
+        job = run(backend, WorkerPoolSpec(python_package_spec=task))
+        assert job.state == states.SUCCEEDED, message(job)
+        assert lines(backend, job.name) == [f"said by {uid}", f"True {image == own_user_image}"]
+
+
 def test_the_earliest_end_decides_whoever_is_read_first(
     docker_backend: LocalBackend, docker_home: Path, docker_engine: Engine, base_image: str
 ) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import image_uri
+from vtrain.backends.docker.container import USER_BASE, image_uri
 from vtrain.backends.docker.packages import PackagePlan, needs_build, plan_packages
 from vtrain.backends.local_plan import package_files
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
@@ -32,7 +32,7 @@ from vtrain.staging import LocalBuckets
 
 Tell = Callable[[str], None]
 
-LAYOUT = 2
+LAYOUT = 3
 """Changes when images of an older version must not be used."""
 REPOSITORY = "vtrain/runtime"
 FOLDER = "/opt/vtrain/packages"
@@ -42,6 +42,8 @@ PASSED_ON = (
     "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
 ).split()
 """Settings of the caller that pip needs in the image as well; they decide nothing about its content."""
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH in a container whose image sets none."""
 PIP_SETTINGS = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_INPUT": "1"}
 
 
@@ -105,8 +107,8 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
         settings = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
         return BuildRequest(
             tags=(self.name,),
-            dockerfile=_dockerfile(base_name, settings, cached=True),
-            plain_dockerfile=_dockerfile(base_name, settings, cached=False),
+            dockerfile=_dockerfile(base_name, self.base, settings, cached=True),
+            plain_dockerfile=_dockerfile(base_name, self.base, settings, cached=False),
             files=self._files(),
             labels={
                 KIND_LABEL: "runtime",
@@ -167,7 +169,7 @@ def _planned(base: Image, packages: tuple[Path, ...], home: Path, tell: Tell | N
     return RuntimeImage(base=base, packages=plan_packages(packages, home, log))
 
 
-def _dockerfile(base_name: str, settings: dict[str, str], *, cached: bool) -> str:
+def _dockerfile(base_name: str, base: Image, settings: dict[str, str], *, cached: bool) -> str:
     arguments = [f"ARG {name}" for name in settings]
     arguments += [f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()]
     mount = f"--mount=type=cache,target={CACHE} " if cached else ""
@@ -176,6 +178,30 @@ def _dockerfile(base_name: str, settings: dict[str, str], *, cached: bool) -> st
         f"FROM {base_name}",
         *arguments,
         f'COPY [".", "{FOLDER}/"]',
-        f"RUN {mount}{msgspec.json.encode(program).decode()}",
+        *_open_to(base.user),
+        f"RUN {mount}{_words(program)}",
+        f"ENV PATH={_quoted(f'{USER_BASE}/bin:{_path_of(base)}')}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _open_to(user: str) -> tuple[str, ...]:
+    """Let an image's own user put the way to its packages beside what root has copied there."""
+    if user.partition(":")[0] in ("", "0", "root"):
+        return ()
+    program = _words(["python3", "-c", f"import os; os.chmod({str(Path(FOLDER).parent)!r}, 0o1777)"])
+    return ("USER root", f"RUN {program}", f"USER {user}")
+
+
+def _path_of(base: Image) -> str:
+    variables = dict(entry.partition("=")[::2] for entry in base.env)
+    return variables.get("PATH") or DEFAULT_PATH
+
+
+def _quoted(value: str) -> str:
+    """A value as it stands in a Dockerfile, where nothing in it is replaced."""
+    return '"' + "".join(f"\\{letter}" if letter in '\\"$' else letter for letter in value) + '"'
+
+
+def _words(program: list[str]) -> str:
+    return msgspec.json.encode(program).decode()

@@ -33,13 +33,14 @@ def main() -> None:
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "vtrain_trainer.pth"), "w") as file:
         file.write(SITE + "\n")
+    if user:
+        os.symlink(site.getuserbase(), USER_BASE)
     if user and os.getuid() == 0:
         open_to_all(site.getuserbase())
 
 
 def open_to_all(base: str) -> None:
-    """Let containers that run as another user read what was installed: USER_BASE leads there."""
-    os.symlink(base, USER_BASE)
+    """Let containers that run as another user read what was installed."""
     for folder, _, files in os.walk(base):
         for path in [folder] + [os.path.join(folder, name) for name in files]:
             if not os.path.islink(path):
