@@ -266,11 +266,10 @@ def package_and_stage(package: SdistPlan, place: Place, tell: Tell, output: str 
 
 
 def _packed(package: SdistPlan, built: bool) -> str:
-    if not built:
-        return f"Package {package.file_name}: unchanged, nothing was packed."
     left_out = f", left out {', '.join(package.left_out[:5])}" if package.left_out else ""
     more = f" and {len(package.left_out) - 5} more" if len(package.left_out) > 5 else ""
-    return f"Package {package.file_name}: {describe(package)}{left_out}{more}."
+    done = describe(package) if built else "unchanged, nothing was packed"
+    return f"Package {package.file_name}: {done}{left_out}{more}."
 
 
 def _staged(written: Sequence[str]) -> str:

@@ -72,6 +72,8 @@ def test_setup_py_alone_makes_a_project(make_tree, tmp_path):
     built = build_sdist(plan_sdist(source(folder)), tmp_path / "packages")
     assert "trainer/task.py" in names(built.sdist)
     assert built.notes == ("the folder's own build leaves out 1 of its files: trainer/x.csv",)
+    again = build_sdist(plan_sdist(source(folder)), tmp_path / "packages")
+    assert (again.built, again.notes) == (False, built.notes)
 
 
 def test_tools_configuration_alone_makes_no_project(make_tree):

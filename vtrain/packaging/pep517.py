@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from vtrain.packaging.direct import Member, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
 from vtrain.packaging.project import Project
 from vtrain.packaging.tree import printable
-from vtrain.packaging.unpacking import unpack_tar
+from vtrain.packaging.unpacking import readable, unpack_tar
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
@@ -58,8 +59,8 @@ def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def build_project(plan: SdistPlan, out: Path) -> tuple[str, ...]:
-    """Build the sdist of a project into `out`; returns what the back end left out, as sentences."""
+def build_project(plan: SdistPlan, out: Path) -> None:
+    """Build the sdist of a project into `out`."""
     with tempfile.TemporaryDirectory(prefix="vtrain-build-") as work:
         tree, dist, unpacked = (Path(work, name) for name in ("tree", "dist", "unpacked"))
         _copy_files(plan, tree)
@@ -71,7 +72,6 @@ def build_project(plan: SdistPlan, out: Path) -> tuple[str, ...]:
         _check_credentials(unpacked / top, names)
         write_archive(out, (_member(unpacked, f"{top}/{name}") for name in names))
     _check_entry(plan, names)
-    return _left_out_notes(plan, names)
 
 
 def _copy_files(plan: SdistPlan, tree: Path) -> None:
@@ -186,9 +186,10 @@ def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
         )
 
 
-def _left_out_notes(plan: SdistPlan, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Files inside folders that belong to the package and that the back end did not take."""
-    there = set(names)
+def left_out_notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
+    """A sentence on the files of packages that the back end did not take; the same for a cached sdist."""
+    with readable(built), tarfile.open(built) as sdist:
+        there = {name.partition("/")[2] for name in sdist.getnames()}
     missing = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]
     if not missing:
         return ()

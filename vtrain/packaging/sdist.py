@@ -67,14 +67,14 @@ def build_sdist(
         progress(f"The cached package {plan.file_name} is damaged; it is made again")
     try:
         make_private(packages_dir)
-        notes = _publish(plan, final, progress)
+        _publish(plan, final, progress)
     except FileExistsError:  # another process was faster
         return _built(plan, final, built=False)
     except OSError as error:
         raise StorageError(
             f"cannot write the package to {packages_dir}: {error.strerror or error}"
         ) from error
-    return _built(plan, final, built=True, notes=notes)
+    return _built(plan, final, built=True)
 
 
 def _is_whole(plan: SdistPlan, final: Path) -> bool:
@@ -89,10 +89,10 @@ def _is_whole(plan: SdistPlan, final: Path) -> bool:
         return False
 
 
-def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> tuple[str, ...]:
-    """Make the packages, and put them in their place; what the back end left out, as sentences."""
+def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> None:
+    """Make the packages, and put them in their place."""
     with ExitStack() as alone, publishing_folder(final) as work:
-        notes = _write(plan, work, progress)
+        _write(plan, work, progress)
         for file in work.iterdir():
             close_to_others(file)
         digests = {name: file_digest(work / name) for name in plan.file_names}
@@ -101,21 +101,28 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> t
         if _is_whole(plan, final):
             raise FileExistsError
         remove_folder(final)
-    return notes
 
 
-def _built(plan: SdistPlan, final: Path, *, built: bool, notes: tuple[str, ...] = ()) -> BuiltPackages:
+def _built(plan: SdistPlan, final: Path, *, built: bool) -> BuiltPackages:
     names = [extra.path.name for extra in plan.extra_packages]
     names += [plan.companion] if plan.companion else []
     return BuiltPackages(
         sdist=final / plan.file_name,
         extra_packages=tuple(final / name for name in names),
         built=built,
-        notes=notes,
+        notes=_notes(plan, final / plan.file_name),
     )
 
 
-def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> tuple[str, ...]:
+def _notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
+    if not plan.pep517:
+        return ()
+    from vtrain.packaging.pep517 import left_out_notes
+
+    return left_out_notes(plan, built)
+
+
+def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None:
     for extra in plan.extra_packages:
         shutil.copyfile(extra.path, work / extra.path.name)
         if file_digest(work / extra.path.name) != extra.digest:
@@ -126,7 +133,8 @@ def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> tupl
         from vtrain.packaging.pep517 import build_project
 
         progress(f"Building {plan.file_name} with the folder's own back end")
-        return build_project(plan, work / plan.file_name)
+        build_project(plan, work / plan.file_name)
+        return
     write_direct(
         work / plan.file_name,
         name=plan.name,
@@ -134,7 +142,6 @@ def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> tupl
         requirements=plan.requirements,
         members=_direct_members(plan),
     )
-    return ()
 
 
 def _version(plan: SdistPlan) -> str:
