@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vtrain.privacy import FILE_MODE, FOLDER_MODE
+from vtrain.privacy import FILE_MODE, FOLDER_MODE, home_label
 
 UNPUBLISHED = ".unpublished-"
 """The prefix of temporary names; garbage collection removes those that a crash has left."""
 GONE = ".gone-"
 """The prefix of what is being removed; whoever finds it may go on with that."""
+SCRATCH = "vtrain-build-"
+"""The prefix of scratch folders below the system's temporary folder."""
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 """Errors of file systems that do not flush folders."""
 
@@ -41,6 +43,7 @@ def publishing_file(target: Path, mode: int | None = FILE_MODE) -> Iterator[Path
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666 if mode is None else FILE_MODE)
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         if mode is not None:
             os.fchmod(descriptor, mode)
         yield temporary
@@ -65,12 +68,13 @@ def publishing_folder(target: Path) -> Iterator[Path]:
     temporary = _temporary(target)
     temporary.mkdir(mode=FOLDER_MODE)
     try:
-        yield temporary
-        for folder, _, names in os.walk(temporary):
-            for name in names:
-                _sync(Path(folder, name))
-            sync_folder(Path(folder))
-        _rename_folder(temporary, target)
+        with holding(temporary):
+            yield temporary
+            for folder, _, names in os.walk(temporary):
+                for name in names:
+                    _sync(Path(folder, name))
+                sync_folder(Path(folder))
+            _rename_folder(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -78,14 +82,36 @@ def publishing_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def holding(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder alone; a process that dies lets it go. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def holding(path: Path) -> Iterator[None]:
+    """Hold the lock of a file or folder alone; a process that dies lets it go. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock of a file or folder: it works there. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextmanager
+def scratch_folder(home: Path) -> Iterator[Path]:
+    """A temporary folder whose name tells the home that it serves; its lock is held up to its end."""
+    import tempfile
+
+    prefix = f"{SCRATCH}{home_label(home)}-"
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, holding(Path(name)):
+        yield Path(name)
 
 
 def _temporary(target: Path) -> Path:

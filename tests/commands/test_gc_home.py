@@ -82,7 +82,11 @@ def test_everything_of_an_ended_job_goes(vtrain, trainer: Path, vtrain_home: Pat
     name = create(vtrain, trainer, "--wait", "--staging-bucket=gs://staging")
     age(vtrain_home, 40)
     planned = vtrain("gc", "--older-than=0s", "--dry-run")
-    assert planned.err.splitlines()[-1].startswith("Would remove 5 items, ")
+    _, total, environments, packages, jobs = planned.err.splitlines()
+    assert total.startswith("Would remove 5 items, ")
+    assert re.fullmatch(r"2 environments, [\d.]+ k?B; 2 would go, [\d.]+ k?B\.", environments)
+    assert re.fullmatch(r"1 package, [\d.]+ k?B; 2 would go, [\d.]+ k?B\.", packages)
+    assert re.fullmatch(r"1 job, [\d.]+ k?B; 1 would go, [\d.]+ k?B\.", jobs)
     assert planned.out.splitlines()[0].split() == ["NAME", "KIND", "SIZE", "CREATED", "STATUS"]
     assert len(re.findall(f"^{name} +job +.* kB +.* would be removed$", planned.out, re.MULTILINE)) == 1
     assert [job["name"] for job in documents(vtrain, "custom-jobs", "list")] == [name]

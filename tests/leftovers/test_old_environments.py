@@ -17,6 +17,7 @@ from vtrain.engine.environments.layers import (
     base_interpreter,
     claim,
     is_complete,
+    last_claimed,
     make_once,
     site_packages,
     withdraw,
@@ -67,6 +68,22 @@ def test_whoever_uses_one_uses_what_it_reads(home) -> None:
     above = made(home, "packages/above", reads=below)
     assert claim(above, [].append)
     assert found(home) == {}
+
+
+def test_a_time_to_come_is_that_of_a_clock_that_was_set_back(home) -> None:
+    made(home, "packages/later", days=-2)
+    made(home, "packages/just-now", days=0)
+    assert found(home) == {"environments/packages/later": ""}
+
+
+def test_a_changed_one_goes_at_once(home) -> None:
+    below = made(home, "dependencies/below", days=0)
+    (below / "notes.txt").touch()
+    assert not claim(below, [].append)
+    assert found(home) == {"environments/dependencies/below": ""}
+    (leftover,) = cached_environments(home.search())
+    assert leftover.discard() == ""
+    assert not below.exists()
 
 
 def test_nothing_goes_within_the_hour(home) -> None:
@@ -137,7 +154,10 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
     for _ in range(100):
         folder = made(home, "packages/contested")
         with ThreadPoolExecutor(2) as crew:
-            acts = [partial(claim, folder, log=[].append), partial(withdraw, folder, home.now - 1, set_aside)]
+            acts = [
+                partial(claim, folder, log=[].append),
+                partial(withdraw, folder, last_claimed(folder), set_aside),
+            ]
             if order == "withdraw first":
                 acts.reverse()
             outcomes = {act.func: crew.submit(act) for act in acts}
@@ -148,6 +168,6 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
 
 def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
     folder = made(home, "packages/again")
-    assert withdraw(folder, home.now, set_aside) is not None
+    assert withdraw(folder, last_claimed(folder), set_aside) is not None
     assert not claim(folder, [].append)
     assert is_complete(made(home, "packages/again"))

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from vtrain.atomic import UNPUBLISHED, holding, publishing_file, publishing_folder, scratch_folder
 from vtrain.engine.environments.plan import Memo
 from vtrain.leftovers.processes import stray_processes
 from vtrain.leftovers.temporary import temporary_files
+from vtrain.privacy import home_label
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +29,8 @@ def half_made(folder: Path) -> Path:
 
 
 def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -> None:
-    places = [home.path / "packages" / ".building-", own_temporary_folder / "vtrain-build-"]
+    label = home_label(home.path)
+    places = [home.path / "packages" / ".building-", own_temporary_folder / f"vtrain-build-{label}-"]
     for place in places:
         home.age(half_made(place.with_name(f"{place.name}stale")), days=0.1)
         half_made(place.with_name(f"{place.name}fresh"))
@@ -40,6 +43,39 @@ def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -
     assert [one.discard() for one in found] == ["", ""]
     assert list(temporary_files(home.search())) == []
     assert other.exists() and len(list(own_temporary_folder.iterdir())) == 3
+
+
+def test_what_another_home_has_begun_stays(home, own_temporary_folder: Path) -> None:
+    for name in (f"vtrain-build-{home_label(own_temporary_folder)}-x", "vtrain-build-older"):
+        home.age(half_made(own_temporary_folder / name))
+    assert list(temporary_files(home.search())) == []
+
+
+def test_where_a_process_works_nothing_goes(home) -> None:
+    home.path.joinpath("packages").mkdir()
+    with (
+        scratch_folder(home.path) as scratch,
+        publishing_folder(home.path / "packages" / "a") as folder,
+        publishing_file(home.path / "packages" / "b") as file,
+    ):
+        for path in (scratch, folder, file):
+            os.utime(path, (0, 0))
+        assert list(temporary_files(home.search())) == []
+    left = [path.name for path in (home.path / "packages").iterdir()]
+    assert (sorted(left), scratch.exists()) == (["a", "b"], False)
+
+
+def test_what_was_written_before_the_clock_was_set_back_goes(home) -> None:
+    home.age(half_made(home.path / "packages" / f"{UNPUBLISHED}1-a"), days=-2)
+    assert [one.discard() for one in temporary_files(home.search())] == [""]
+
+
+def test_a_removal_under_way_is_left_to_who_began_it(home) -> None:
+    gone = half_made(home.path / "packages" / ".gone-1")
+    (found,) = temporary_files(home.search())
+    with holding(gone):
+        assert found.discard() == "another command is removing it"
+    assert found.discard() == ""
 
 
 def test_removals_that_were_begun_go_at_once(home) -> None:

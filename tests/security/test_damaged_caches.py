@@ -183,3 +183,40 @@ def test_a_damaged_package_of_a_job_is_named(tmp_path: Path, kind: str, damage: 
         except VtrainError as error:
             assert path.name in error.message, error.message
             assert error.hint
+
+
+WRITES_BESIDE_ITSELF = """\
+import pathlib, sys
+import left
+own, other = pathlib.Path(__file__).with_name("own.txt"), pathlib.Path(left.__file__)
+print("found", own.exists(), left.VERSION, flush=True)
+own.write_text("of the first job")
+other.write_text("VERSION = 'spoilt'")
+"""
+
+
+def test_no_job_sees_what_another_wrote_beside_its_modules(vtrain, wheelhouse: Path, tmp_path: Path) -> None:
+    """The trainer's own folder is a copy; in what it requires the change is noticed."""
+    (tmp_path / "trainer").mkdir()
+    (tmp_path / "trainer" / "__init__.py").touch()
+    (tmp_path / "trainer" / "task.py").write_text(WRITES_BESIDE_ITSELF)
+    (tmp_path / "requirements.txt").write_text("left\n")
+    line = "custom-jobs local-run --backend=process --executor-image-uri=python:3.11".split()
+    line += [f"--local-package-path={tmp_path}", "--python-module=trainer.task"]
+    for _ in range(2):
+        ended = vtrain(*line)
+        assert (ended.code, ended.out) == (0, "found False 1.0\n"), ended.err
+
+
+def test_commands_of_a_copy_start_its_own_interpreter(tmp_path: Path) -> None:
+    package = wheel(tmp_path, "own", command=True)
+    trainer = direct_sdist(tmp_path, "print('whole')")
+    home = tmp_path / "home"
+    spec = EnvironmentSpec(packages=(package, trainer))
+    made = make_environment(plan_environment(spec, home), lambda _: None)
+    copy = made.copied_to(tmp_path / "job")
+    shutil.rmtree(Path(made.python).parents[1])
+    command = Path(copy.path_entries[0]) / "own"
+    told = subprocess.run([command], capture_output=True, text=True, check=True).stdout.strip()
+    assert told == str(Path(copy.python).parents[1])
+    assert Path(told).parent == tmp_path / "job"

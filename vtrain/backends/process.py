@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import remove_folder
 from vtrain.backends.local_plan import package_files
 from vtrain.backends.process_buckets import HOST, buckets_folder, output_folder
 from vtrain.engine.credentials import credentials_variables
@@ -58,7 +59,13 @@ class ProcessLauncher:
         return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        return tuple(_runtime(pool, Path(order.home), log) for pool in order.job.job_spec.worker_pool_specs)
+        own = _own_environments(order)
+        made: dict[tuple[object, ...], Runtime] = {}
+        pools = order.job.job_spec.worker_pool_specs
+        for pool in pools:
+            if _packaged(pool) not in made:
+                made[_packaged(pool)] = _runtime(pool, Path(order.home), own, log)
+        return tuple(made[_packaged(pool)] for pool in pools)
 
     def begin(self, order: JobOrder) -> None:
         """Nothing: processes share this machine's network."""
@@ -135,7 +142,11 @@ class ProcessLauncher:
             return UNREAD
         return "" if is_whole else UNREAD
 
-    def clear(self, order: JobOrder) -> str:  # noqa: ARG002
+    def clear(self, order: JobOrder) -> str:
+        try:
+            remove_folder(_own_environments(order))
+        except OSError as error:
+            return f"The job's copy of its environment could not be removed: {error.strerror}."
         return ""
 
     def _shim(self, replica: ReplicaFolder) -> int:
@@ -199,14 +210,26 @@ def _leased(
     return devices.get(member.name, ()) if gpu_count(machine) else None
 
 
-def _runtime(pool: WorkerPoolSpec, home: Path, log: Log) -> Runtime:
+def _own_environments(order: JobOrder) -> Path:
+    """The job's own copies of what is cached, which its trainers may write to."""
+    name = parse_name(order.name)
+    assert name is not None
+    return Path(order.home) / "jobs" / name.id / "environments"
+
+
+def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
+    """What decides the environment of a pool."""
+    return package_files(pool), pool.python_package_spec and pool.python_package_spec.executor_image_uri
+
+
+def _runtime(pool: WorkerPoolSpec, home: Path, own: Path, log: Log) -> Runtime:
     if not package_files(pool):
         return Runtime(python=sys.executable)
     from vtrain.backends.process_plan import environment_spec
     from vtrain.engine.environments.environment import EnvironmentFailed, make_environment, plan_environment
 
     try:
-        made = make_environment(plan_environment(environment_spec(pool, home), home), log)
+        made = make_environment(plan_environment(environment_spec(pool, home), home), log).copied_to(own)
     except EnvironmentFailed as failed:
         raise PrepareFailed(failed.message, failed.hint) from failed
     return Runtime(python=made.python, path_entries=made.path_entries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from vtrain.commands.session import open_console
@@ -32,6 +32,8 @@ def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
     if documents or console.format is not None:
         console.results(documents, TABLE)
     _sum_up(console, documents, dry_run=run.dry_run)
+    if run.dry_run:
+        _tell_usage(console, prune, search, documents)
 
 
 def _search(prune: PruneFlags) -> Search:
@@ -85,10 +87,30 @@ def _document(leftover: Leftover, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
+def _tell_usage(console: Console, prune: PruneFlags, search: Search, documents: list[dict[str, Any]]) -> None:
+    """A line for each kind: what is there, and how much of it would go."""
+    from vtrain.containers.engine import connect
+    from vtrain.leftovers.space import bytes_in_words
+    from vtrain.leftovers.usage import usage_of_home, usage_of_images
+
+    found = [] if prune.images else [*usage_of_home(search.home)]
+    with suppress(EngineError), closing(connect()) as engine:
+        found.append(usage_of_images(engine, search.home))
+    for usage in found:
+        going = [entry for entry in documents if entry["kind"] in usage.kinds and not _stays(entry)]
+        noun = usage.noun if usage.count == 1 else f"{usage.noun}s"
+        words = f"{usage.count} {noun}, {bytes_in_words(usage.size)}"
+        console.status(f"{words}; {len(going)} would go, {bytes_in_words(sum(e['size'] for e in going))}.")
+
+
+def _stays(document: dict[str, Any]) -> bool:
+    return str(document["status"]).startswith("kept")
+
+
 def _sum_up(console: Console, documents: Iterable[dict[str, Any]], *, dry_run: bool) -> None:
     from vtrain.leftovers.space import bytes_in_words
 
-    going = [document for document in documents if not document["status"].startswith("kept")]
+    going = [document for document in documents if not _stays(document)]
     if not going:
         console.status("There is nothing to remove.")
         return

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from vtrain.atomic import clear, set_aside
-from vtrain.engine.environments.layers import last_claimed, layers_below, withdraw
+from vtrain.engine.environments.layers import is_changed, last_claimed, layers_below, withdraw
 from vtrain.engine.environments.plan import remembered_environment
 from vtrain.leftovers.leftover import Leftover, Search, instant
 from vtrain.leftovers.living import LivingJobs, living_jobs
@@ -18,19 +18,20 @@ KINDS = ("packages", "dependencies", "frameworks", "wheels", "pip")
 
 
 def cached_environments(search: Search) -> Iterator[Leftover]:
-    """Environments, and what they are made of, that were used last before the search's time."""
+    """Environments, and what they are made of, that were used last before the search's time, or changed."""
     root = search.home / "environments"
-    times = {folder: used for folder in _folders(root) if (used := _used(folder))}
+    times = {folder: used for folder in environment_folders(root) if (used := _used(folder))}
     living = living_jobs(search.home)
     at_work = _with_below(_at_work(times, living))
-    unused = {folder for folder, used in times.items() if used < search.unused_since}
+    unused = {folder for folder, used in times.items() if search.is_unused(used) or is_changed(folder)}
     needed = _with_below(times.keys() - unused)
     for folder in times:
         if folder in unused and (folder in at_work or folder not in needed):
             yield _leftover(folder, times[folder], search, is_at_work=folder in at_work)
 
 
-def _folders(root: Path) -> Iterator[Path]:
+def environment_folders(root: Path) -> Iterator[Path]:
+    """Environments, and what they are made of."""
     for kind in KINDS:
         yield from sorted(path for path in (root / kind).glob("[!.]*") if path.is_dir())
 
@@ -68,12 +69,12 @@ def _leftover(folder: Path, used: float, search: Search, *, is_at_work: bool) ->
         created=instant(used),
         size=byte_count(folder),
         kept="a job uses it" if is_at_work else "",
-        discard=partial(refused, partial(_discard, folder, search.unused_since)),
+        discard=partial(refused, partial(_discard, folder, used)),
     )
 
 
-def _discard(folder: Path, before: float) -> str:
-    gone = withdraw(folder, before, set_aside)
+def _discard(folder: Path, seen: float) -> str:
+    gone = withdraw(folder, seen, set_aside)
     if gone is None:
         return USED_AGAIN
     for memo in folder.parents[1].glob("plans/*.json"):

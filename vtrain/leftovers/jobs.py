@@ -39,7 +39,7 @@ def lost_folders(search: Search, store: Store) -> Iterator[Leftover]:
     folders = sorted(path for path in (search.home / "jobs").glob("[!.]*") if path.is_dir())
     known = store.ids(CUSTOM_JOBS)
     for path in folders:
-        if path.name not in known and (changed := last_change(path)) < search.stale_before:
+        if path.name not in known and search.is_stale(changed := last_change(path)):
             yield Leftover(
                 id=path.name,
                 name=f"jobs/{path.name}",

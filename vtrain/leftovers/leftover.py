@@ -53,10 +53,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         """What was used last before this time may go."""
         return self.now - max(self.older_than, FRESH_SECONDS)
 
-    @property
-    def stale_before(self) -> float:
-        """Of what nobody knows whose it is, this may go."""
-        return self.now - FRESH_SECONDS
+    def is_unused(self, moment: float) -> bool:
+        """Whether what was used last at that time may go; a time to come is that of a clock set back."""
+        return moment < self.unused_since or moment > self.now + FRESH_SECONDS
+
+    def is_stale(self, moment: float) -> bool:
+        """Whether what was written to last at that time may go, where nobody knows whose it is."""
+        return abs(self.now - moment) >= FRESH_SECONDS
 
 
 def instant(seconds: float) -> str:

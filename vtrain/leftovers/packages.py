@@ -46,7 +46,7 @@ def _unused(folders: Iterable[Path], search: Search) -> Iterator[Leftover]:
     times = {folder.resolve(): last_change(folder) for folder in folders if _CONTENT.fullmatch(folder.name)}
     living = living_jobs(search.home)
     for folder, used in sorted(times.items()):
-        if used < search.unused_since:
+        if search.is_unused(used):
             yield Leftover(
                 id=folder.name,
                 name=str(folder.relative_to(search.home.resolve())),
@@ -54,5 +54,5 @@ def _unused(folders: Iterable[Path], search: Search) -> Iterator[Leftover]:
                 created=instant(used),
                 size=byte_count(folder),
                 kept="a job uses it" if folder in living.packages else "",
-                discard=partial(refused, partial(withdraw_unused, folder, search.unused_since)),
+                discard=partial(refused, partial(withdraw_unused, folder, used)),
             )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from vtrain.atomic import clear, set_aside
+from vtrain.atomic import clear, holding, set_aside
 
 USED_AGAIN = "it was used just now"
 
@@ -62,14 +62,18 @@ def remove_path(path: Path) -> str:
     return ""
 
 
-def withdraw_unused(folder: Path, before: float) -> str:
-    """Remove a folder that nobody has used since; why it stays where somebody has.
+def withdraw_unused(folder: Path, seen: float) -> str:
+    """Remove a folder that nobody has used since it was `seen` with that time; why it stays otherwise.
 
     Whoever uses it says so by its time, before it looks whether it is there.
     """
-    gone = set_aside(folder)
-    if last_change(gone) >= before:
-        gone.rename(folder)
-        return USED_AGAIN
-    clear(gone)
+    if not folder.exists():
+        clear(set_aside(folder))  # another command was killed while it removed it
+        return ""
+    with holding(folder):
+        gone = set_aside(folder)
+        if last_change(gone) != seen:
+            gone.rename(folder)
+            return USED_AGAIN
+        clear(gone)
     return ""

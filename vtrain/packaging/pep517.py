@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
 from vtrain.packaging.project import Project
 from vtrain.packaging.tree import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
+from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
@@ -61,8 +62,8 @@ def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def build_project(plan: SdistPlan, out: Path) -> None:
     """Build the sdist of a project into `out`."""
-    with tempfile.TemporaryDirectory(prefix="vtrain-build-") as work:
-        tree, dist, unpacked = (Path(work, name) for name in ("tree", "dist", "unpacked"))
+    with scratch_folder(home_folder()) as work:
+        tree, dist, unpacked = (work / name for name in ("tree", "dist", "unpacked"))
         _copy_files(plan, tree)
         with _pretend_version(plan), warnings.catch_warnings():
             warnings.simplefilter("ignore")

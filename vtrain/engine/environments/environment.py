@@ -14,10 +14,21 @@ the folder stays for the jobs that run in it, and another is made beside it: `<k
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import msgspec
 
-from vtrain.engine.environments.layers import EnvironmentFailed, Log, claim, python_of, writing_environments
+from vtrain.engine.environments.layers import (
+    EnvironmentFailed,
+    Log,
+    claim,
+    copy_environment,
+    python_of,
+    writing_environments,
+)
 from vtrain.engine.environments.plan import EnvironmentPlan, EnvironmentSpec, plan_environment
+from vtrain.privacy import make_private
 
 __all__ = [
     "Environment",
@@ -34,6 +45,20 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
     python: str
     path_entries: tuple[str, ...]
+
+    def copied_to(self, folder: Path) -> Environment:
+        """The same with a copy of the packages below `folder`, for a trainer that writes beside its modules.
+
+        What the packages require is not copied: a change there is noticed at the next use. Each call makes a
+        new copy. Raises EnvironmentFailed.
+        """
+        binaries, *others = self.path_entries
+        shared = Path(binaries).parent
+        own = folder / f"{shared.name}-{os.urandom(3).hex()}"
+        with writing_environments(folder):
+            make_private(folder)
+            copy_environment(shared, own)
+        return Environment(python=str(python_of(own)), path_entries=(str(own / "bin"), *others))
 
 
 def make_environment(plan: EnvironmentPlan, log: Log) -> Environment:

@@ -156,17 +156,17 @@ def layers_below(folder: Path) -> tuple[Path, ...]:
 
 def last_claimed(folder: Path) -> float:
     """When a folder was made or used last, in seconds since the epoch. Raises OSError."""
-    marker = folder / _MARKER
-    return (marker if marker.exists() else folder).stat().st_mtime
+    found = (path for path in (folder / _MARKER, folder / _CHANGED) if path.exists())
+    return next(found, folder).stat().st_mtime
 
 
-def withdraw(folder: Path, before: float, set_aside: Callable[[Path], Path]) -> Path | None:
-    """Have `set_aside` rename a folder that was used before that time and not since; its path from then on.
+def withdraw(folder: Path, seen: float, set_aside: Callable[[Path], Path]) -> Path | None:
+    """Have `set_aside` rename a folder that was last used at the time `seen`; its path from then on.
 
-    None for one that is used again, or is being made. Raises OSError.
+    None for one that was used since, or is being made. Raises OSError.
     """
     with _locked(folder.parent / _CLAIMS):
-        if last_claimed(folder) >= before:
+        if last_claimed(folder) != seen:
             return None
         with _locked(_lock_of(folder), wait=False) as making:
             if making < 0:
@@ -292,6 +292,26 @@ def _linked_site(link: Path) -> Path:
         raise
     except (OSError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return Path()
+
+
+def copy_environment(environment: Path, target: Path) -> None:
+    """Copy a virtual environment; its Python commands start the copy's interpreter."""
+    import shutil
+
+    binaries = environment / "bin"
+
+    def left_out(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if folder == str(environment) and name in (_MARKER, "bin")]
+
+    shutil.copytree(environment, target, symlinks=True, ignore=left_out)
+    (target / "bin").mkdir()
+    for command in binaries.iterdir():
+        if command.name.startswith("python") and command.is_symlink():
+            (target / "bin" / command.name).symlink_to(command.readlink())
+    adopt_commands(target, binaries)
+    for command in binaries.iterdir():
+        if not os.path.lexists(target / "bin" / command.name):
+            shutil.copy2(command, target / "bin" / command.name, follow_symlinks=False)
 
 
 def adopt_commands(environment: Path, binaries: Path) -> None:

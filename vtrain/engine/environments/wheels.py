@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from vtrain.atomic import scratch_folder
 from vtrain.engine.environments.installers import Installer, InstallerFault, explain_build, run_logged
 from vtrain.engine.environments.layers import EnvironmentFailed
 from vtrain.errors import PackagingError
@@ -22,9 +22,9 @@ def build_wheel(package: Path, folder: Path, installer: Installer, lock: int) ->
     Without isolation (0.3 s, no network) where its build requirements are present beside vtrain; else in
     an isolated environment, as pip does it.
     """
-    with tempfile.TemporaryDirectory(prefix="vtrain-build-") as scratch:
+    with scratch_folder(folder.parents[2]) as scratch:
         try:
-            source = _unpack(package, Path(scratch))
+            source = _unpack(package, scratch)
             if source is None or not _build_here(source, folder, installer, lock):
                 installer.build(package, folder, lock)
         except InstallerFault as fault:
