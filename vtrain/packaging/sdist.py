@@ -64,7 +64,7 @@ def build_sdist(
     if _is_whole(plan, final):
         return _built(plan, final, built=False)
     if os.path.lexists(final):
-        progress(f"The cached package {plan.file_name} is damaged; it is made again")
+        progress(f"The cached package {plan.file_name} is damaged or old; it is made again")
     try:
         make_private(packages_dir)
         _publish(plan, final, progress)
