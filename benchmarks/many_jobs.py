@@ -14,7 +14,7 @@ import measure
 from measure import VTRAIN, alternate, arguments, judge, scene, seconds
 
 LIMIT = 1.5
-WHOLE_LIMIT = 6
+WHOLE_LIMIT = 9
 FEW, SOME, MANY = 10, 100, 20_000
 LIST = [*VTRAIN, "custom-jobs", "list", "--limit=20"]
 

@@ -15,15 +15,8 @@ from vtrain.messages.custom_job import CustomJob, MachineSpec
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
-JOBS = 10
-KILLS = 40
-ROOM = "31g"
-"""For two jobs of 15 GB, never for three."""
-
-
-@pytest.fixture(autouse=True)
-def _room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VTRAIN_MEMORY", ROOM)
+JOBS = 8
+KILLS = 30
 
 
 def on_a_small_machine(job: CustomJob) -> CustomJob:
@@ -34,7 +27,12 @@ def on_a_small_machine(job: CustomJob) -> CustomJob:
     return msgspec.structs.replace(job, job_spec=spec)
 
 
-def test_killed_in_the_queue(process_place: Place) -> None:
+@pytest.mark.parametrize(("memory", "most"), [("16g", 1), ("31g", 2)])
+def test_killed_in_the_queue(
+    process_place: Place, memory: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each job claims 15 GB, so that `most` of them run at once."""
+    monkeypatch.setenv("VTRAIN_MEMORY", memory)
     place = process_place
     jobs = [on_a_small_machine(place.job({"lines": 10})) for _ in range(JOBS)]
     for job in jobs:
@@ -51,7 +49,7 @@ def test_killed_in_the_queue(process_place: Place) -> None:
     kill_any(place, names)
     ended = [check(place, name, states.SUCCEEDED) for name in names[:-1]]
     check(place, cancelled, states.CANCELLED, states.SUCCEEDED)
-    check_room(ended)
+    check_room(ended, most)
     check_all(place)
 
 
@@ -71,9 +69,12 @@ def kill_any(place: Place, names: list[str]) -> None:
     until(over, pause=place.chance.uniform(0.02, 0.2))
 
 
-def check_room(jobs: list[CustomJob]) -> None:
-    """Never more than two ran at once, and none started before one that was submitted earlier."""
+def check_room(jobs: list[CustomJob], most: int) -> None:
+    """Never more than `most` ran at once; where it is one, they ran in the order of their submission.
+
+    Of two jobs with a lease the later one may be RUNNING first, when the other's supervisor is killed.
+    """
     starts = [job.start_time for job in jobs]
-    assert starts == sorted(starts)
+    assert most > 1 or starts == sorted(starts)
     for start in starts:
-        assert sum(job.start_time <= start < job.end_time for job in jobs) <= 2
+        assert sum(job.start_time <= start < job.end_time for job in jobs) <= most
