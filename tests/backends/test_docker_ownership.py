@@ -1,21 +1,32 @@
-"""What containers wrote as root can be deleted by the user who started them."""
+"""Files of a container's user: the caller gets those of the job, and can delete them; others stay."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+import time
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from vtrain.backends.docker.ownership import give_back
+from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.ownership import foreign, mend_ownership
+from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect
+from vtrain.engine.capacity.claim import Claim
+from vtrain.engine.folder import JobFolder, JobOrder
+from vtrain.engine.store import Record, Store
+from vtrain.messages import states
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, GcsDestination
 
 USER = 4321
+STRANGER = 4322
 
-pytestmark = pytest.mark.docker
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 
 def as_user(groups: list[int], act: Callable[[], object]) -> int:
@@ -29,35 +40,148 @@ def as_user(groups: list[int], act: Callable[[], object]) -> int:
             os.setuid(USER)
             act()
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-def test_files_of_another_user_are_given_back(docker_engine: Engine, base_image: str) -> None:
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home of that user's; pytest's own folders are closed to others."""
     with tempfile.TemporaryDirectory() as name:
-        check(docker_engine, base_image, Path(name))
+        folder = Path(name)
+        for path in (folder, folder / "jobs", folder / "buckets"):
+            path.mkdir(exist_ok=True)
+            os.chown(path, USER, USER)
+        yield folder
 
 
-def check(engine_here: Engine, image: str, top: Path) -> None:
-    folder = top / "bucket"
-    (folder / "model" / "deep").mkdir(parents=True)
-    (folder / "model" / "deep" / "weights").write_text("x")
-    (folder / "link").symlink_to("/etc/passwd")
-    for path in (top, folder):
-        path.chmod(0o777)
-    (top / "kept").write_text("not below the folder")
-    socket = engine_here.address.host.removeprefix("unix://")
+def order_of(home: Path, job_id: str, output: str) -> JobOrder:
+    spec = CustomJobSpec(base_output_directory=GcsDestination(output_uri_prefix=output))
+    name = f"projects/local/locations/us-central1/customJobs/{job_id}"
+    job = CustomJob(name=name, display_name="x", job_spec=spec, state=states.RUNNING)
+    return JobOrder(
+        home=str(home), name=name, job=job, backend="docker", base_env={}, grace_seconds=1, claim=Claim()
+    )
 
-    def act() -> None:
-        engine = connect(engine_here.address)
-        assert give_back(engine, image, folder, {}) == ""
-        assert give_back(engine, image, folder, {}) == ""
-        shutil.rmtree(folder / "model")
 
-    assert as_user([Path(socket).stat().st_gid], act) == 0
-    assert not (folder / "model").exists()
-    assert (folder / "link").lstat().st_uid == USER
+def make_job(home: Path, job_id: str, output: str, image: str) -> JobOrder:
+    """A running job in that home, one replica of which was ordered. Called as its user."""
+    order = order_of(home, job_id, output)
+    folder = JobFolder(home / "jobs" / job_id)
+    folder.make(order)
+    replica = ContainerOrder(
+        engine=EngineAddress(host="unix:///x", origin="test"),
+        name="x",
+        network="x",
+        replicas=1,
+        labels={},
+        config={"Image": image},
+        log="x",
+        grace_seconds=1,
+    )
+    folder.replica("workerpool0-0").order(replica)
+    record = Record(
+        name=order.name,
+        collection="customJobs",
+        state=states.RUNNING,
+        create_time="2026-01-01T00:00:00Z",
+        backend="docker",
+        document="{}",
+    )
+    Store.open(home).insert(record)
+    return order
+
+
+def written(path: Path, user: int = 0) -> Path:
+    """A file as a container leaves it that runs as that user; so are the folders that it needed."""
+    missing = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    for made in (path, *missing):
+        os.chown(made, user, user)
+    return path
+
+
+@as_root
+@pytest.mark.docker
+def test_only_what_the_job_made_is_given_back(docker_engine: Engine, base_image: str, home: Path) -> None:
+    groups = [Path(docker_engine.address.host.removeprefix("unix://")).stat().st_gid]
+    older = written(home / "buckets" / "bucket" / "mine" / "older", STRANGER)
+    neighbour = written(home / "buckets" / "bucket" / "theirs" / "weights")
+    os.chown(home / "buckets" / "bucket" / "mine", USER, USER)
+    time.sleep(0.05)  # the clock of file systems ticks every few milliseconds
+
+    def submit() -> None:
+        make_job(home, "1", "gs://bucket/mine", base_image)
+        make_job(home, "2", "gs://bucket/theirs", base_image)
+
+    assert as_user(groups, submit) == 0
+    model = written(home / "buckets" / "bucket" / "mine" / "model" / "deep" / "weights")
+    model.parent.chmod(0o700)
+    (model.parent / "link").symlink_to("/etc/passwd")
+    left = written(home / "jobs" / "1" / "replicas" / "workerpool0-0" / "work" / "data" / "cache.csv")
+
+    def mend() -> None:
+        order = order_of(home, "1", "gs://bucket/mine")
+        engine = connect(docker_engine.address)
+        assert mend_ownership(engine, order, JobFolder(home / "jobs" / "1"), {}) == ""
+        shutil.rmtree(model.parents[1])
+        shutil.rmtree(left.parent)
+
+    assert as_user(groups, mend) == 0
+    assert not model.parent.exists() and not left.parent.exists()
+    assert (older.stat().st_uid, neighbour.stat().st_uid) == (STRANGER, 0)
     assert Path("/etc/passwd").stat().st_uid == 0
-    assert (top / "kept").stat().st_uid == 0
+
+
+@as_root
+@pytest.mark.docker
+def test_a_folder_that_another_job_writes_to_is_left_alone(
+    docker_engine: Engine, base_image: str, home: Path
+) -> None:
+    groups = [Path(docker_engine.address.host.removeprefix("unix://")).stat().st_gid]
+
+    def submit() -> None:
+        make_job(home, "1", "gs://bucket/shared", base_image)
+        make_job(home, "2", "gs://bucket/shared/trial", base_image)
+
+    def mend() -> None:
+        order = order_of(home, "1", "gs://bucket/shared")
+        assert mend_ownership(connect(docker_engine.address), order, JobFolder(home / "jobs" / "1"), {}) == ""
+
+    assert as_user(groups, submit) == 0
+    shared = written(home / "buckets" / "bucket" / "shared" / "trial" / "checkpoint")
+    assert as_user(groups, mend) == 0
+    assert shared.stat().st_uid == 0
+
+
+@as_root
+def test_files_that_vanish_are_borne(tmp_path: Path) -> None:
+    for number in range(3):
+        written(tmp_path / f"folder{number}" / "part", STRANGER)
+    found = foreign(tmp_path, 0.0)
+    first = next(found)
+    for folder in tmp_path.iterdir():
+        shutil.rmtree(folder)
+    rest = list(found)
+    assert first.parent == tmp_path and all(path.parent == tmp_path for path in rest)
+
+
+@as_root
+def test_a_link_out_of_the_bucket_is_not_followed(home: Path, tmp_path: Path) -> None:
+    """A container may put a link in the place of its output directory."""
+    (home / "buckets" / "bucket").mkdir()
+    (home / "buckets" / "bucket" / "out").symlink_to(tmp_path)
+    outside = written(tmp_path / "file")
+
+    def mend() -> None:
+        order = make_job(home, "1", "gs://bucket/out", "no-image")
+        unreachable = Engine(EngineAddress(host="unix:///nonexistent", origin="test"), "1.41")
+        assert mend_ownership(unreachable, order, JobFolder(home / "jobs" / "1"), {}) == ""
+
+    assert as_user([], mend) == 0
+    assert outside.stat().st_uid == 0
+    assert msgspec.json.decode((home / "jobs" / "1" / "spec.json").read_bytes())["name"]

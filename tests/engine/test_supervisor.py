@@ -18,6 +18,7 @@ import vtrain
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend, open_process
 from vtrain.backends.process import ProcessLauncher
+from vtrain.engine.credentials import COPY
 from vtrain.engine.environments.installers import run_logged
 from vtrain.engine.folder import JobFolder, JobOrder, hold_lock
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
@@ -135,6 +136,27 @@ def test_a_full_disk_ends_the_supervisor_and_not_the_job(bench: Bench) -> None:
     assert lock is not None
     supervise(bench.folder.path, PreparingLauncher(lambda _: None), lock)
     assert bench.backend.get(bench.name).state == states.SUCCEEDED
+
+
+def test_a_fault_in_the_clean_up_leaves_the_verdict_alone(
+    bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class Untidy(PreparingLauncher):
+        def clear(self, order: JobOrder) -> str:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/bucket/part-0001.tmp")
+
+    supervise(bench.folder.path, Untidy(lambda _: None), bench.lock)
+    assert bench.backend.get(bench.name).state == states.SUCCEEDED
+    assert any("/bucket/part-0001.tmp" in line for line in bench.lines())
+    assert "FileNotFoundError" in capfd.readouterr().err
+
+
+def test_credentials_that_cannot_be_removed_leave_the_verdict_alone(bench: Bench) -> None:
+    def work(_: Log) -> None:  # as a trainer could, whose user is the caller
+        (bench.folder.path / COPY).mkdir()
+
+    assert bench.supervise(work).state == states.SUCCEEDED
+    assert any(COPY in line for line in bench.lines())
 
 
 def test_cancel_while_tools_are_at_work(bench: Bench) -> None:

@@ -298,12 +298,34 @@ class Supervisor:
             if attempt in living or (attempt.touched and attempt.exit() is None):
                 self._attempts.kill(attempt)
             shutil.rmtree(attempt.tmp, ignore_errors=True)
-        left = self._launcher.clear(self._order)
+        left = self._clean_up()
         self._log.tell_losses(attempts)
-        if left:
-            self._log.complain(left)
+        self._log.complain(*left)
         if attempts:
             self._log.say("Finished tearing down training program.")
+
+    def _clean_up(self) -> list[str]:
+        """Remove what the job needs no more; sentences on what is left.
+
+        The decision is made: nothing that goes wrong here keeps the verdict from being written.
+        """
+        told = []
+        for step in (self._clear, self._drop_credentials):
+            try:
+                told += step()
+            except Exception as fault:
+                traceback.print_exc()
+                told.append(f"Not all that was made for the job could be removed: {fault}.")
+        return told
+
+    def _clear(self) -> list[str]:
+        left = self._launcher.clear(self._order)
+        return [left] if left else []
+
+    def _drop_credentials(self) -> list[str]:
+        self._folder.environment.unlink(missing_ok=True)
+        drop_credentials(self._folder)
+        return []
 
     def _finish(self, decision: Decision) -> None:
         error = decision.error
@@ -311,8 +333,6 @@ class Supervisor:
             self._log.complain(*error.message.split("\n"))
         self._log.say(_LAST_WORDS[decision.state])
         self._log.close()
-        drop_credentials(self._folder)
-        self._folder.environment.unlink(missing_ok=True)
         release(self._store, self._job.name)
         self._change(state=decision.state, error=error, end_time=timestamp())
 

@@ -13,15 +13,13 @@ import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder, job_labels, network_name
 from vtrain.backends.docker.network import cut_loose, remove_network
-from vtrain.backends.docker.orders import container_orders, first_image, later_order
-from vtrain.backends.docker.ownership import give_back
+from vtrain.backends.docker.orders import container_orders, later_order
+from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime import make_runtime, missing_images
 from vtrain.backends.docker.station import Station
-from vtrain.backends.docker.storage import written_folders
 from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors, status_of
-from vtrain.containers.labels import JOB_LABEL
 from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
 from vtrain.engine.replica import replica_ids
@@ -184,7 +182,8 @@ def _clear(engine: Engine, order: JobOrder) -> str:
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}
         found = engine.calls.get("/containers/json", all=1, filters=wanted)
     _remove_all(engine, [container["Id"] for container in found])
-    told = _give_back(engine, order, labels)
+    folder = JobFolder(Path(order.home) / "jobs" / name.id)
+    told = mend_ownership(engine, order, folder, labels)
     try:
         remove_network(engine, network_name(name.id))
     except EngineError as error:
@@ -192,14 +191,6 @@ def _clear(engine: Engine, order: JobOrder) -> str:
             raise
         cut_loose(engine, network_name(name.id))
         remove_network(engine, network_name(name.id))
-    return told
-
-
-def _give_back(engine: Engine, order: JobOrder, labels: dict[str, str]) -> str:
-    """Files that containers of the job's own images wrote are given to the caller."""
-    told, image = "", first_image(JobFolder(Path(order.home) / "jobs" / labels[JOB_LABEL]))
-    for folder in written_folders(order.job.job_spec, Path(order.home)) if image else ():
-        told = give_back(engine, image, folder, labels) or told
     return told
 
 

@@ -1,52 +1,140 @@
-"""Files that containers wrote as another user are given to the caller, who could not delete them else."""
+"""Gives the caller the files that a job's containers wrote as another user, so that they can be deleted."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from vtrain.backends.docker.orders import first_image
 from vtrain.containers.engine import Engine, engine_errors
-from vtrain.errors import EngineError
+from vtrain.engine.folder import JobFolder, JobOrder
+from vtrain.engine.store import Store
+from vtrain.errors import ConfigError, EngineError
+from vtrain.staging import LocalBuckets
 
 TARGET = "/output"
+BATCH_BYTES = 256 * 1024
+"""How much of paths one command line gets; the kernel takes two megabytes."""
+PATIENCE_SECONDS = 60.0
+"""A job that wrote millions of files gets its verdict all the same."""
 _PROGRAM = (
     "import os, sys\n"
-    "uid, gid = int(sys.argv[1]), int(sys.argv[2])\n"
-    "for folder, folders, files in os.walk(sys.argv[3]):\n"
-    "    for name in [*folders, *files, ''] :\n"
-    "        path = os.path.join(folder, name) if name else folder\n"
-    "        if os.lstat(path).st_uid != uid:\n"
-    "            os.lchown(path, uid, gid)\n"
+    "for path in sys.argv[3:]:\n"
+    "    try:\n"
+    "        os.lchown(path, int(sys.argv[1]), int(sys.argv[2]))\n"
+    "    except FileNotFoundError:\n"
+    "        continue\n"
 )
 
 
-def give_back(engine: Engine, image: str, folder: Path, labels: dict[str, str]) -> str:
-    """Make the caller own what lies below `folder`; a sentence where that does not work.
+def mend_ownership(engine: Engine, order: JobOrder, folder: JobFolder, labels: dict[str, str]) -> str:
+    """Give the caller what the job wrote into its own folders; a sentence where that does not work.
+
+    Its own are the working directories of its replicas and its base output directory, unless another job
+    that has not ended writes there too. Files that were there before the job began stay as they are.
+    """
+    image = first_image(folder) if os.getuid() != 0 else ""
+    if not image:
+        return ""
+    since = (folder.path / "spec.json").stat().st_mtime
+    told = ""
+    for own in (*folder.path.glob("replicas/**/work"), *_output(order)):
+        told = give_back(engine, image, own, labels, since=since) or told
+    return told
+
+
+def give_back(engine: Engine, image: str, folder: Path, labels: dict[str, str], *, since: float) -> str:
+    """Make the caller own what was made below `folder` since that time; a sentence where that does not work.
 
     Only a process with the rights of root can: a container of the job's own image.
     """
-    if os.getuid() == 0 or not folder.is_dir() or not any(_foreign(folder)):
-        return ""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     owner = (str(os.getuid()), str(os.getgid()))
-    attempts = (
-        ["chown", "-R", "-h", ":".join(owner), TARGET],
-        ["python3", "-c", _PROGRAM, *owner, TARGET],
-    )
-    for argv in attempts:
-        if _run_as_root(engine, image, folder, argv, labels):
-            return ""
-    return f"Some files below {folder} belong to another user, as the container wrote them."
+    while batch := _batch(folder, since):
+        paths = [f"{TARGET}/{path.relative_to(folder)}" for path in batch]
+        for argv in (["chown", "-h", ":".join(owner), "--"], ["python3", "-c", _PROGRAM, *owner]):
+            _run_as_root(engine, image, folder, [*argv, *paths], labels)
+            if not all(map(_is_foreign, batch)):
+                break
+        else:
+            return f"Some files below {folder} belong to another user, as the container wrote them."
+        if time.monotonic() > deadline:
+            return f"Some files below {folder} still belong to another user: there are too many of them."
+    return ""
 
 
-def _foreign(folder: Path) -> Iterator[Path]:
-    me = os.getuid()
-    for path in (folder, *folder.rglob("*")):
-        if path.lstat().st_uid != me:
-            yield path
+def foreign(folder: Path, since: float) -> Iterator[Path]:
+    """What was made or changed below `folder` since that time, and belongs to another user.
+
+    Follows no link, and bears files that vanish meanwhile.
+    """
+    folders = [folder]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:  # gone; or closed to us, and then itself among those that are given back
+            continue
+        for entry in entries:
+            path = Path(entry.path)
+            if _is_foreign(path, since):
+                yield path
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(path)
 
 
-def _run_as_root(engine: Engine, image: str, folder: Path, argv: list[str], labels: dict[str, str]) -> bool:
+def _batch(folder: Path, since: float) -> list[Path]:
+    """Some of the files that belong to another user: as many as one command line takes."""
+    batch: list[Path] = []
+    room = BATCH_BYTES
+    for path in foreign(folder, since):
+        room -= len(os.fsencode(path)) + 1
+        if room < 0:
+            break
+        batch.append(path)
+    return batch
+
+
+def _is_foreign(path: Path, since: float = 0.0) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return found.st_uid != os.getuid() and found.st_ctime >= since
+
+
+def _output(order: JobOrder) -> tuple[Path, ...]:
+    """The job's base output directory; nothing where a job that has not ended writes there too."""
+    home = Path(order.home)
+    output = _output_folder(order)
+    if output is None or not output.is_dir():
+        return ()
+    for record in Store.open(home).living():
+        theirs = _output_folder_of(JobFolder(home / "jobs" / record.name.rpartition("/")[2]))
+        if record.name == order.name or theirs is None:
+            continue
+        if theirs.is_relative_to(output) or output.is_relative_to(theirs):
+            return ()
+    return (output,)
+
+
+def _output_folder_of(folder: JobFolder) -> Path | None:
+    return _output_folder(folder.order()) if folder.is_readable() else None
+
+
+def _output_folder(order: JobOrder) -> Path | None:
+    """The base output directory as a path of this machine; None without one, or where it leads elsewhere."""
+    uri = order.job.job_spec.output_uri
+    try:
+        return LocalBuckets(Path(order.home)).local_path(uri) if uri else None
+    except ConfigError:  # a container has put a link in its place
+        return None
+
+
+def _run_as_root(engine: Engine, image: str, folder: Path, argv: list[str], labels: dict[str, str]) -> None:
+    """Run a program on the folder; whether it helped is seen by its files."""
     mount = {"Type": "bind", "Source": str(folder), "Target": TARGET}
     config = {
         "Image": image,
@@ -57,13 +145,10 @@ def _run_as_root(engine: Engine, image: str, folder: Path, argv: list[str], labe
         "HostConfig": {"NetworkMode": "none", "Mounts": [mount]},
     }
     calls = engine.calls
-    try:
-        with engine_errors("give the job's files to their owner"):
-            made = calls.post("/containers/create", config)["Id"]
-            try:
-                calls.post(f"/containers/{made}/start")
-                return bool(calls.post(f"/containers/{made}/wait")["StatusCode"] == 0)
-            finally:
-                calls.delete(f"/containers/{made}", force=1)
-    except EngineError:
-        return False  # the image has no such program; the next attempt, or the sentence, follows
+    with suppress(EngineError), engine_errors("give the job's files to their owner"):
+        made = calls.post("/containers/create", config)["Id"]
+        try:
+            calls.post(f"/containers/{made}/start")
+            calls.post(f"/containers/{made}/wait")
+        finally:
+            calls.delete(f"/containers/{made}", force=1)

@@ -46,15 +46,6 @@ def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]
     return tuple(mounts)
 
 
-def written_folders(spec: CustomJobSpec, home: Path) -> tuple[Path, ...]:
-    """The folders of this machine below which the job may have written."""
-    buckets = LocalBuckets(home)
-    folders = [buckets.folder]
-    if spec.output_uri.startswith("file:"):
-        folders.append(buckets.local_path(spec.output_uri))
-    return tuple(folder for folder in folders if folder.is_dir())
-
-
 def _open_to_all(folder: Path, top: Path) -> None:
     """Let every user of a container write to a folder and those between it and `top`; follows no link."""
     for path in (folder, *folder.parents):
