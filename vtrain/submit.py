@@ -16,6 +16,7 @@ from vtrain.errors import ConfigError, PackagingError, StorageError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.packaging.prebuilt import DEFAULT, contents
 from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
+from vtrain.packaging.snapshot import keep_snapshot
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import make_home
 from vtrain.staging import Buckets, LocalBuckets, Show, file_uri, join_uri
@@ -216,14 +217,23 @@ def _image_uri(name: str) -> str:
 
 def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) -> Job:
     """Package and stage, or build, what is not there yet, then submit."""
-    package = prepared.package
+    package, plan = prepared.package, prepared.plan
     if package is not None and isinstance(backend, ServiceBackend):
         backend.sign_in()
     if isinstance(package, SdistPlan):
         package_and_stage(package, place, tell, prepared.output_uri)
+        if not isinstance(backend, ServiceBackend):
+            plan = msgspec.structs.replace(plan, snapshot=_snapshot(package, place))
     elif package is not None and prepared.image is not None:
         make_trainer_image(package, prepared.image, prepared.image_uri, tell)
-    return backend.submit(prepared.plan)
+    return backend.submit(plan)
+
+
+def _snapshot(package: SdistPlan, place: Place) -> str:
+    try:
+        return str(keep_snapshot(package, place.packages))
+    except OSError as error:
+        raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
 
 
 def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, tell: Tell) -> MadeImage:

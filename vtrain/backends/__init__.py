@@ -45,8 +45,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     `notices` are sentences for people: what is missing, what may be refused. `not_reproduced` names what the
     job asks for and this backend does not reproduce: it declares that, and `--strict` refuses it.
     `steps` tell what has to be made first, and what is there already. `source_folder` is where the
-    trainer's code lies on the machine of the user, so that a failure can be shown in it. `unknown_fields`
-    is a document of fields that the API is not known to have, sent along as they are.
+    trainer's code lies on the machine of the user, so that a failure can be shown in it, and `snapshot` the
+    archive of its files as they were packaged. `unknown_fields` is a document of fields that the API is not
+    known to have, sent along as they are.
     """
 
     job: Job
@@ -56,6 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     not_reproduced: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
     source_folder: str = ""
+    snapshot: str = ""
     unknown_fields: dict[str, Any] = {}
 
 

@@ -118,6 +118,7 @@ class LocalBackend:
         Raises KeyTakenError where another job has its idempotency key, unless that one did not succeed.
         """
         from vtrain.engine.credentials import keep_credentials, with_own_copy
+        from vtrain.engine.working_folder import keep_files
 
         name = ResourceName(
             project=self._settings.project,
@@ -134,6 +135,7 @@ class LocalBackend:
             order = self._order(job, plan.source_folder)
             folder.make(with_own_copy(order, folder))
             keep_credentials(order.container.credentials_file, folder)
+            keep_files(plan.snapshot, folder)
             lock = hold_lock(folder.lock)
             assert lock is not None
             with closed_on_error(lock):

@@ -49,6 +49,7 @@ class ProcessLauncher:
     """Replicas as processes: one shim each, one host and port each on the loopback."""
 
     name = NAME
+    opens_work = False
 
     def __init__(self) -> None:
         self._pipes: dict[ReplicaFolder, dict[int, int]] = {}

@@ -192,7 +192,9 @@ def _watch(session: Session, job: CustomJob, on_interrupt: str) -> CustomJob:
 
 
 def _say_where(session: Session, job: CustomJob) -> None:
-    """Where the model lies; then how the job ended."""
+    """Where the model lies and what else the trainer left; then how the job ended."""
+    from vtrain.engine.working_folder import remarks_on
+
     output = job.job_spec.output_uri
     if output and job.state == SUCCEEDED:
         folder = LocalBuckets(session.settings.home).local_path(join_uri(output, "model"))
@@ -201,6 +203,11 @@ def _say_where(session: Session, job: CustomJob) -> None:
             session.console.progress(
                 f"Model: {folder} ({len(files)} {'file' if len(files) == 1 else 'files'})"
             )
+    remarks = remarks_on(session.settings.home, job.name.rpartition("/")[2])
+    for note in remarks.notes:
+        session.console.progress(note)
+    for warning in remarks.warnings:
+        session.console.warn(warning)
     conclude(session.console, job)
 
 

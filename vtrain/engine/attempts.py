@@ -25,6 +25,7 @@ from vtrain.engine.folder import (
 from vtrain.engine.history import History, Preempted, read_history, write_history
 from vtrain.engine.launcher import Launcher
 from vtrain.engine.recovery import Action, Cause, Restart, action_after, cause_of
+from vtrain.engine.working_folder import fill
 from vtrain.failure import meaning
 from vtrain.messages.custom_job import Scheduling
 from vtrain.privacy import make_private
@@ -208,6 +209,7 @@ class Attempts:
             self._write_lost(attempt)
             return
         if not attempt.is_ordered:
+            fill(attempt, opened=self._launcher.opens_work)
             attempt.order(self._launcher.another_order(attempt))
         self._launcher.start(attempt)
 

@@ -42,6 +42,8 @@ class Launcher(Protocol):
     """Starts and stops replicas. Any process may go on where another died: files hold all that matters."""
 
     name: str
+    opens_work: bool
+    """Whether replicas may run as another user, who is let write to their working directories."""
 
     def needs_preparation(self, order: JobOrder) -> bool:
         """Whether `prepare` may take longer than an instant."""

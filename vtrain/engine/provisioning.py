@@ -16,6 +16,7 @@ from vtrain.engine.preparation import Preparation
 from vtrain.engine.replica import replica_ids
 from vtrain.engine.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.engine.store import Store
+from vtrain.engine.working_folder import fill
 
 PREPARATION_PATIENCE_SECONDS = 60.0
 """How long a preparation is tried again while what it needs (an engine) does not answer."""
@@ -68,6 +69,7 @@ class Provisioning:
         self._log.say(*PREPARING)
         orders = self._patient_orders(devices)
         for name, order in orders.items():
+            fill(self._folder.replica(name), opened=self._launcher.opens_work)
             self._folder.replica(name).order(order)
         write_struct(self._folder.path / "replicas.json", list(orders))
         return [*orders]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.engine import verdict
+from vtrain.engine import verdict, working_folder
 from vtrain.engine.adoption import reap
 from vtrain.engine.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.engine.boot import boot_id, boot_seconds
@@ -310,7 +310,7 @@ class Supervisor:
         The decision is made: nothing that goes wrong here keeps the verdict from being written.
         """
         told = []
-        for step in (self._clear, self._drop_credentials):
+        for step in (self._clear, self._drop_credentials, self._tell_of_work):
             try:
                 told += step()
             except Exception as fault:
@@ -326,6 +326,11 @@ class Supervisor:
         self._folder.environment.unlink(missing_ok=True)
         drop_credentials(self._folder)
         return []
+
+    def _tell_of_work(self) -> list[str]:
+        remarks = working_folder.tell(self._folder, self._attempts.all(), self._job.job_spec)
+        self._log.say(*remarks.notes)
+        return list(remarks.warnings)
 
     def _finish(self, decision: Decision) -> None:
         error = decision.error

@@ -19,8 +19,8 @@ SITE = "/opt/vtrain/site"
 USER_BASE = "/opt/vtrain/user"
 """In a runtime image, the way to what was installed for the image's own user (PYTHONUSERBASE)."""
 PYTHON = "python3"
-MODULE_FOLDER = "/"
-"""The working directory of Python packages on Vertex AI (the pre-built images' own)."""
+WORK = "/usr/app"
+"""The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ def program_of(task: ContainerSpec | PythonPackageSpec) -> dict[str, Any]:
     """
     if isinstance(task, PythonPackageSpec):
         argv = [PYTHON, "-m", task.python_module, *task.args]
-        return {"Entrypoint": argv, "Cmd": [], "WorkingDir": MODULE_FOLDER}
+        return {"Entrypoint": argv, "Cmd": [], "WorkingDir": WORK}
     if task.command:
         return {"Entrypoint": list(task.command), "Cmd": list(task.args)}
     return {"Cmd": list(task.args)} if task.args else {}

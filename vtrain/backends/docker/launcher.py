@@ -39,6 +39,7 @@ class DockerLauncher:
     """Replicas as containers in a network of their job's own."""
 
     name = "docker"
+    opens_work = True
 
     def __init__(self) -> None:
         self._watches: dict[Path, ContainerWatch] = {}
@@ -81,7 +82,7 @@ class DockerLauncher:
 
     def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
         first = require_struct(attempt.root / "spec.json", ContainerOrder)
-        return later_order(first, attempt.attempt)
+        return later_order(first, attempt)
 
     def start(self, replica: ReplicaFolder) -> None:
         if replica.path not in self._watches and replica.exit() is None:

@@ -12,6 +12,7 @@ import msgspec
 from vtrain.backends.docker.container import (
     SITE,
     USER_BASE,
+    WORK,
     ContainerOrder,
     Resources,
     bind,
@@ -27,7 +28,7 @@ from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.engine.accelerators import grant
 from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions
 from vtrain.engine.credentials import NO_METADATA
-from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, require_struct
+from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
 from vtrain.engine.launcher import Runtime
 from vtrain.engine.machines import HostResources, Limits, limits
 from vtrain.engine.replica import (
@@ -73,7 +74,7 @@ def container_orders(
             host=host_name(name.id, member),
             network=network_name(name.id),
             labels=own_labels,
-            mounts=(*site, *mounts),
+            mounts=(*_work(pool, folder.replica(member.name)), *site, *mounts),
             resources=resources(pool, order, info, _leased(order, member, devices)),
             options=order.container,
         )
@@ -90,15 +91,22 @@ def container_orders(
     return found
 
 
-def later_order(first: ContainerOrder, attempt: int) -> ContainerOrder:
-    """A replica once more: as at its first attempt, with the same host name, in a container of its own."""
-    labels = first.labels | {ATTEMPT_LABEL: str(attempt)}
+def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder:
+    """A replica once more: as at its first attempt, with the same host name.
+
+    It runs in a container of its own, in a working directory of its own.
+    """
+    labels = first.labels | {ATTEMPT_LABEL: str(attempt.attempt)}
+    host = first.config["HostConfig"]
+    mounts = [
+        bind(attempt.work, WORK) if mount["Target"] == WORK else mount for mount in host.get("Mounts", ())
+    ]
     return msgspec.structs.replace(
         first,
-        name=f"{first.name}-r{attempt}",
+        name=f"{first.name}-r{attempt.attempt}",
         labels=labels,
-        config=first.config | {"Labels": labels},
-        attempt=attempt,
+        config=first.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}},
+        attempt=attempt.attempt,
     )
 
 
@@ -162,6 +170,11 @@ def resources(
         shm_bytes=options.shm_size or shared,
         device_requests=granted.device_requests,
     )
+
+
+def _work(pool: WorkerPoolSpec, replica: ReplicaFolder) -> tuple[dict[str, Any], ...]:
+    """The working directory of a Python package; an image has its own."""
+    return (bind(replica.work, WORK),) if isinstance(pool.task, PythonPackageSpec) else ()
 
 
 def _leased(
