@@ -7,11 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from local_jobs import PRIMARY, ended, lines, submit, until
 
 from vtrain.backends.docker import faults
-from vtrain.backends.docker.container import ContainerOrder, job_labels
+from vtrain.backends.docker.container import WORK, ContainerOrder, bind, job_labels
 from vtrain.backends.docker.ending import HALF_STARTED, interruption_of
 from vtrain.backends.docker.faults import Faults
 from vtrain.backends.docker.network import cut_loose, ensure_network, remove_network
@@ -101,11 +102,19 @@ def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None
     class Nowhere:
         address = None
 
-    first = order(Nowhere(), "image", JobFolder(tmp_path / "jobs" / "1").replica(PRIMARY))  # type: ignore[arg-type]
-    later = later_order(first, 3)
+    job = JobFolder(tmp_path / "jobs" / "1")
+    first = order(Nowhere(), "image", job.replica(PRIMARY))  # type: ignore[arg-type]
+    data = bind("/data", "/data")
+    mounts = [bind(job.replica(PRIMARY).work, WORK), data]
+    host = first.config["HostConfig"] | {"Mounts": mounts}
+    first = msgspec.structs.replace(first, config=first.config | {"HostConfig": host})
+    later = later_order(first, job.replica(PRIMARY, 3))
     assert (later.name, later.attempt) == (f"{first.name}-r3", 3)
-    assert later.config == first.config | {"Labels": first.labels | {ATTEMPT_LABEL: "3"}}
+    assert later.config["HostConfig"]["Mounts"] == [bind(job.replica(PRIMARY, 3).work, WORK), data]
+    own = {"Labels": first.labels | {ATTEMPT_LABEL: "3"}, "HostConfig": later.config["HostConfig"]}
+    assert later.config == first.config | own
     assert ATTEMPT_LABEL not in first.config["Labels"]
+    assert first.config["HostConfig"]["Mounts"] == mounts
 
 
 @pytest.mark.docker

@@ -121,6 +121,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     region: str
     container: ContainerOptions = ContainerOptions()
     preemption: SimulatedPreemption | None = None
+    aip_dirs: str = ""
     access: ServiceAccess = ServiceAccess()
     tell: Tell = _unheard
 

@@ -91,12 +91,18 @@ class LocalBackend:
         UnavailableError for one that cannot run this way.
         """
         from vtrain.engine.hardware import check_hardware
+        from vtrain.engine.job_storage import check_aip_dirs
         from vtrain.messages.rules import check_job
 
         own = custom_job(job)
         check_job(own, executor_required=False)
         check_hardware(own.job_spec)
         _check_preemption(own, self._settings.preemption)
+        check_aip_dirs(
+            self._settings.aip_dirs,
+            own.job_spec,
+            has_credentials=bool(self._settings.container.credentials_file),
+        )
         _grace_seconds()  # refuses what is no time
         return self._way.plan(own)
 
@@ -246,6 +252,7 @@ class LocalBackend:
             grace_seconds=_grace_seconds(),
             source_folder=source_folder,
             preemption=self._settings.preemption,
+            aip_dirs=self._settings.aip_dirs,
             boot_id=boot_id(),
         )
         return self._way.complete(order)

@@ -27,6 +27,7 @@ from vtrain.engine.folder import (
     require_struct,
     spawn_holding,
 )
+from vtrain.engine.job_storage import GS, keep_serving, storage_variables
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
 from vtrain.engine.process_tree import Process, identify, is_alive, signal_all
 from vtrain.engine.replica import (
@@ -42,6 +43,7 @@ from vtrain.messages.names import parse_name
 
 NAME = "process"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
 
 
@@ -80,8 +82,11 @@ class ProcessLauncher:
     ) -> dict[str, ReplicaOrder]:
         spec = order.job.job_spec
         around = surroundings(order, free_ports(len(replica_ids(spec)) + 1))
-        for name in ("model", "checkpoints", "logs") if around.output else ():
-            Path(around.output, name).mkdir(parents=True, exist_ok=True)
+        output = output_folder(spec, Path(order.home))
+        for name in ("model", "checkpoints", "logs") if output else ():
+            Path(output, name).mkdir(parents=True, exist_ok=True)
+        storage = storage_variables(folder, order.home, HOST) if order.aip_dirs == GS else {}
+        order = msgspec.structs.replace(order, base_env=_with_storage(order.base_env, storage))
         gcs = buckets_folder(spec, Path(order.home))
         found = {}
         for member in around.hosts:
@@ -101,6 +106,7 @@ class ProcessLauncher:
         )
 
     def start(self, replica: ReplicaFolder) -> None:
+        keep_serving(replica.job)
         lock = None if replica.touched else hold_lock(replica.lock)
         if lock is None:
             return
@@ -177,7 +183,7 @@ def surroundings(order: JobOrder, ports: list[int]) -> Surroundings:
             for member, port in zip(replica_ids(order.job.job_spec), own, strict=True)
         },
         master_port=master,
-        output=output_folder(order.job.job_spec, Path(order.home)),
+        output=output_folder(order.job.job_spec, Path(order.home), order.aip_dirs),
     )
 
 
@@ -197,6 +203,14 @@ def with_devices(order: ReplicaOrder, uuids: tuple[str, ...] | None) -> ReplicaO
     if uuids is None:
         return order
     return msgspec.structs.replace(order, env=order.env | {VISIBLE_DEVICES: ",".join(uuids)})
+
+
+def _with_storage(inherited: dict[str, str], storage: dict[str, str]) -> dict[str, str]:
+    """The inherited variables and those of the job's Cloud Storage, which no proxy is asked for."""
+    if not storage:
+        return inherited
+    direct = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), HOST]
+    return inherited | storage | dict.fromkeys(NO_PROXY_VARIABLES, ",".join(filter(None, direct)))
 
 
 def _leased(

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from vtrain.engine.job_storage import GS
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.staging import LocalBuckets
 
@@ -55,8 +56,10 @@ def refusal() -> str:
     return tried.stdout.strip()
 
 
-def output_folder(spec: CustomJobSpec, home: Path) -> str:
-    """The base output directory as a local path; empty without one."""
+def output_folder(spec: CustomJobSpec, home: Path, aip_dirs: str = "") -> str:
+    """The base output directory as processes are told it: a path, or its gs:// URI; empty without one."""
     if not spec.output_uri:
         return ""
+    if aip_dirs == GS:
+        return spec.output_uri.rstrip("/")
     return str(LocalBuckets(home).local_path(spec.output_uri)).rstrip("/")

@@ -127,7 +127,7 @@ def _planned_replicas(job: CustomJob, settings: BackendSettings, trial_id: str =
         job_id=PLANNED_JOB_ID,
         region=settings.region,
         hosts={member: f"{HOST}:{TRAINING_PORT + i}" for i, member in enumerate(members)},
-        output=output_folder(spec, settings.home),
+        output=output_folder(spec, settings.home, settings.aip_dirs),
         trial_id=trial_id,
         metric_file=str(settings.home / "jobs" / PLANNED_JOB_ID / METRIC_FILE),
     )

@@ -13,7 +13,13 @@ from vtrain.engine.notices import declaration
 from vtrain.errors import ConfigError, EngineError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_options, given_flags
-from vtrain.flags.local import PREEMPTION_FLAG, LocalFlags, simulated_preemption
+from vtrain.flags.local import (
+    AIP_DIRS_FLAG,
+    PREEMPTION_FLAG,
+    LocalFlags,
+    aip_dirs_form,
+    simulated_preemption,
+)
 from vtrain.flags.options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.request import job_request
 from vtrain.flags.secrets import with_callers_values
@@ -62,14 +68,13 @@ def draft_request(target: Target, request: JobRequest) -> Draft:
 
 def with_local_flags(target: Target, local: LocalFlags) -> Target:
     """The target with what only this machine can do. Raises UsageError, ConfigError for a service."""
-    preemption = simulated_preemption(local)
-    if preemption is None:
-        return target
-    if not target.is_local:
+    preemption, aip_dirs = simulated_preemption(local), aip_dirs_form(local)
+    given = [PREEMPTION_FLAG] * bool(preemption) + [AIP_DIRS_FLAG] * bool(aip_dirs)
+    if given and not target.is_local:
         raise ConfigError(
-            f"{PREEMPTION_FLAG} is for jobs on this machine.", hint="Leave it out, or take --backend=local."
+            f"{given[0]} is for jobs on this machine.", hint="Leave it out, or take --backend=local."
         )
-    settings = msgspec.structs.replace(target.settings, preemption=preemption)
+    settings = msgspec.structs.replace(target.settings, preemption=preemption, aip_dirs=aip_dirs)
     return msgspec.structs.replace(target, settings=settings)
 
 

@@ -80,7 +80,7 @@ def start_supervisor(folder: JobFolder, lock: int) -> None:
     """
     argv = [sys.executable, str(PROGRAM), str(folder.path)]
     try:
-        child = spawn_holding(lock, argv, _environment(folder), folder.path / "supervisor.log")
+        child = spawn_holding(lock, argv, program_environment(folder), folder.path / "supervisor.log")
     except OSError as error:
         raise StorageError(
             f"No process can be started for the job {folder.path.name}: {error.strerror}.",
@@ -136,7 +136,7 @@ def _check_writable(folder: Path) -> None:
         probe.unlink(missing_ok=True)
 
 
-def _environment(folder: JobFolder) -> dict[str, str]:
+def program_environment(folder: JobFolder) -> dict[str, str]:
     """The environment of the command that left the job waiting, else this process's.
 
     With a way to find this vtrain when it is not installed.

@@ -51,8 +51,9 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     `base_env` is what replicas inherit from the environment of the command that submitted;
     `source_folder` is where their code is edited. `boot_id` tells since which start of the machine it runs,
-    `preemption` what is simulated. `engine` is the Docker engine that runs the containers, `claim` what the
-    job leases of this machine.
+    `preemption` what is simulated. `aip_dirs` (`gs`, `local`) is the form of AIP_MODEL_DIR, where that was
+    asked for. `engine` is the Docker engine that runs the containers, `claim` what the job leases of this
+    machine.
     """
 
     home: str
@@ -66,6 +67,7 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     engine: EngineAddress | None = None
     preemption: SimulatedPreemption | None = None
     boot_id: str = ""
+    aip_dirs: str = ""
     claim: Claim = Claim()
 
 

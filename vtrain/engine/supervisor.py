@@ -25,6 +25,7 @@ from vtrain.engine.credentials import drop_credentials
 from vtrain.engine.database import lacks_room
 from vtrain.engine.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
 from vtrain.engine.instants import timestamp
+from vtrain.engine.job_storage import stop_serving
 from vtrain.engine.launcher import Launcher, PrepareFailed
 from vtrain.engine.provisioning import Provisioning, Resting, ordered_replicas
 from vtrain.engine.record import FIELD, replica_records, stored_job
@@ -310,7 +311,7 @@ class Supervisor:
         The decision is made: nothing that goes wrong here keeps the verdict from being written.
         """
         told = []
-        for step in (self._clear, self._drop_credentials, self._tell_of_work):
+        for step in (self._clear, self._stop_storage, self._drop_credentials, self._tell_of_work):
             try:
                 told += step()
             except Exception as fault:
@@ -321,6 +322,10 @@ class Supervisor:
     def _clear(self) -> list[str]:
         left = self._launcher.clear(self._order)
         return [left] if left else []
+
+    def _stop_storage(self) -> list[str]:
+        stop_serving(self._folder)
+        return []
 
     def _drop_credentials(self) -> list[str]:
         self._folder.environment.unlink(missing_ok=True)

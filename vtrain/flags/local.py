@@ -10,6 +10,8 @@ from vtrain.errors import UsageError
 from vtrain.flags.grammar import duration_seconds
 from vtrain.flags.options import FlagGroup
 
+AIP_DIRS_FLAG = "--aip-dirs"
+AIP_DIRS = ("gs", "local")
 PREEMPTION_FLAG = "--simulate-preemption"
 _REPLICA = re.compile(r"workerpool\d+-\d+")
 
@@ -26,6 +28,22 @@ class LocalFlags(FlagGroup, frozen=True):
             "it back by Vertex AI's rules.",
         ),
     ] = None
+    aip_dirs: Annotated[
+        str | None,
+        Option(
+            AIP_DIRS_FLAG,
+            metavar="FORM",
+            help="Local backends: AIP_MODEL_DIR and its relatives as gs (URIs, with Cloud Storage on this "
+            "machine behind them) or local (paths).",
+        ),
+    ] = None
+
+
+def aip_dirs_form(flags: LocalFlags) -> str:
+    """`--aip-dirs`, empty where it is not given. Raises UsageError for another word."""
+    if flags.aip_dirs is not None and flags.aip_dirs not in AIP_DIRS:
+        raise UsageError(f"{AIP_DIRS_FLAG}: expected gs or local, found {flags.aip_dirs!r}.")
+    return flags.aip_dirs or ""
 
 
 def simulated_preemption(flags: LocalFlags) -> SimulatedPreemption | None:

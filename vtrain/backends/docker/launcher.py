@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder, job_labels, network_name
-from vtrain.backends.docker.network import cut_loose, remove_network
+from vtrain.backends.docker.network import can_listen, cut_loose, gateway, remove_network
 from vtrain.backends.docker.orders import container_orders, later_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime import make_runtime, missing_images
@@ -21,6 +21,7 @@ from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors, status_of
 from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
+from vtrain.engine.job_storage import GS, keep_serving, storage_variables
 from vtrain.engine.launcher import Log, PrepareFailed, Runtime
 from vtrain.engine.replica import replica_ids
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
@@ -75,10 +76,28 @@ class DockerLauncher:
     ) -> Mapping[str, msgspec.Struct]:
         with _as_preparation():
             info = self._open(order.engine).engine().info()
-            orders = container_orders(info, order, folder, runtimes, devices)
+            storage = self._storage(order, folder)
+            orders = container_orders(info, order, folder, runtimes, devices, storage)
         self._beginning = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
         self._beginning.start()
         return orders
+
+    def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
+        """What containers find the job's Cloud Storage by, with `--aip-dirs=gs`.
+
+        It listens at this machine's address in the job's network. An engine in a virtual machine has that
+        address there, and a name of its own for this machine.
+        """
+        if order.aip_dirs != GS:
+            return {}
+        name = parse_name(order.name)
+        assert name is not None
+        station, network = self._open(order.engine), network_name(name.id)
+        station.have_network(network, job_labels(order.home, name.id), len(replica_ids(order.job.job_spec)))
+        address = gateway(station.engine(), network)
+        if can_listen(address):
+            return storage_variables(folder, order.home, address)
+        return storage_variables(folder, order.home, "127.0.0.1", client_host="host.docker.internal")
 
     def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
         first = require_struct(attempt.root / "spec.json", ContainerOrder)
@@ -86,6 +105,7 @@ class DockerLauncher:
 
     def start(self, replica: ReplicaFolder) -> None:
         if replica.path not in self._watches and replica.exit() is None:
+            keep_serving(replica.job)
             self._watch(replica, stopping=False)
 
     def lives(self, replica: ReplicaFolder) -> bool:

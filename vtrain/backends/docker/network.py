@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import socket
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -40,6 +41,23 @@ def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replica
     raise EngineError(
         f"No subnet of {', '.join(map(str, RANGES))} is free for the job's network. {refusal}".strip()
     )
+
+
+def gateway(engine: Engine, name: str) -> str:
+    """The address of the engine's machine in a network. Raises EngineError."""
+    with engine_errors("describe the job's network"):
+        (found,) = engine.calls.get(f"/networks/{name}")["IPAM"]["Config"]
+    return str(found.get("Gateway") or next(ipaddress.ip_network(found["Subnet"]).hosts()))
+
+
+def can_listen(address: str) -> bool:
+    """Whether that address is one of this machine's own."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
 
 
 def remove_network(engine: Engine, name: str) -> None:

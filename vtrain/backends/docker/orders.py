@@ -51,14 +51,16 @@ def container_orders(
     folder: JobFolder,
     runtimes: tuple[Runtime, ...],
     devices: Mapping[str, tuple[str, ...]],
+    storage: Mapping[str, str],
 ) -> dict[str, ContainerOrder]:
     """The orders of all replicas, the primary first. `info` is what the engine says of itself.
 
-    `devices` are the accelerators that each replica has for itself, by UUID.
+    `devices` are the accelerators that each replica has for itself, by UUID; `storage` are the variables by
+    which they find Cloud Storage on this machine.
     """
     name = parse_name(order.name)
     assert name is not None and order.engine is not None
-    around = surroundings(order.job.job_spec, name.id, name.location)
+    around = surroundings(order.job.job_spec, name.id, name.location, order.aip_dirs)
     mounts = (*bucket_mounts(order.job.job_spec, Path(order.home)), *option_mounts(order.container))
     labels = job_labels(order.home, name.id)
     found = {}
@@ -70,7 +72,7 @@ def container_orders(
         config = container_config(
             image=runtime.image,
             program=_program(pool),
-            env=environment(order.job.job_spec, order.container, member, around),
+            env={**storage, **environment(order.job.job_spec, order.container, member, around)},
             host=host_name(name.id, member),
             network=network_name(name.id),
             labels=own_labels,
@@ -118,13 +120,13 @@ def first_image(folder: JobFolder) -> str:
     return ""
 
 
-def surroundings(spec: CustomJobSpec, job_id: str, region: str) -> Surroundings:
+def surroundings(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> Surroundings:
     """What the replicas share: on Docker exactly what they share on Vertex AI."""
     return Surroundings(
         job_id=job_id,
         region=region,
         hosts=service_hosts(spec, job_id),
-        output=output_uri(spec),
+        output=output_uri(spec, aip_dirs),
     )
 
 

@@ -120,7 +120,7 @@ class DockerWay:
         self, job: CustomJob, there: dict[str, dict[str, Any] | None], trial_id: str = ""
     ) -> Iterator[Replica]:
         spec = job.job_spec
-        shared = surroundings(spec, PLANNED_JOB_ID, self._settings.region)
+        shared = surroundings(spec, PLANNED_JOB_ID, self._settings.region, self._settings.aip_dirs)
         around = msgspec.structs.replace(shared, trial_id=trial_id)
         for member in replica_ids(spec):
             pool = spec.worker_pool_specs[member.pool]

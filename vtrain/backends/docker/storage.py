@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.backends.docker.container import bind
+from vtrain.engine.job_storage import LOCAL
 from vtrain.engine.replica import OUTPUT_FOLDERS
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.staging import LocalBuckets, join_uri, split_uri
@@ -18,11 +19,13 @@ OPEN_TO_ALL = 0o777
 reach them, as vtrain's home is the caller's own."""
 
 
-def output_uri(spec: CustomJobSpec) -> str:
+def output_uri(spec: CustomJobSpec, aip_dirs: str = "") -> str:
     """The base output directory as replicas are told it, without a trailing slash: `gs://…`, or a path."""
     if not spec.output_uri:
         return ""
     scheme, rest = split_uri(spec.output_uri)
+    if scheme == "gs" and aip_dirs == LOCAL:
+        return f"{MOUNT_POINT}/{rest}".rstrip("/")
     return (rest if scheme == "file" else spec.output_uri).rstrip("/")
 
 

@@ -1,0 +1,53 @@
+"""The program of a job's own Cloud Storage: `python serve_job.py FOLDER LOCK`. `LOCK` is its lock, held."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120
+    del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `multipart`
+
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from vtrain.emulator.storage.guard import Admission
+from vtrain.emulator.storage.server import listen, make_server
+from vtrain.engine.folder import read_struct, write_struct
+from vtrain.engine.job_storage import StorageOrder
+from vtrain.errors import UnavailableError
+
+LOOK_SECONDS = 5.0
+"""How often it is looked whether somebody has removed the job's folder."""
+
+
+def main(place: Path, lock: int) -> None:
+    """Serve until SIGTERM, or until the job's folder is removed."""
+    os.set_inheritable(lock, False)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)
+    order = read_struct(place / "order.json", StorageOrder)
+    assert order is not None
+    try:
+        listener = listen(order.host, order.port)
+    except UnavailableError as error:
+        sys.exit(error.message)
+    with listener:
+        server = make_server(Path(order.home), Admission(hosts=frozenset({order.host}), token=order.token))
+        write_struct(place / "order.json", msgspec.structs.replace(order, port=listener.getsockname()[1]))
+        (place / "ready").touch()
+        threading.Thread(target=_leave_with, args=(place,), daemon=True).start()
+        server.run(sockets=[listener])
+
+
+def _leave_with(place: Path) -> None:
+    while place.exists():
+        time.sleep(LOOK_SECONDS)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
