@@ -36,7 +36,13 @@ GUESTS = {
     "docker": ("containers", "backends.docker"),
     "requests": ("containers", "backends.docker", "backends.vertex", "staging"),
 }
-OWN_PROGRAMS = ("__main__", "engine.shim", "engine.supervisor", "engine.launcher")
+OWN_PROGRAMS = (
+    "__main__",
+    "emulator.storage.serve_job",
+    "engine.shim",
+    "engine.supervisor",
+    "engine.launcher",
+)
 LONGEST_FUNCTION = 60
 
 

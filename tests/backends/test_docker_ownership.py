@@ -50,7 +50,7 @@ def as_user(groups: list[int], act: Callable[[], object]) -> int:
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home of that user's; pytest's own folders are closed to others."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(prefix="vtrain-test-", dir="/tmp") as name:
         folder = Path(name)
         for path in (folder, folder / "jobs", folder / "buckets"):
             path.mkdir(exist_ok=True)
