@@ -160,23 +160,25 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _guarded(argv: Sequence[str]) -> int:
+    invocation = Invocation()
     try:
-        return _dispatch(argv)
+        return _dispatch(argv, invocation)
     except VtrainError as error:
-        return _report(error)
+        reported = error
     except TyperException as error:
-        return _report(_usage_error(error))
+        reported = _usage_error(error)
     except KeyboardInterrupt:
-        return _report(InterruptedByUser("Interrupted."))
+        reported = InterruptedByUser("Interrupted.")
     except OSError as error:
-        return _report(_os_error(error))
+        reported = _os_error(error)
     except Exception as error:
         from vtrain.command_log import write_crash_report
 
-        return _report(write_crash_report(argv, error))
+        reported = write_crash_report(argv, error)
+    return _report(reported, invocation)
 
 
-def _dispatch(argv: Sequence[str]) -> int:
+def _dispatch(argv: Sequence[str], invocation: Invocation) -> int:
     if sys.platform == "win32":
         raise VtrainError("vtrain runs on Linux and macOS.", hint="On Windows, use WSL.")
     _check_encoding(argv)
@@ -184,7 +186,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     head = _expanded(head)
     if any(word == "--version" for word in head):
         return _show_version()
-    root, invocation = _group(RootGroup, "vtrain", HELP), Invocation(remainder=remainder)
+    root, invocation.remainder = _group(RootGroup, "vtrain", HELP), remainder
     if "_VTRAIN_COMPLETE" in os.environ or any(word.partition("=")[0] in COMPLETION_FLAGS for word in head):
         return _complete(root, invocation, head)
     code = root.main(args=head, prog_name="vtrain", standalone_mode=False, obj=invocation)
@@ -205,6 +207,8 @@ def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
 def _check_encoding(argv: Sequence[str]) -> None:
     """A job is JSON, and JSON is text: a word that is not UTF-8 could not reach the trainer."""
     for word in argv:
+        if "\0" in word:
+            raise UsageError(f"The word {word!a} of the command line holds a NUL character.")
         if not word.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in word):
             raise UsageError(f"The word {word!a} of the command line is not UTF-8.")
 
@@ -247,11 +251,13 @@ def _os_error(error: OSError) -> VtrainError:
     return VtrainError(f"{error.strerror or error}{place}.")
 
 
-def _report(error: VtrainError) -> int:
-    from vtrain.output.console import Console
+def _report(error: VtrainError, invocation: Invocation) -> int:
+    from vtrain.output.console import VERBOSITIES, Console
 
+    verbosity = invocation.common.get("verbosity", "")
+    console = Console(verbosity=verbosity) if verbosity in VERBOSITIES else Console()
     with suppress(OutputError):  # nobody can be told that nobody can be told
-        Console().error(error)
+        console.error(error)
     return error.exit_code
 
 

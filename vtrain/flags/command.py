@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
@@ -24,7 +24,8 @@ Handler = Callable[..., None]
 class Invocation(msgspec.Struct):
     """What a command line says before and beside its flags.
 
-    `common` is what stands before the command; `remainder` what follows `--`, None without one.
+    `common` is what the common flags say, the later ones over the earlier; `remainder` is what follows `--`,
+    None without one.
     """
 
     remainder: tuple[str, ...] | None = None
@@ -132,7 +133,10 @@ def _process_value(parameter: Any, process: Callable[[Any, Any], Any], ctx: Any,
 def _entry(info: CommandInfo) -> Callable[..., None]:
     def run(ctx: typer.Context, **values: Any) -> None:
         invocation: Invocation = ctx.obj
-        _take_common(invocation, values)
+        invocation.common |= {
+            name: values[name] for name in _given(ctx, values) & _fields(CommonFlags).keys()
+        }
+        values |= {name: value for name, value in invocation.common.items() if name in values}
         if invocation.remainder is not None and not info.takes_remainder:
             raise UsageError(
                 f"{info.name} takes nothing after '--'.", hint=f"Found: {' '.join(invocation.remainder)}"
@@ -157,11 +161,9 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
     return run
 
 
-def _take_common(invocation: Invocation, values: dict[str, Any]) -> None:
-    """Flags before the command count where the command's own say nothing else."""
-    for name, value in invocation.common.items():
-        if name in values and values[name] == _default(CommonFlags, name):
-            values[name] = value
+def _given(ctx: Any, values: Collection[str]) -> set[str]:
+    """The flags that stand on the command line, were it with the value that they have without it."""
+    return {name for name in values if ctx.get_parameter_source(name).name == "COMMANDLINE"}
 
 
 @cache
@@ -175,8 +177,7 @@ def common_flags() -> tuple[tuple[Any, ...], Any]:
 
 def _common_callback() -> Callable[..., None]:
     def take(ctx: typer.Context, **values: Any) -> None:
-        changed = {name: value for name, value in values.items() if value != _default(CommonFlags, name)}
-        ctx.obj.common.update(changed)
+        ctx.obj.common.update({name: values[name] for name in _given(ctx, values)})
 
     parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     parameters += _parameters(CommonFlags)
