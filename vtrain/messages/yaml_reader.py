@@ -14,10 +14,25 @@ from vtrain.errors import ConfigError
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+class _NulError(Exception):
+    """A scalar that a YAML document may hold, and that no job can use."""
+
+    def __init__(self, text: str, line: int) -> None:
+        super().__init__(f"{text[:40]!a} holds a NUL character")
+        self.line = line
+
+
 class _Loader(_Base):  # type: ignore[misc]
     """YAML 1.2's core scalars, so that `n`, `yes`, `012` and `1:30` stay the text that they look like."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
+
+    def construct_scalar(self, node: Any) -> Any:
+        """The text of a scalar. Refuses a NUL, with which no process starts and no file is found."""
+        text = super().construct_scalar(node)
+        if isinstance(text, str) and "\0" in text:
+            raise _NulError(text, node.start_mark.line + 1)
+        return text
 
 
 _SCALARS = (
@@ -111,6 +126,8 @@ def _errors_of(origin: str) -> Iterator[None]:
     """The reader's errors as ConfigErrors that name file and line."""
     try:
         yield
+    except _NulError as error:
+        raise ConfigError(f"{origin}:{error.line}: {error}.", hint="Leave it out.") from error
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise ConfigError(
