@@ -36,10 +36,8 @@ def gcloud(own_home: Path) -> Path:
     return folder
 
 
-def backend(
-    *, flag: str = "", name: str = "", project: Choice | None = None, local_only: bool = False
-) -> str:
-    return choose_backend(flag=flag, name=name, project=project, local_only=local_only).value
+def backend(*, flag: str = "", name: str = "", project: Choice | None = None) -> str:
+    return choose_backend(flag=flag, name=name, project=project).value
 
 
 def test_home(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None:
@@ -110,14 +108,6 @@ def test_pyproject_is_found_from_a_folder_below(
     assert choice == Choice(value="process", origin=f"{project_folder / 'pyproject.toml'} [tool.vtrain]")
 
 
-def test_local_run_is_always_local(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert backend(project=DEMO, local_only=True) == "local"
-    monkeypatch.setenv("VTRAIN_BACKEND", "vertex")
-    assert backend(local_only=True) == "local"
-    monkeypatch.setenv("VTRAIN_BACKEND", "process")
-    assert backend(local_only=True) == "process"
-
-
 def test_the_reason_is_told() -> None:
     assert choose_backend(flag="", name="", project=DEMO).origin == "project demo, from --project"
     assert choose_backend(flag="x", name="", project=None).origin == "--backend"
@@ -152,6 +142,40 @@ def test_staging_bucket(project_folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("VTRAIN_STAGING_BUCKET", "from-env")
     assert find_staging_bucket("") == "gs://from-env"
     assert find_staging_bucket("file:///from/flag") == "file:///from/flag"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("# [tool.vtrain]\n[tool.black]\n", ""),
+        ("# [tool.vtrain]\n", ""),
+        ("[project]\ndescription = 'reads [tool.vtrain]'\n", ""),
+        ("[tool.vtrain]\n", ""),
+        ("[tool]\nvtrain.staging-bucket = 'a'\n", "gs://a"),
+        ("[ tool . 'vtrain' ]\nstaging-bucket = 'a'\n", "gs://a"),
+        ("tool = {vtrain = {staging-bucket = 'a'}}\n", "gs://a"),
+    ],
+)
+def test_the_table_is_read_as_toml_has_it(project_folder: Path, text: str, found: str) -> None:
+    (project_folder / "pyproject.toml").write_text(text)
+    assert find_staging_bucket("") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool]\nvtrain = 1\n", "tool.vtrain is not a table."),
+        ("[tool.vtrain]\nstaging-bucket = true\n", "staging-bucket of [tool.vtrain] is not text."),
+        ("[tool.vtrain]\nstaging-bucket = {a = 1}\n", "staging-bucket of [tool.vtrain] is not text."),
+        ("[tool.vtrain]\nstaging-bucket = ['a', ['b']]\n", "staging-bucket of [tool.vtrain] is not text."),
+        ("[[tool.vtrain]]\nstaging-bucket = 'a'\n", "tool.vtrain is not a table."),
+    ],
+)
+def test_a_table_of_another_shape_is_named(project_folder: Path, text: str, said: str) -> None:
+    (project_folder / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        find_staging_bucket("")
+    assert caught.value.message == f"{project_folder / 'pyproject.toml'}: {said}"
 
 
 def test_a_broken_pyproject_is_named(project_folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -58,20 +60,41 @@ TRAINING_REGIONS = (
 )
 """Regions that offer training (gcloud 528's list and asia-south2 of the service's documentation)."""
 
-LOCAL_BACKENDS = ("local", "process", "docker")
 _PROJECT_ID = re.compile(r"(?![0-9]+$)(?:[a-z0-9.-]*[a-z0-9]:)?[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _FULL_REGION = re.compile(r"(?:https?://[^/]+/v1(?:beta1)?/)?projects/([^/]+)/locations/([^/]+)")
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """vtrain's home: `VTRAIN_HOME`, by default `~/.vtrain`. Raises StorageError where none can be had."""
+    """vtrain's home: `VTRAIN_HOME`, by default `~/.vtrain`; it need not be there yet.
+
+    Raises StorageError where none can be had.
+    """
     named = environ.get("VTRAIN_HOME")
     if not named and user_home() is None:
         raise StorageError("This user has no home directory for vtrain's home.", hint="Set VTRAIN_HOME.")
     home = user_path(named).absolute() if named else Path.home() / ".vtrain"
     if not is_text(home):  # jobs are JSON, and they say where it is
         raise StorageError(f"vtrain's home {str(home)!a} is not UTF-8.", hint="Set VTRAIN_HOME.")
+    _check_home(home)
     return home
+
+
+def _check_home(home: Path) -> None:
+    """Raise StorageError for a home that is there and that nobody could look into."""
+    try:
+        if not stat.S_ISDIR(home.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(home, os.R_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except FileNotFoundError:
+        if home.is_symlink():
+            raise StorageError(
+                f"vtrain's home {home} is a link to a folder that does not exist.", hint="Set VTRAIN_HOME."
+            ) from None
+    except OSError as error:
+        raise StorageError(
+            f"vtrain cannot use {home} as its home: {error.strerror}.", hint="Set VTRAIN_HOME."
+        ) from error
 
 
 def is_text(path: Path) -> bool:
@@ -103,15 +126,11 @@ def make_home(home: Path) -> None:
         raise StorageError(f"Cannot make {home}: {error.strerror}.", hint="Set VTRAIN_HOME.") from error
 
 
-def choose_backend(*, flag: str, name: str, project: Choice | None, local_only: bool = False) -> Choice:
+def choose_backend(*, flag: str, name: str, project: Choice | None) -> Choice:
     """Which backend a command line uses; the first match wins (design, section 1)."""
-    if flag:
-        return Choice(value=flag, origin="--backend")
-    configured = _from_environment("VTRAIN_BACKEND") or _from_pyproject("backend")
-    if configured and not (local_only and configured.value not in LOCAL_BACKENDS):
-        return configured
-    if local_only:
-        return Choice(value="local", origin="local-run is always local")
+    chosen = given_backend(flag)
+    if chosen is not None:
+        return chosen
     full = parse_name(name)
     if full is not None:
         where = "local" if full.project == LOCAL_PROJECT else "vertex"
@@ -119,6 +138,13 @@ def choose_backend(*, flag: str, name: str, project: Choice | None, local_only: 
     if project is not None and project.value != LOCAL_PROJECT:
         return Choice(value="vertex", origin=f"project {project.value}, from {project.origin}")
     return Choice(value="local", origin="no project is set")
+
+
+def given_backend(flag: str) -> Choice | None:
+    """The backend that is named: by the flag, the environment or pyproject.toml; None where none is."""
+    if flag:
+        return Choice(value=flag, origin="--backend")
+    return _from_environment("VTRAIN_BACKEND") or _from_pyproject("backend")
 
 
 def find_project(flag: str | None) -> Choice | None:
@@ -193,22 +219,35 @@ def _from_pyproject(key: str) -> Choice | None:
     for folder in (Path.cwd(), *Path.cwd().parents):
         file = folder / "pyproject.toml"
         if file.is_file():
-            value = _tool_table(file).get(key, "")
-            text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            text = _setting(file, key, _tool_table(file).get(key, ""))
             return Choice(value=text, origin=f"{file} [tool.vtrain]") if text else None
     return None
 
 
+def _setting(file: Path, key: str, value: Any) -> str:
+    """A value of `[tool.vtrain]` as text. Raises ConfigError for a table and for a switch."""
+    parts = value if isinstance(value, list) else [value]
+    if any(isinstance(part, bool) or not isinstance(part, (str, int, float)) for part in parts):
+        raise ConfigError(f"{file}: {key} of [tool.vtrain] is not text.", hint=f'Write {key} = "VALUE".')
+    text = ",".join(map(str, parts))
+    if "\0" in text:
+        raise ConfigError(f"{file}: {key} of [tool.vtrain] holds a NUL character.", hint="Leave it out.")
+    return text
+
+
 def _tool_table(file: Path) -> dict[str, Any]:
     text = file.read_text(encoding="utf-8", errors="replace")
-    if "[tool.vtrain]" not in text:
+    if "vtrain" not in text:
         return {}
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
-        table: dict[str, Any] = tomllib.loads(text)["tool"]["vtrain"]
+        tools = tomllib.loads(text).get("tool", {})
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: {error}.") from error
+    table = tools.get("vtrain", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise ConfigError(f"{file}: tool.vtrain is not a table.", hint="Write it as [tool.vtrain].")
     return table
