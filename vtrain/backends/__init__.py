@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 from vtrain.engine.container_options import ContainerOptions, SimulatedPreemption
-from vtrain.errors import ConfigError, UnavailableError
+from vtrain.errors import ConfigError, UnavailableError, VtrainError
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.nearest import did_you_mean
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PROTOCOL_VERSION = 1
 ENTRY_POINTS = "vtrain.backends"
+PACKAGE, PUSHED_IMAGE = "package", "pushed-image"
+TRAINER_FORMS = (PACKAGE, PUSHED_IMAGE)
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,13 +221,48 @@ class ResourceBackend(Protocol):
         """Start the machines of a resource anew."""
 
 
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command has to know of a backend before it is opened.
+
+    The resources of a backend that `is_local` live under `projects/local`: it needs neither project nor
+    region, and only its user can read its jobs. `trainer_form` is what it runs where the command line does
+    not say: a package, or an image that is pushed to a registry.
+    """
+
+    is_local: bool = True
+    trainer_form: str = PACKAGE
+
+
+_SERVICE = Traits(is_local=False, trainer_form=PUSHED_IMAGE)
 BUILT_IN = {
-    "local": "vtrain.backends.local:open_process",
-    "process": "vtrain.backends.local:open_process",
-    "docker": "vtrain.backends.local:open_docker",
-    "vertex": "vtrain.backends.vertex.backend:open_vertex",
+    "local": ("vtrain.backends.local:open_process", Traits()),
+    "process": ("vtrain.backends.local:open_process", Traits()),
+    "docker": ("vtrain.backends.local:open_docker", Traits()),
+    "vertex": ("vtrain.backends.vertex.backend:open_vertex", _SERVICE),
 }
-"""The backends that come with vtrain, and the functions that open them."""
+"""The backends that come with vtrain, the functions that open them, and their traits."""
+
+
+def traits_of(name: str) -> Traits:
+    """The traits of a backend; a plug-in says them in attributes of what it registers.
+
+    Raises UnavailableError for a plug-in that cannot be loaded or says something else, ConfigError for a
+    name that neither vtrain nor a plug-in knows.
+    """
+    check_available(name)
+    if name in BUILT_IN:
+        return BUILT_IN[name][1]
+    registered, usual = _load_plugin(name), Traits()
+    traits = Traits(
+        is_local=getattr(registered, "is_local", usual.is_local),
+        trainer_form=getattr(registered, "trainer_form", usual.trainer_form),
+    )
+    if not isinstance(traits.is_local, bool) or traits.trainer_form not in TRAINER_FORMS:
+        raise UnavailableError(
+            f"The backend plug-in {name!r} has is_local={traits.is_local!r} and "
+            f"trainer_form={traits.trainer_form!r}; expected a bool and one of {', '.join(TRAINER_FORMS)}."
+        )
+    return traits
 
 
 def check_available(name: str) -> None:
@@ -243,7 +280,7 @@ def open_backend(name: str, settings: BackendSettings) -> JobBackend:
     """
     check_available(name)
     if name in BUILT_IN:
-        module, _, function = BUILT_IN[name].partition(":")
+        module, _, function = BUILT_IN[name][0].partition(":")
         backend: JobBackend = getattr(import_module(module), function)(settings)
         return backend
     return _open_plugin(name, settings)
@@ -255,11 +292,22 @@ def _plugins(name: str) -> list[EntryPoint]:
     return [entry for entry in entry_points(group=ENTRY_POINTS) if entry.name == name]
 
 
-def _open_plugin(name: str, settings: BackendSettings) -> JobBackend:
+def _load_plugin(name: str) -> Callable[[BackendSettings], JobBackend]:
     try:
-        backend: JobBackend = _plugins(name)[0].load()(settings)
+        registered: Callable[[BackendSettings], JobBackend] = _plugins(name)[0].load()
     except Exception as error:  # a plug-in is other people's code: whatever it raises is reported by its name
         raise UnavailableError(f"The backend plug-in {name!r} cannot be loaded: {error}.") from error
+    return registered
+
+
+def _open_plugin(name: str, settings: BackendSettings) -> JobBackend:
+    registered = _load_plugin(name)
+    try:
+        backend = registered(settings)
+    except VtrainError:
+        raise
+    except Exception as error:
+        raise UnavailableError(f"The backend plug-in {name!r} cannot be opened: {error}.") from error
     if backend.protocol_version != PROTOCOL_VERSION:
         raise UnavailableError(
             f"The backend plug-in {name!r} speaks protocol {backend.protocol_version}, "

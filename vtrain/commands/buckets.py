@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtrain.backends import BackendSettings
+from vtrain.backends import BackendSettings, traits_of
 from vtrain.commands.session import service_access
 from vtrain.flags.options import CommonFlags
 from vtrain.output.console import Console
@@ -13,8 +13,8 @@ from vtrain.staging import Buckets, LocalBuckets
 
 
 def find_buckets(backend: str, settings: BackendSettings) -> Buckets:
-    """The buckets that jobs of a backend read: on vertex `gs://NAME` is Cloud Storage, else a folder here."""
-    if backend != "vertex":
+    """The buckets that jobs of a backend read: `gs://NAME` is Cloud Storage, and a folder for a local one."""
+    if traits_of(backend).is_local:
         return LocalBuckets(settings.home)
     from vtrain.staging.cloud import CloudBuckets
 

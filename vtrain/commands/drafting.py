@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from vtrain.backends import PUSHED_IMAGE
 from vtrain.commands.buckets import find_buckets
 from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.engine.notices import declaration
@@ -147,7 +148,7 @@ def _published(order: ImageOrder, session: Session, draft: Draft) -> ImageOrder:
 def becomes_image(
     target: Target, draft: Draft, place: Place, trainer: TrainerFlags, container: ContainerFlags
 ) -> bool:
-    """Whether the trainer becomes an image: where that is asked for, or a service is to run it.
+    """Whether the trainer becomes an image: where that is asked for, or the backend runs images.
 
     A staging bucket decides for a Python package. Raises UsageError for flags that contradict each other.
     """
@@ -155,7 +156,8 @@ def becomes_image(
         raise UsageError("--bake makes an image, and --package-format=sdist does not.")
     if container.bake or trainer.package_format != "auto":
         return container.bake or trainer.package_format == "image"
-    return draft.source is not None and not target.is_local and not place.staging_bucket
+    pushed = target.traits.trainer_form == PUSHED_IMAGE
+    return draft.source is not None and pushed and not place.staging_bucket
 
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:

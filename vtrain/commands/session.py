@@ -13,8 +13,9 @@ from vtrain.backends import (
     JobBackend,
     ResourceBackend,
     ServiceAccess,
-    check_available,
+    Traits,
     open_backend,
+    traits_of,
 )
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
 from vtrain.commands.region_prompt import prompted_region
@@ -27,11 +28,11 @@ from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name, res
 from vtrain.output.console import VERBOSITIES, Console
 from vtrain.properties import property_flag, property_value, use_configuration
 from vtrain.settings import (
-    LOCAL_BACKENDS,
     Choice,
     choose_backend,
     find_project,
     find_region,
+    given_backend,
     home_folder,
     project_in_region,
 )
@@ -47,12 +48,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     console: Console
     choice: Choice
+    traits: Traits
     settings: BackendSettings
 
     @property
     def is_local(self) -> bool:
-        """Whether jobs run on this machine."""
-        return self.choice.value in LOCAL_BACKENDS
+        """Whether jobs live under `projects/local`."""
+        return self.traits.is_local
 
     def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
         """The session. `images` are those of the job to be started, which decide what `local` means."""
@@ -67,7 +69,13 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             self.settings, container=container or ContainerOptions(), tell=self.console.progress
         )
         backend = open_backend(choice.value, settings)
-        return Session(console=self.console, backend=backend, backend_name=choice.value, settings=settings)
+        return Session(
+            console=self.console,
+            backend=backend,
+            backend_name=choice.value,
+            is_local=self.is_local,
+            settings=settings,
+        )
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +84,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     console: Console
     backend: JobBackend
     backend_name: str
+    is_local: bool
     settings: BackendSettings
-
-    @property
-    def is_local(self) -> bool:
-        """Whether jobs of this session run on this machine."""
-        return self.backend_name in LOCAL_BACKENDS
 
     @property
     def resources(self) -> ResourceBackend:
@@ -152,18 +156,34 @@ def find_target(
     found = find_project(common.project)
     project = None if local_only else project_in_region(place.region) or found
     try:
-        choice = choose_backend(flag=place.backend, name=name or "", project=project, local_only=local_only)
+        if local_only:
+            choice = _local_choice(place.backend)
+        else:
+            choice = choose_backend(flag=place.backend, name=name or "", project=project)
     except FileNotFoundError:
         check_current_folder()
         raise
     if choice.value != "local":
         _announce(console, choice)
-    check_available(choice.value)
-    if choice.value == "vertex":
-        settings = _service_settings(console, common, place, project, name or "")
-    else:
+    traits = traits_of(choice.value)
+    if traits.is_local:
         settings = _local_settings(place, name or "")
-    return Target(console=console, choice=choice, settings=settings)
+    else:
+        settings = _service_settings(console, common, place, project, name or "")
+    return Target(console=console, choice=choice, traits=traits, settings=settings)
+
+
+def _local_choice(flag: str) -> Choice:
+    """The backend of `local-run`. Raises ConfigError for a flag that names one of a service."""
+    given = given_backend(flag)
+    if given is not None and traits_of(given.value).is_local:
+        return given
+    if flag:
+        raise ConfigError(
+            f"local-run runs a trainer on this machine, and --backend={flag} does not.",
+            hint=f"Leave --backend out, or take: vtrain custom-jobs create --backend={flag} --stream-logs",
+        )
+    return Choice(value="local", origin="local-run is always local")
 
 
 def open_session(

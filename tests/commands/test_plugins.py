@@ -1,0 +1,150 @@
+"""Backends of other distributions: what they say about themselves decides how a command treats them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SITE = '''
+from vtrain.backends import PROTOCOL_VERSION
+from vtrain.errors import ConfigError
+from vtrain.testing.memory import MemoryBackend
+
+SEEN = []
+
+
+def open_slurm(settings):
+    """Says nothing about itself."""
+    SEEN.append(settings)
+    return MemoryBackend(project=settings.project, region=settings.region)
+
+
+class Cluster(MemoryBackend):
+    is_local = False
+
+    def __init__(self, settings):
+        SEEN.append(settings)
+        super().__init__(project=settings.project, region=settings.region)
+
+
+class Pods(Cluster):
+    trainer_form = "pushed-image"
+
+
+class Odd(Cluster):
+    trainer_form = "tarball"
+
+
+class Vague(Cluster):
+    is_local = "no"
+
+
+def open_refusing(settings):
+    raise ConfigError("The cluster is not configured.", hint="Run cluster-setup.")
+
+
+def open_failing(settings):
+    raise ZeroDivisionError("a fault of the plug-in")
+'''
+NAMES = (
+    "slurm=open_slurm cluster=Cluster pods=Pods odd=Odd vague=Vague refusing=open_refusing "
+    "failing=open_failing"
+)
+
+
+@pytest.fixture
+def site(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """An installed distribution with these backends, and a configured project."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "cluster_plugin.py").write_text(SITE)
+    info = folder / "cluster_plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cluster-plugin\nVersion: 1.0\n")
+    entries = "\n".join(name.replace("=", "=cluster_plugin:") for name in NAMES.split())
+    (info / "entry_points.txt").write_text(f"[vtrain.backends]\n{entries}\n")
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
+    monkeypatch.setenv("CLOUDSDK_AI_REGION", "europe-west4")
+    import cluster_plugin
+
+    yield cluster_plugin
+    del sys.modules["cluster_plugin"]
+
+
+@pytest.fixture
+def create(tmp_path: Path) -> tuple[str, ...]:
+    (tmp_path / "task.py").write_text("print(1)\n")
+    folder = (f"--local-package-path={tmp_path}", "--script=task.py")
+    return ("custom-jobs", "create", "--display-name=a", "--dry-run", *folder)
+
+
+def test_a_plugin_that_says_nothing_is_local(
+    vtrain: Any, site: ModuleType, create: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hunter2-secret")
+    ended = vtrain(*create, "--backend=slurm", "--env", "HF_TOKEN")
+    assert ended.code == 0, ended.err
+    assert "gcr.io" not in ended.err and "push" not in ended.err and "looks like a secret" not in ended.err
+    assert "Would package" in ended.err and "hunter2" not in ended.out + ended.err
+    assert {(seen.project, seen.region) for seen in site.SEEN} == {("local", "europe-west4")}
+    run = vtrain("custom-jobs", "local-run", *create[2:], "--backend=slurm")
+    assert run.code == 0 and "Backend: slurm (--backend)" in run.err, run.err
+    monkeypatch.setenv("VTRAIN_BACKEND", "slurm")
+    assert "Backend: slurm (VTRAIN_BACKEND)" in vtrain("custom-jobs", "local-run", *create[2:]).err
+
+
+def test_a_plugin_of_a_service_gets_the_project(
+    vtrain: Any, site: ModuleType, create: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLAIN", "1")
+    image = "--executor-image-uri=python:3"
+    ended = vtrain(*create, image, "--backend=cluster", "--staging-bucket=gs://bucket", "--env=A_TOKEN=x")
+    assert ended.code == 0, ended.err
+    assert "WARNING: A_TOKEN looks like a secret" in ended.err and "Would push" not in ended.err
+    assert {(seen.project, seen.region) for seen in site.SEEN} == {("demo", "europe-west4")}
+    refused = vtrain(*create, image, "--backend=cluster", "--staging-bucket=gs://bucket", "--env=PLAIN")
+    assert refused.code == 1 and "taken on local backends only" in refused.err
+    monkeypatch.delenv("CLOUDSDK_CORE_PROJECT")
+    assert "No project is set." in vtrain("custom-jobs", "list", "--backend=cluster").err
+
+
+def test_a_plugin_that_takes_images(vtrain: Any, site: ModuleType, create: tuple[str, ...]) -> None:
+    ended = vtrain(*create, "--executor-image-uri=python:3", "--backend=pods")
+    assert "Would push gcr.io/demo/" in ended.err or "runs no containers" in ended.err, ended.err
+
+
+@pytest.mark.parametrize("backend", ["vertex", "cluster"])
+def test_local_run_on_a_service(
+    vtrain: Any, site: ModuleType, create: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    ended = vtrain("custom-jobs", "local-run", *create[2:], f"--backend={backend}", "--project=p")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        f"ERROR: local-run runs a trainer on this machine, and --backend={backend} does not.\n"
+        f"  Leave --backend out, or take: vtrain custom-jobs create --backend={backend} --stream-logs\n"
+    )
+    monkeypatch.setenv("VTRAIN_BACKEND", backend)  # a usual backend is none for local-run
+    again = vtrain("custom-jobs", "local-run", *create[2:])
+    assert again.code == 0 and "Backend: process (local-run is always local)" in again.err, again.err
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        ("odd", "The backend plug-in 'odd' has is_local=False and trainer_form='tarball'; expected"),
+        ("vague", "The backend plug-in 'vague' has is_local='no' and trainer_form='package'; expected"),
+        ("refusing", "The cluster is not configured.\n  Run cluster-setup."),
+        ("failing", "The backend plug-in 'failing' cannot be opened: a fault of the plug-in."),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_says_why(
+    vtrain: Any, site: ModuleType, backend: str, words: str
+) -> None:
+    ended = vtrain("custom-jobs", "list", f"--backend={backend}")
+    assert (ended.code, ended.out) == (1, "")
+    assert f"ERROR: {words}" in ended.err
