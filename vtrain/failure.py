@@ -215,15 +215,15 @@ _OUT_OF_MEMORY = (
 )
 _HINTS = (
     (
-        r"FileNotFoundError.*'gs://([^']*)'",
+        r"FileNotFoundError.{0,300}'gs://([^']*)'",
         "open() knows no gs:// addresses: read /gcs/{0} on Vertex AI, or use a Cloud Storage client.",
     ),
     (
-        r"FileNotFoundError.*'(/gcs/[^']*)'",
+        r"FileNotFoundError.{0,300}'(/gcs/[^']*)'",
         "{0} is in Cloud Storage, which here only containers have mounted (--backend=docker): "
         "/gcs/NAME is the folder NAME of vtrain's buckets.",
     ),
-    (r"CUDA out of memory|OutOfMemoryError.*CUDA", "The GPU's memory is full: use smaller batches."),
+    (r"CUDA out of memory|OutOfMemoryError.{0,300}CUDA", "The GPU's memory is full: use smaller batches."),
     (
         r"CUDA|NVIDIA driver|no NVIDIA GPU|cuDNN",
         "No usable GPU was found: fall back to the CPU where torch.cuda.is_available() is false.",
@@ -243,7 +243,7 @@ _HINTS = (
         "`gcloud auth application-default login` makes yours.",
     ),
     (
-        r"PermissionError: \[Errno 13\][^']*'([^']+)'",
+        r"PermissionError: \[Errno 13\][^']{0,300}'([^']+)'",
         "The trainer may not write to {0}: write below AIP_MODEL_DIR.",
     ),
     (

@@ -31,8 +31,8 @@ _RUN = re.compile(
     r"(?:exit code|non-zero code|exit status):? (\d+)$",
     re.S,
 )
-_FROM = re.compile(r"^\s*FROM\s+((?:--\S+\s+)*)(\S+)(?:\s+AS\s+(\S+))?\s*$", re.IGNORECASE | re.MULTILINE)
-_HERE_DOCUMENT = re.compile(r"<<-?([\"']?)(\w+)\1.*?\n.*?^\t*\2$", re.DOTALL | re.MULTILINE)
+_FROM = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)(?:[ \t]+AS[ \t]+(\S+))?\s*$", re.IGNORECASE)
+_HERE_DOCUMENT = re.compile(r"<<-?([\"']?)(\w+)\1")
 _NO_BUILDKIT = re.compile(r"buildkit|buildx|invalid version|builder version|session", re.IGNORECASE)
 _WRAPPINGS = re.compile(
     r"^(failed to solve( with frontend \S+)?: |failed to create LLB definition: "
@@ -90,11 +90,27 @@ def base_images(dockerfile: str) -> tuple[str, ...]:
     """The images that a Dockerfile's FROM lines name; those that depend on a build argument are left out."""
     stages: set[str] = {"scratch"}
     found = []
-    for _, name, stage in _FROM.findall(_HERE_DOCUMENT.sub("", dockerfile).replace("\\\n", " ")):
+    for line in "\n".join(_without_here_documents(dockerfile)).replace("\\\n", " ").split("\n"):
+        match = _FROM.match(line)
+        if match is None:
+            continue
+        name, stage = match.groups(default="")
         if name.lower() not in stages and "$" not in name:
             found.append(name)
         stages.add(stage.lower())
     return tuple(dict.fromkeys(found))
+
+
+def _without_here_documents(dockerfile: str) -> Iterator[str]:
+    """The lines of a Dockerfile but for those of here-documents, which may look like instructions."""
+    end = ""
+    for line in dockerfile.split("\n"):
+        if end:
+            end = "" if line.rstrip("\r").lstrip("\t") == end else end
+            continue
+        yield line
+        opened = _HERE_DOCUMENT.search(line)
+        end = opened[2] if opened else ""
 
 
 def _have_bases(engine: Engine, request: BuildRequest, tell: Tell) -> None:

@@ -11,7 +11,7 @@ from vtrain.failure import Traceback, missing_module
 
 _INSTALLED = re.compile(r".*/(?:site-packages|files|work|usr/app|opt/vtrain/site)/(.+)")
 _PACKAGED = re.compile(r".*/(?:site-packages|work|usr/app|opt/vtrain/site)/((?!vtrain_script/).+)")
-_FRAME = re.compile(r'(\s*File ")([^"]+)(", line \d+.*)')
+_FRAME = re.compile(r'(File ")([^"]+)(", line \d+.*)')
 
 
 def in_source(trace: Traceback, source_folder: str) -> Traceback:

@@ -10,7 +10,7 @@ from vtrain.flags.grammar import join_dicts
 from vtrain.flags.options import ResourceFlags
 from vtrain.messages.rules import check_labels
 
-_ACCOUNT = re.compile(r"\d+|.+@.+\..+")
+_ACCOUNT = re.compile(r"\d+|[^@\s]+@[^@\s.]+(?:\.[^@\s.]+)+")
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
 

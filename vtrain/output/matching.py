@@ -168,7 +168,13 @@ class _Pattern:
             if self.number == value or constant == value:
                 return True
             return bool(self.search(re.sub(r"\.0*$", "", repr(value))))
-        return value == self.text or bool(self.search(_TAGS.sub("", _normalized(value))))
+        return value == self.text or bool(self.search(_without_tags(_normalized(value))))
+
+
+def _without_tags(text: str) -> str:
+    """A text without `<tags>`. Behind the last `>` there are none, and nothing is sought there."""
+    end = text.rfind(">") + 1
+    return _TAGS.sub("", text[:end]) + text[end:]
 
 
 def _part_expression(text: str) -> str:

@@ -14,9 +14,11 @@ REQUIREMENTS_FILE = "requirements.txt"
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASH_OPTION = re.compile(r"\s--hash[= ]\S+")
 _NESTED = re.compile(r"(?:-r|--requirement)[= ]?\s*(?P<file>\S.*)")
-_EGG = re.compile(r"#(?:.*&)?egg=(?P<name>[A-Za-z0-9._-]+)")
+_EGG = re.compile(r"(?:^|&)egg=(?P<name>[A-Za-z0-9._-]+)")
 _URL = re.compile(r"(git|hg|svn|bzr)\+\S+|(https?|file)://\S+")
-_WHEEL_OR_SDIST = re.compile(r"(?P<name>[A-Za-z0-9._-]+?)-\d[^/]*\.(?:whl|tar\.gz|zip)$")
+_NAME_AND_VERSION = re.compile(r"[A-Za-z0-9._-]-\d")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+_PACKAGE_SUFFIXES = (".whl", ".tar.gz", ".zip")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[= ]?\s*(?P<file>\S.*)")
 # What ends a line for pip or in a package's metadata, and what no line holds.
 _BREAKS = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f\\x85\\u2028\\u2029]")
@@ -139,7 +141,7 @@ def _requirement(text: str, where: str) -> str:
     except InvalidRequirement as error:
         if _URL.fullmatch(text):
             return _named_url(text, where)
-        if text.startswith((".", "/", "~")) or text.endswith((".whl", ".tar.gz", ".zip")):
+        if text.startswith((".", "/", "~")) or text.endswith(_PACKAGE_SUFFIXES):
             raise PackagingError(
                 f"{where}: {text} is a path on this machine, which the machine that trains cannot see.",
                 hint="Name the file in extra-packages (a folder: in extra-dirs).",
@@ -150,13 +152,19 @@ def _requirement(text: str, where: str) -> str:
 
 
 def _named_url(url: str, where: str) -> str:
-    match = _EGG.search(url) or _WHEEL_OR_SDIST.search(url.split("#")[0].rsplit("/", 1)[-1])
-    if not match:
+    location, _, fragment = url.partition("#")
+    file = location.rpartition("/")[2]
+    egg, version = _EGG.search(fragment), _NAME_AND_VERSION.search(file)
+    if egg is not None:
+        name = egg["name"]
+    elif version is not None and file.endswith(_PACKAGE_SUFFIXES):
+        name = _NOT_IN_NAMES.split(file[: version.start() + 1])[-1]
+    else:
         raise PackagingError(
             f"{where}: the URL {url} does not say which distribution it holds.",
             hint=f"Write it as `NAME @ {url}`.",
         )
-    return f"{match['name']} @ {url.split('#egg=')[0]}"
+    return f"{name} @ {url.split('#egg=')[0]}"
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

@@ -34,7 +34,7 @@ _CULPRITS = (
     re.compile(r"satisfies the requirement (?P<name>[^(]+)"),
     re.compile(r"Failed to build [`'\"](?P<name>[^`'\"]+)"),
     re.compile(r"Failed building wheel for (?P<name>\S+)"),
-    re.compile(r"Cannot install (?P<name>.+?) because"),
+    re.compile(r"Cannot install (?P<name>.{1,300}?) because"),
     re.compile(r"Because (?P<name>\S+) was not found"),
     re.compile(r"Invalid requirement: (?P<name>.+)"),
 )

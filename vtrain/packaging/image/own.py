@@ -18,7 +18,7 @@ from vtrain.packaging.tree import belonging_files
 
 IGNORE_FILE = ".dockerignore"
 _ENV_LINE = re.compile(r"^[ \t]*ENV[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
-_ENV_PAIR = re.compile(r"""(\w+)=("[^"]*"|'[^']*'|\S+)""")
+_ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
 
 
 class OwnContext(msgspec.Struct, frozen=True, kw_only=True):
