@@ -92,9 +92,7 @@ def _check_home(home: Path) -> None:
                 f"vtrain's home {home} is a link to a folder that does not exist.", hint="Set VTRAIN_HOME."
             ) from None
     except OSError as error:
-        raise StorageError(
-            f"vtrain cannot use {home} as its home: {error.strerror}.", hint="Set VTRAIN_HOME."
-        ) from error
+        raise StorageError(f"vtrain cannot use {home}: {error.strerror}.", hint="Set VTRAIN_HOME.") from error
 
 
 def is_text(path: Path) -> bool:

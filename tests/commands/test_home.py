@@ -39,10 +39,10 @@ def make(kind: str, place: Path) -> Path:
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
-        ("file", "as its home: Not a directory."),
-        ("below a file", "as its home: Not a directory."),
-        ("a loop", "as its home: Too many levels of symbolic links."),
-        ("a long name", "as its home: File name too long."),
+        ("file", ": Not a directory."),
+        ("below a file", ": Not a directory."),
+        ("a loop", ": Too many levels of symbolic links."),
+        ("a long name", ": File name too long."),
         ("a link to nothing", "is a link to a folder that does not exist."),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_home_that_nobody_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("VTRAIN_HOME", str(tmp_path / "closed"))
     ended = run_bound([sys.executable, "-m", "vtrain", "custom-jobs", "list", "--backend=process"])
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert f"ERROR: vtrain cannot use {tmp_path / 'closed'} as its home: Permission denied." in ended.stderr
+    assert f"ERROR: vtrain cannot use {tmp_path / 'closed'}: Permission denied." in ended.stderr
 
 
 @pytest.mark.parametrize(
