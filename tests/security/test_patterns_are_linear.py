@@ -133,7 +133,10 @@ def test_the_distribution_of_a_url(url: str, name: str) -> None:
         ("123", True),
         ("a", False),
         ("a@b", False),
-        ("a b@c.d", False),
+        ("a b@c.d", True),
+        ("a@b@.c", True),
+        ("a@.c", False),
+        ("a@b.c\n", False),
         ("@b.c", False),
     ],
 )

@@ -10,7 +10,6 @@ from vtrain.flags.grammar import join_dicts
 from vtrain.flags.options import ResourceFlags
 from vtrain.messages.rules import check_labels
 
-_ACCOUNT = re.compile(r"\d+|[^@\s]+@[^@\s.]+(?:\.[^@\s.]+)+")
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
 
@@ -35,10 +34,16 @@ def shared_fields(flags: ResourceFlags, project: str) -> dict[str, Any]:
 
 def check_account(account: str | None) -> None:
     """Raise UsageError for what is neither an e-mail nor a number."""
-    if account is not None and not _ACCOUNT.fullmatch(account):
+    if account is not None and not (_is_email(account) or re.fullmatch(r"\d+", account)):
         raise UsageError(
             f"--service-account: {account!r} is not an account.", hint="Give its e-mail or its number."
         )
+
+
+def _is_email(text: str) -> bool:
+    """Whether gcloud takes a text for an e-mail: `.+@.+\\..+`, said so that a long text is read once."""
+    at = text.find("@", 1)
+    return at > 0 and text.find(".", at + 2, len(text) - 1) > 0 and "\n" not in text
 
 
 def kms_key_name(flags: ResourceFlags, project: str) -> str:
