@@ -335,6 +335,20 @@ def test_an_index_of_megabytes_of_something_else(tmp_path: Path) -> None:
     assert time.process_time() - begun < 20
 
 
+def test_an_index_far_longer_than_its_log(tmp_path: Path) -> None:
+    """Eight gigabytes of holes: no more of it is read than the log can have filled."""
+    journal = journal_of(tmp_path, lines=10)
+    os.truncate(index_of(tmp_path), 2**33)
+    begun = time.process_time()
+    assert b"\n".join(Reader(tmp_path).read(ended=True)).count(b"line") == 10
+    assert read_tail(tmp_path, TASK, STDERR, 7) == "line 9\n"
+    journal.write(b"after\n", STDOUT)
+    journal.close()
+    assert index_of(tmp_path).stat().st_size < 100 * RECORD.size
+    assert Reader(tmp_path).read(ended=True)[-1].endswith(b"after")
+    assert time.process_time() - begun < 20
+
+
 def test_times_that_go_backwards(tmp_path: Path) -> None:
     for task, times in ((TASK, (3000, 1000, 2000)), ("workerpool1-0", (2**62, 1, 1500))):
         journal = JournalWriter(str(tmp_path / task))

@@ -39,6 +39,8 @@ CUT = 4
 RAW_SUFFIX = ".log"
 INDEX_SUFFIX = ".idx"
 MAX_ATTEMPT = 0xFFFF
+SPARE_RECORDS = 1000
+"""How many records an index may hold beyond one for each byte of its log: those about cuts have no bytes."""
 LOOK_SECONDS = 0.05
 """How often a writer looks whether its files are in their place. That the log was cut is seen at once."""
 
@@ -229,7 +231,7 @@ class JournalWriter:
 
     def _records_from_the_end(self) -> Iterator[tuple[int, Record]]:
         """Every whole record, the newest first, and where it ends in the index."""
-        size = os.fstat(self._index).st_size
+        size = min(os.fstat(self._index).st_size, (self._end + SPARE_RECORDS) * RECORD.size)
         whole = size - size % RECORD.size
         for end in range(whole, 0, -_SCAN_BYTES):
             start = max(end - _SCAN_BYTES, 0)

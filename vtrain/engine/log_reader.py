@@ -25,6 +25,7 @@ from vtrain.engine.journal import (
     RAW_SUFFIX,
     RECORD,
     SERVICE_WORDS,
+    SPARE_RECORDS,
     STDERR,
     STDOUT,
     Record,
@@ -179,8 +180,9 @@ class _TaskReader:
         base = str(folder / task)
         self._index = _open_regular(Path(base + INDEX_SUFFIX))
         self._raw = _open_regular(Path(base + RAW_SUFFIX))
-        self._records = os.fstat(self._index).st_size // RECORD.size if self._index is not None else 0
+        records = os.fstat(self._index).st_size // RECORD.size if self._index is not None else 0
         self._size = os.fstat(self._raw).st_size if self._raw is not None else 0
+        self._records = min(records, self._size + SPARE_RECORDS)
         self._changed = os.fstat(self._raw).st_mtime_ns if self._raw is not None else 0
         self._tail: _Block | None = None
         if self._raw is None:
