@@ -40,18 +40,20 @@ def test_a_new_home(umask: None, tmp_path: Path) -> None:
 
 
 def test_an_old_home_is_closed(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    for name in ("jobs", "logs"):
-        (home / name).mkdir(parents=True)
-        (home / name).chmod(0o755)
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     Store.open(home).close()
-    (home / "store.db").chmod(0o644)
-    (home / "linked").symlink_to(tmp_path)
-    tmp_path.chmod(0o755)
-    home.chmod(0o777)
+    opened = {"jobs": 0o755, "logs": 0o750, "store.db": 0o644, ".": 0o777}
+    for name, mode in opened.items():
+        if not (home / name).exists():
+            (home / name).mkdir()
+        (home / name).chmod(mode)
+    elsewhere.mkdir()
+    elsewhere.chmod(0o755)
+    (home / "buckets").symlink_to(elsewhere)
     secure_home(home)
-    assert modes(home) - {"lrwxrwxrwx"} == {"drwx------", "-rw-------"}
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755  # no link is followed
+    found = {name: stat.S_IMODE((home / name).stat().st_mode) for name in opened}
+    assert found == {"jobs": 0o700, "logs": 0o700, "store.db": 0o600, ".": 0o700}
+    assert stat.S_IMODE(elsewhere.stat().st_mode) == 0o755, "a link was followed"
 
 
 def test_a_folder_that_holds_other_things_keeps_its_mode(tmp_path: Path) -> None:

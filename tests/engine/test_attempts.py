@@ -325,6 +325,17 @@ def test_the_timeout_counts_from_the_first_start(tmp_path: Path, monkeypatch: py
     assert (job.state, job.error.details[0]["reason"]) == (states.CANCELLED, "TIMEOUT")
 
 
+def test_a_first_start_that_was_noted_stays_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor may die after it has noted that, and before it has changed the job's state."""
+    bench = Bench(tmp_path / "home", monkeypatch)
+    write_history(bench.folder, History(running_since=7.0))
+    assert bench.supervise(StillLauncher(patience=6)) is None
+    assert bench.backend.get(bench.name).state == states.RUNNING
+    assert read_history(bench.folder).running_since == 7.0
+
+
 def test_a_job_is_preempted_once_over_all_supervisors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
