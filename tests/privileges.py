@@ -53,6 +53,8 @@ import ctypes, os, resource, sys, warnings
 sys.path.append(sys.argv[1])
 import shim
 
+if sys.argv[4] != "-1":
+    resource.setrlimit(resource.RLIMIT_NPROC, (int(sys.argv[4]),) * 2)
 os.setgroups([])
 os.setgid({NOBODY})
 os.setuid({NOBODY})
@@ -60,9 +62,13 @@ shim.main(sys.argv[2], int(sys.argv[3]))
 """
 
 
-def shim_as_nobody(shim: Path, replica: Path, lock: int) -> subprocess.Popen[bytes]:
-    """A shim of another user, who may not be able to read this Python: so all is imported before."""
-    argv = [sys.executable, "-I", "-S", "-c", _SHIM_AS_NOBODY, str(shim.parent), str(replica), str(lock)]
+def shim_as_nobody(shim: Path, replica: Path, lock: int, *, processes: int = -1) -> subprocess.Popen[bytes]:
+    """A shim of another user, who may not be able to read this Python: so all is imported before.
+
+    That user may have so many `processes`; -1 is no limit.
+    """
+    words = [str(shim.parent), str(replica), str(lock), str(processes)]
+    argv = [sys.executable, "-I", "-S", "-c", _SHIM_AS_NOBODY, *words]
     return subprocess.Popen(argv, pass_fds=[lock])
 
 

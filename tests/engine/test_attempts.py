@@ -394,3 +394,30 @@ def test_what_is_known_after_the_machine_was_started_anew(
     assert job is not None
     assert (job.state, job.error.details[0]["reason"] if job.error else "") == (state, reason)
     assert launcher.started == [], "nobody trains again because somebody looks"
+
+
+def test_a_supervisor_looks_back_after_the_machine_was_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path / "home", monkeypatch)
+    assert bench.supervise(StillLauncher(patience=6)) is None
+    bench.reboot()
+    launcher = StillLauncher(on_stop=lambda _, replica: end(replica, 3))
+    launcher.living = {bench.folder.replica(PRIMARY)}
+    job = bench.supervise(launcher)
+    assert job is not None
+    assert job.error is not None
+    assert job.error.details[0]["metadata"]["exitCode"] == "3"
+
+
+def test_the_machine_has_ended_what_was_ended_from_outside_before_it_was_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path / "home", monkeypatch, scheduling=Scheduling(disable_retries=True))
+    assert bench.supervise(StillLauncher(patience=6)) is None
+    bench.reboot()
+    end(bench.folder.replica(PRIMARY), 255, interruption="the engine was stopped")
+    job = bench.supervise(StillLauncher())
+    assert job is not None
+    assert job.error is not None
+    assert job.error.details[0]["reason"] == "MACHINE_RESTARTED"

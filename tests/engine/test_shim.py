@@ -54,6 +54,7 @@ class Case:
         group: str = "",
         largest: int = resource.RLIM_INFINITY,
         as_nobody: bool = False,
+        processes: int = -1,
     ) -> subprocess.Popen[bytes]:
         """Start a replica under a shim whose files may not grow beyond `largest` bytes."""
         order = ReplicaOrder(
@@ -71,7 +72,7 @@ class Case:
         if as_nobody:
             for path in (self.logs, self.replica.root, *self.replica.root.rglob("*")):
                 os.chown(path, NOBODY, NOBODY)
-            shim = shim_as_nobody(SHIM, self.replica.path, lock)
+            shim = shim_as_nobody(SHIM, self.replica.path, lock, processes=processes)
             os.close(lock)
             return shim
         command = [sys.executable, "-I", "-S", str(SHIM), str(self.replica.path), str(lock)]
@@ -262,6 +263,15 @@ def test_a_trainer_that_is_another_users_ends_with_its_shim(open_case: Case) -> 
     assert shim.wait(PATIENCE_SECONDS) == 0
     assert (case.exit().stopped, case.exit().left[0].pid) == (True, trainer)
     os.kill(trainer, signal.SIGKILL)
+
+
+def test_a_user_who_may_have_no_more_processes(open_case: Case) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    shim = open_case.start("true", as_nobody=True, processes=0)
+    assert shim.wait(PATIENCE_SECONDS) == 0
+    report = open_case.exit()
+    assert (report.code, report.message) == (126, "Resource temporarily unavailable: true")
 
 
 def test_an_exit_code_is_stored_before_anything_else_is_ended(case: Case) -> None:

@@ -124,6 +124,17 @@ def test_a_fault_of_the_engine_ends_the_job(bench: Bench, capfd: pytest.CaptureF
     assert "KeyError: 'bug'" in capfd.readouterr().err
 
 
+def test_a_file_that_the_system_refuses_is_named(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    class Refused(PreparingLauncher):
+        def replica_orders(self, *_: object) -> dict[str, object]:  # type: ignore[override]
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/some/file")
+
+    supervise(bench.folder.path, Refused(lambda _: None), bench.lock)
+    job = bench.backend.get(bench.name)
+    assert job.error is not None
+    assert job.error.message == "vtrain could not go on with the job: Permission denied (/some/file)."
+
+
 def test_a_full_disk_ends_the_supervisor_and_not_the_job(bench: Bench) -> None:
     class Full(PreparingLauncher):
         def replica_orders(self, *_: object) -> dict[str, object]:  # type: ignore[override]

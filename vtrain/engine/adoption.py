@@ -16,6 +16,7 @@ import msgspec
 from vtrain.engine.database import storage_errors
 from vtrain.engine.folder import JobFolder, closed_on_error, hold_lock, lock_holder, spawn_holding
 from vtrain.engine.instants import timestamp
+from vtrain.engine.process_tree import identify, signal_all
 from vtrain.engine.record import stored_job
 from vtrain.engine.store import Record, Store
 from vtrain.errors import DamagedError, StorageError
@@ -94,8 +95,7 @@ def _stop_replicas(folder: JobFolder) -> None:
     for lock in folder.path.glob("replicas/**/lock"):
         shim = lock_holder(lock)
         if shim > 0:
-            with suppress(ProcessLookupError):
-                os.kill(shim, signal.SIGTERM)
+            signal_all({identify(shim)}, signal.SIGTERM)
 
 
 def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:

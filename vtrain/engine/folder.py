@@ -192,7 +192,10 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     @property
     def touched(self) -> bool:
         """Whether a shim was ever there: it leaves its number in the lock."""
-        return self.lock.exists() and self.lock.stat().st_size > 0
+        try:
+            return self.lock.stat().st_size > 0
+        except FileNotFoundError:
+            return False
 
     def started(self) -> bool:
         """Whether the replica's program runs or has run."""
@@ -351,6 +354,9 @@ def hold_lock(path: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -71,7 +71,7 @@ class Preparation:
         os.kill(self._child, signal.SIGTERM)
         while os.waitpid(self._child, os.WNOHANG)[0] == 0:
             if time.monotonic() > deadline:
-                os.killpg(self._child, signal.SIGKILL)
+                signal_all({(-self._child, 0)}, signal.SIGKILL)
             time.sleep(0.01)
         os.close(self.pipe)
         os.close(self._result_pipe)

@@ -76,6 +76,7 @@ class Shim:
         self._pipes: dict[int, int] = {}
         self._poller = select.poll()
         self._buffer = memoryview(bytearray(PIPE_BYTES))
+        self._own = os.getpid()
         self._child = 0
         self._deadline = 0.0
         self._terminated: set[Process] = set()
@@ -126,8 +127,11 @@ class Shim:
     def _start(self) -> None:
         out, err, failure = os.pipe(), os.pipe(), os.pipe()
         self._group = make_group(self._spec["group"]) if self._spec.get("group") else ""
-        self._child = os.fork()
-        if self._child == 0:
+        try:
+            self._child = os.fork()
+        except OSError as error:  # this user may have no more processes
+            os.write(failure[1], f"126 {error.strerror}: {self._spec['argv'][0]}".encode())
+        if self._child == 0 and os.getpid() != self._own:
             become_trainer(self._spec, self._group, out[1], err[1], failure[1])
         for writing in (out[1], err[1], failure[1]):
             os.close(writing)
@@ -136,7 +140,8 @@ class Shim:
         with os.fdopen(failure[0], "rb") as file:
             told = file.read()
         if told:
-            os.waitpid(self._child, 0)
+            if self._child:
+                os.waitpid(self._child, 0)
             code, _, message = told.decode("utf-8", "replace").partition(" ")
             self._report.update(code=int(code), message=message)
         else:

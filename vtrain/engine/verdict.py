@@ -153,8 +153,11 @@ def exit_damaged(folder: JobFolder, attempt: ReplicaFolder) -> Status:
 
 
 def engine_failed(folder: JobFolder, fault: Exception) -> Status:
-    """vtrain itself could not go on."""
+    """vtrain itself could not go on: by a fault of its own, or because the system refused it something."""
     message = f"vtrain itself failed while it ran the job: {fault!r}."
+    if isinstance(fault, OSError) and fault.strerror:
+        where = f" ({fault.filename})" if fault.filename else ""
+        message = f"vtrain could not go on with the job: {fault.strerror}{where}."
     metadata = {"log": str(folder.path / "supervisor.log")}
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("ENGINE_FAILED", metadata),))
 

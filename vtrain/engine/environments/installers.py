@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 
 from vtrain.engine.environments.layers import EnvironmentFailed, Log, make_once, python_of
+from vtrain.engine.process_tree import signal_all
 
 Tool = Literal["uv", "pip", "virtualenv"]
 """uv; the pip beside vtrain; a pip that virtualenv makes."""
@@ -162,7 +163,7 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
             last.append(line.decode("utf-8", "replace").rstrip())
         code = process.wait()
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        signal_all({(-process.pid, 0)}, signal.SIGKILL)  # its group, unless that is gone
         process.wait()
         raise
     finally:
