@@ -81,12 +81,13 @@ def test_modes_are_those_asked_for(umask: int, tmp_path: Path) -> None:
     try:
         publish_file(tmp_path / "private", b"")
         publish_file(tmp_path / "program", b"", 0o755)
+        publish_file(tmp_path / "fixed", b"", 0o400)
         with publishing_folder(tmp_path / "folder"):
             pass
     finally:
         os.umask(before)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    assert modes == {"private": 0o600, "program": 0o755, "folder": 0o700}
+    assert modes == {"private": 0o600, "program": 0o755, "fixed": 0o400, "folder": 0o700}
 
 
 def test_an_error_in_the_block_leaves_nothing(tmp_path: Path) -> None:

@@ -44,10 +44,10 @@ def publishing_file(target: Path, mode: int | None = FILE_MODE) -> Iterator[Path
     descriptor = os.open(temporary, flags, 0o666 if mode is None else FILE_MODE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield temporary
         if mode is not None:
             os.fchmod(descriptor, mode)
-        yield temporary
-        _sync(temporary)
+        os.fsync(descriptor)
         os.replace(temporary, target)  # noqa: PTH105 - tests stop the process here
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def publishing_folder(target: Path) -> Iterator[Path]:
             yield temporary
             for folder, _, names in os.walk(temporary):
                 for name in names:
-                    _sync(Path(folder, name))
+                    sync_file(Path(folder, name))
                 sync_folder(Path(folder))
             _rename_folder(temporary, target)
     except BaseException:
@@ -121,13 +121,14 @@ def _temporary(target: Path) -> Path:
 def sync_folder(folder: Path) -> None:
     """Hand the names in a folder to the disk, where the file system does that. Raises OSError."""
     try:
-        _sync(folder)
+        sync_file(folder)
     except OSError as error:
         if error.errno not in _NOT_SYNCED:
             raise
 
 
-def _sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
+    """Hand the content of a file or folder to the disk. Raises OSError."""
     if path.is_symlink():
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import publish_file
 from vtrain.engine.folder import JobFolder, JobOrder, discard
 from vtrain.errors import ConfigError
 
@@ -37,10 +37,7 @@ def keep_credentials(file: str, folder: JobFolder) -> None:
         mode = Path(file).stat().st_mode
     except OSError as error:
         raise ConfigError(f"The credentials {file} cannot be read: {error.strerror}.") from error
-    descriptor = os.open(folder.path / COPY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o400)
-    with os.fdopen(descriptor, "wb") as copy:
-        copy.write(content)
-        os.fchmod(copy.fileno(), 0o400 | (mode & _READ_BY_ALL))
+    publish_file(folder.path / COPY, content, 0o400 | (mode & _READ_BY_ALL))
 
 
 def drop_credentials(folder: JobFolder) -> None:

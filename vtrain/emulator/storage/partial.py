@@ -14,6 +14,7 @@ from typing import Any
 
 import google_crc32c
 
+from vtrain.atomic import sync_file, sync_folder
 from vtrain.emulator.storage.refusals import invalid
 
 COPIED_AT_ONCE = 1 << 20
@@ -88,9 +89,11 @@ class Partial:
     def move_to(self, path: Path, time: int) -> os.stat_result:
         """Take the place of a file in one step, with a modification time in ns; the file's status."""
         self._file.close()
+        sync_file(self.path)
         os.utime(self.path, ns=(time, time))
         status = self.path.stat()
         self.path.replace(path)
+        sync_folder(path.parent)
         return status
 
     def discard(self) -> None:
