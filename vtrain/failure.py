@@ -225,7 +225,7 @@ _HINTS = (
     ),
     (r"CUDA out of memory|OutOfMemoryError.{0,300}CUDA", "The GPU's memory is full: use smaller batches."),
     (
-        r"CUDA|NVIDIA driver|no NVIDIA GPU|cuDNN",
+        r"no CUDA-capable device|NVIDIA driver|not compiled with CUDA|CUDA_ERROR_NO_DEVICE|No CUDA GPUs",
         "No usable GPU was found: fall back to the CPU where torch.cuda.is_available() is false.",
     ),
     (r"MemoryError|Cannot allocate memory", _OUT_OF_MEMORY),
@@ -244,7 +244,7 @@ _HINTS = (
     ),
     (
         r"PermissionError: \[Errno 13\][^']{0,300}'([^']+)'",
-        "The trainer may not write to {0}: write below AIP_MODEL_DIR.",
+        "The trainer has no permission for {0}; what it writes belongs below AIP_MODEL_DIR.",
     ),
     (
         r"[Rr]ead-only file system",

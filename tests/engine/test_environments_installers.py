@@ -12,6 +12,7 @@ from environment_packages import direct_sdist, wheel
 
 from vtrain.engine.environments.construction import construct
 from vtrain.engine.environments.environment import EnvironmentSpec, plan_environment
+from vtrain.engine.environments.installers import InstallerFault, explain_build
 from vtrain.engine.environments.pip_configuration import UvOptions, read_pip_settings, uv_options
 
 
@@ -104,3 +105,20 @@ def test_pips_files_are_read_in_pips_order(tmp_path: Path) -> None:
     assert settings["index-url"] == "https://named.test"
     assert settings["timeout"] == "9"
     assert settings["find-links"] == "/wheels"
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'numpy'",
+            "Its build imports numpy: name what brings it in build-system",
+        ),
+        ("error: invalid command 'bdist_wheel'", "Correct its setup.py or pyproject.toml"),
+        ("ERROR: connection refused", "need no index"),
+    ],
+)
+def test_a_build_that_failed_gets_advice_for_its_cause(line: str, advice: str) -> None:
+    failed = explain_build(InstallerFault("the build", ("Traceback", line)), "trainer.tar.gz")
+    assert advice in failed.hint
+    assert line in failed.message

@@ -16,6 +16,7 @@ import msgspec
 
 from vtrain.engine.environments.layers import EnvironmentFailed, Log, make_once, python_of
 from vtrain.engine.process_tree import signal_all
+from vtrain.failure import missing_module
 
 Tool = Literal["uv", "pip", "virtualenv"]
 """uv; the pip beside vtrain; a pip that virtualenv makes."""
@@ -192,9 +193,14 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
     """One sentence on why a package could not be built, with the back end's last lines below."""
     reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
+    if module := missing_module("\n".join(fault.lines)):
+        hint = f"Its build imports {module}: name what brings it in build-system.requires of pyproject.toml."
+    elif is_unreachable(fault):
+        hint = "Build requirements that are installed beside vtrain need no index."
+    else:
+        hint = "Correct its setup.py or pyproject.toml; the build's whole output is in the log."
     return EnvironmentFailed(
-        _with_lines(f"The package {package} cannot be built: {reason}.", fault.lines),
-        hint="Build requirements that are installed beside vtrain need no index.",
+        _with_lines(f"The package {package} cannot be built: {reason}.", fault.lines), hint=hint
     )
 
 
