@@ -209,7 +209,7 @@ def _distribution_hint(module: str) -> str:
 
 
 _REQUIREMENTS = "the trainer's requirements (requirements=… in --worker-pool-spec)"
-_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(?P<module>[^']+)'")
+_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(?P<module>[^']{1,300})'")
 _OUT_OF_MEMORY = (
     "Use smaller batches or load less at once; on Vertex AI take a machine type with more memory."
 )
