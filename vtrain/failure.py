@@ -216,12 +216,28 @@ _OUT_OF_MEMORY = (
 _HINTS = (
     (
         r"FileNotFoundError.{0,300}'gs://([^']*)'",
-        "open() knows no gs:// addresses: read /gcs/{0} on Vertex AI, or use a Cloud Storage client.",
+        "open() knows no gs:// addresses: use /gcs/{0}, as on Vertex AI, or a Cloud Storage client. "
+        "--aip-dirs=local gives AIP_MODEL_DIR as a path here.",
+    ),
+    (
+        r"ValueError: URI (?:scheme must be gs|pattern must be gs://)",
+        "AIP_MODEL_DIR is a path here, and begins with gs:// on Vertex AI. --aip-dirs=gs gives it so, with "
+        "Cloud Storage served by this machine.",
+    ),
+    (
+        r"Error executing an HTTP request",
+        "TensorFlow's own gs:// client speaks to the real Cloud Storage, and knows no other. "
+        "--aip-dirs=local gives AIP_MODEL_DIR as a path here.",
     ),
     (
         r"FileNotFoundError.{0,300}'(/gcs/[^']*)'",
         "{0} is in Cloud Storage, which here only containers have mounted (--backend=docker): "
         "/gcs/NAME is the folder NAME of vtrain's buckets.",
+    ),
+    (
+        r"FileNotFoundError: \[Errno 2\][^']{0,300}'([^/'][^']*)'",
+        "{0} is looked for in the working directory, where Vertex AI has no files of a package in a bucket. "
+        "Check that it is packaged, and open it beside the module: Path(__file__).parent.",
     ),
     (r"CUDA out of memory|OutOfMemoryError.{0,300}CUDA", "The GPU's memory is full: use smaller batches."),
     (
@@ -240,7 +256,12 @@ _HINTS = (
     (
         r"DefaultCredentialsError",
         "A trainer on this machine has no credentials unless --credentials=adc or =FILE gives it some; "
-        "`gcloud auth application-default login` makes yours.",
+        "`gcloud auth application-default login` makes yours. --aip-dirs=gs serves buckets without any.",
+    ),
+    (
+        r"(?:PermissionError: \[Errno 13\]|OSError: \[Errno 30\])[^']{0,300}'([^/'][^']*)'",
+        "The image's user may not write {0} into the working directory: write below AIP_MODEL_DIR, "
+        "or let the image make its WORKDIR writable.",
     ),
     (
         r"PermissionError: \[Errno 13\][^']{0,300}'([^']+)'",

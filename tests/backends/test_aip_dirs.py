@@ -71,15 +71,30 @@ print("uri", folder)
 print("endpoint", os.environ.get("STORAGE_EMULATOR_HOST"))
 open(os.path.join(folder, "model.txt"), "w").write("weights")
 """
+LIBRARY = """
+import os
+from google.cloud import storage
+
+blob = storage.Blob.from_string(os.environ["AIP_MODEL_DIR"] + "model.txt", client=storage.Client())
+blob.upload_from_string("weights")
+print("read", blob.download_as_bytes().decode())
+"""
 OUTPUT = "gs://models/run"
 Submit = Callable[..., tuple[LocalBackend, str]]
 
 
-def job_of(tmp_path: Path, code: str, *args: str, image: str = "", output: str = OUTPUT) -> CustomJob:
+def job_of(
+    tmp_path: Path,
+    code: str,
+    *args: str,
+    image: str = "",
+    output: str = OUTPUT,
+    requirements: tuple[str, ...] = (),
+) -> CustomJob:
     source = tmp_path / "source" / "task.py"
     source.parent.mkdir(exist_ok=True)
     source.write_text(code)
-    plan = plan_sdist(TrainerSource(folder=source.parent, python_module="task"))
+    plan = plan_sdist(TrainerSource(folder=source.parent, python_module="task", requirements=requirements))
     package = build_sdist(plan, tmp_path / "packages").sdist
     task = PythonPackageSpec(
         executor_image_uri=image, package_uris=(f"file://{package}",), python_module="task", args=args
@@ -105,10 +120,12 @@ def submitted(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Sub
         container = msgspec.structs.replace(settings.container, mounts=mounts)
         settings = msgspec.structs.replace(settings, container=container)
 
-    def submitted(aip_dirs: str, code: str, *args: str) -> tuple[LocalBackend, str]:
+    def submitted(
+        aip_dirs: str, code: str, *args: str, requirements: tuple[str, ...] = ()
+    ) -> tuple[LocalBackend, str]:
         backend = open_backend(request.param, msgspec.structs.replace(settings, aip_dirs=aip_dirs))
         assert isinstance(backend, LocalBackend)
-        return backend, submit(backend, job_of(tmp_path, code, *args, image=image))
+        return backend, submit(backend, job_of(tmp_path, code, *args, image=image, requirements=requirements))
 
     return submitted
 
@@ -138,6 +155,14 @@ def test_a_uri_with_storage_behind_it(submitted: Submit, home: Path, tmp_path: P
     assert lines(backend, name)[:4] == told
     assert service_of(folder) == service
     assert lock_holder(folder.path / "storage" / "lock") == 0
+
+
+@pytest.mark.network
+def test_google_s_own_library(submitted: Submit, home: Path) -> None:
+    backend, name = submitted("gs", LIBRARY, requirements=("google-cloud-storage",))
+    assert ended(backend, name).state == states.SUCCEEDED, lines(backend, name, "service")
+    assert lines(backend, name)[:1] == ["read weights"]
+    assert (home / "buckets" / "models" / "run" / "model" / "model.txt").read_text() == "weights"
 
 
 def test_a_path(submitted: Submit, home: Path) -> None:

@@ -256,6 +256,51 @@ def test_buckets_are_mounted_and_the_caller_can_delete(
     assert model.read_text() == "weights\n"
 
 
+TAMPERING = """
+import os
+
+path = os.environ["GOOGLE_APPLICATION_CREDENTIALS"]
+ways = {
+    "write": lambda: open(path, "w").write("mine"),
+    "append": lambda: open(path, "a").write("mine"),
+    "truncate": lambda: os.truncate(path, 0),
+    "chmod": lambda: os.chmod(path, 0o666),
+    "chown": lambda: os.chown(path, 1, 1),
+    "times": lambda: os.utime(path),
+    "unlink": lambda: os.unlink(path),
+    "rename": lambda: os.replace(path, path + ".old"),
+}
+for name, act in ways.items():
+    try:
+        act()
+        print(name, "done")
+    except OSError as error:
+        print(name, "refused")
+print("whole:", open(path).read())
+"""
+
+
+def test_a_trainer_cannot_change_the_credentials(docker_home: Path, base_image: str, tmp_path: Path) -> None:
+    """Root in a container, which no mode of a file stops."""
+    file = tmp_path / "key.json"
+    file.write_text("the caller's")
+    file.chmod(0o666)
+    backend = open_backend("docker", docker_settings(docker_home, credentials_file=str(file)))
+    assert isinstance(backend, LocalBackend)
+    before = file.stat()
+    job = run(backend, python(base_image, TAMPERING))
+    *tried, whole = lines(backend, job.name)
+    assert job.state == states.SUCCEEDED
+    assert len(tried) == 8 and all(line.endswith(" refused") for line in tried), tried
+    assert whole == "whole: the caller's"
+    after = file.stat()
+    assert (after.st_mtime_ns, after.st_ctime_ns, after.st_mode) == (
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+        before.st_mode,
+    )
+
+
 def test_credentials_only_when_asked(docker_home: Path, base_image: str, tmp_path: Path) -> None:
     (tmp_path / "key.json").write_text('{"type": "authorized_user"}\n')
     settings = docker_settings(docker_home, credentials_file=str(tmp_path / "key.json"))
