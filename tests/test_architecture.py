@@ -15,7 +15,7 @@ FILES = {".".join(p.relative_to(ROOT.parent).with_suffix("").parts): p for p in 
 MODULES = {name.removesuffix(".__init__"): path for name, path in FILES.items() if ".payload" not in name}
 FLOORS = (
     "atomic errors messages privacy",
-    "engine packaging containers staging failure settings properties output",
+    "engine packaging containers staging failure settings properties output http_limits http_adapter",
     "backends",
     "verdict submit follow images leftovers testing emulator",
     "cli __main__ commands flags command_log output.console output.card output.sinks output.terminal",
@@ -34,7 +34,7 @@ GUESTS = {
     "google_crc32c": ("emulator", "staging"),
     "google": ("backends.vertex", "staging"),
     "docker": ("containers", "backends.docker"),
-    "requests": ("containers", "backends.docker", "backends.vertex", "staging"),
+    "requests": ("http_adapter", "containers", "backends.docker", "backends.vertex", "staging"),
 }
 OWN_PROGRAMS = (
     "__main__",

@@ -16,6 +16,7 @@
     │       └── DamagedError    1    … or its store, or one entry of it, cannot be read
     ├── CredentialsError        1    no credentials, or none that still count
     ├── ServiceError            1    the service refused what was asked of it
+    │   ├── UnusableAnswerError 1    … its answer cannot be used: empty, too large, not of its API
     │   ├── ServiceAwayError    1    … the service does not answer
     │   └── ServiceBusyError    1    … it is asked too often, or a quota is used up
     ├── OutputError             1    stdout or stderr cannot be written
@@ -115,6 +116,10 @@ class CredentialsError(VtrainError):
 
 class ServiceError(VtrainError):
     """The service refused what was asked of it."""
+
+
+class UnusableAnswerError(ServiceError):
+    """The service answered, and not with what was asked for; whether it did that is not known."""
 
 
 class ServiceAwayError(ServiceError):

@@ -11,6 +11,7 @@ import msgspec
 from vtrain.backends import Page, Query
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
 from vtrain.commands.session import Session, open_session, resource_document
+from vtrain.errors import ServiceError
 from vtrain.flags.options import CommonFlags, JobNameFlag, ListFlags, PlaceFlags
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class AnyPage(Protocol):
 
 
 P = TypeVar("P", bound=AnyPage)
+MOST_PAGES = 10_000
+"""Pages of a list; a page has up to 100 jobs."""
 
 
 def query_all(session: Session, kind: ResourceKind) -> Query:
@@ -115,14 +118,18 @@ def page_size(session: Session, listing: ListFlags) -> int:
 
 
 def pages(ask: Callable[[Query], P], query: Query) -> Iterator[P]:
-    """All pages; one is asked for when it is needed."""
-    token = ""
-    while True:
+    """All pages; one is asked for when it is needed. Raises ServiceError where they do not end."""
+    token, seen = "", {""}
+    while len(seen) <= MOST_PAGES:
         page = ask(msgspec.structs.replace(query, page_token=token))
         yield page
         token = page.next_page_token
         if not token:
             return
+        if token in seen:
+            raise ServiceError("The service repeats a page of its list, which does not end.")
+        seen.add(token)
+    raise ServiceError(f"The list has more than {MOST_PAGES} pages.", hint="Ask for fewer with --limit.")
 
 
 def all_jobs(ask: Callable[[Query], Page], query: Query, damaged: list[str] | None = None) -> Iterator[Job]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import json
 import select
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from urllib.parse import quote, urlencode
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.connection import open_connection
 from vtrain.containers.discovery import reason_of
+from vtrain.http_limits import LARGEST_ANSWER, deadline
 
 NEWEST_VERSION = "1.44"
 """The newest version of the API that these calls are written for; old engines know one below."""
@@ -40,7 +42,7 @@ class EngineCalls:
     def __init__(self, address: EngineAddress, version: str = "", *, seconds: float = CALL_SECONDS) -> None:
         """`version` is the newest that the engine speaks; without one it takes its newest.
 
-        `seconds` is how long one read may take in a call that is not a stream.
+        `seconds` is how long connecting may take, and the whole answer to a call that is not a stream.
         """
         self._address = address
         self._seconds = seconds
@@ -74,9 +76,9 @@ class EngineCalls:
         """The body of the answer to one request."""
         connection = self._take()
         try:
-            with _breaks():
+            with _in_time(connection, self._seconds), _breaks():
                 answer = connection.ask(method, self._target(path, params), body)
-                content = answer.read()
+                content = _read_whole(answer)
         except BaseException:
             connection.close()
             raise
@@ -94,7 +96,8 @@ class EngineCalls:
             with _breaks():
                 answer = connection.ask("GET", self._target(path, params))
                 if _is_refusal(answer):
-                    _accepted(answer, answer.read())
+                    with _in_time(connection, self._seconds):
+                        _accepted(answer, _read_whole(answer))
             with answer:
                 yield answer
         finally:
@@ -127,10 +130,12 @@ class EngineConnection(http.client.HTTPConnection):
         self._address = address
         self._seconds = seconds
         self._is_patient = is_patient
+        self.opened: socket.socket | None = None
+        """The socket, also when only an answer still holds it."""
 
     def connect(self) -> None:
         """Connect. Raises OSError."""
-        self.sock = open_connection(self._address, self._seconds)
+        self.sock = self.opened = open_connection(self._address, self._seconds)
         if self._is_patient:
             self.sock.settimeout(None)
 
@@ -163,6 +168,15 @@ def _accepted(answer: http.client.HTTPResponse, content: bytes) -> bytes:
     raise CallRefused(answer.status, str(told.get("message", "")) if isinstance(told, dict) else text)
 
 
+def _read_whole(answer: http.client.HTTPResponse) -> bytes:
+    """The body of an answer. Raises ConnectionError for one that is too large."""
+    length = answer.length  # None where only its end tells
+    content = answer.read(LARGEST_ANSWER + 1) if length is None else b""
+    if max(len(content), length or 0) > LARGEST_ANSWER:
+        raise ConnectionError(f"the answer has more than {LARGEST_ANSWER} bytes")
+    return content if length is None else answer.read()
+
+
 def _is_refusal(answer: http.client.HTTPResponse) -> bool:
     """Whether the status is an error; a redirection, which no path of ours deserves, is one too."""
     return answer.status >= http.HTTPStatus.MULTIPLE_CHOICES and answer.status != http.HTTPStatus.NOT_MODIFIED
@@ -171,6 +185,20 @@ def _is_refusal(answer: http.client.HTTPResponse) -> bool:
 def _read(content: bytes) -> Any:
     with _breaks():
         return json.loads(content)
+
+
+@contextmanager
+def _in_time(connection: EngineConnection, seconds: float) -> Iterator[None]:
+    """A block in which an answer is read. Raises TimeoutError where that takes too long."""
+    with deadline(seconds, lambda: connection.opened) as expiry:
+        try:
+            yield
+        except ConnectionError as error:
+            if not expiry.passed:
+                raise
+            raise TimeoutError(f"no whole answer within {seconds:g} s") from error
+    if expiry.passed:
+        raise TimeoutError(f"no whole answer within {seconds:g} s")
 
 
 @contextmanager

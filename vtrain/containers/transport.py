@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import requests.adapters
 import urllib3.connection
 import urllib3.connectionpool
 from docker import APIClient
@@ -20,12 +19,14 @@ from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.errors import DockerException
 
 from vtrain.containers.connection import open_connection
+from vtrain.http_adapter import BoundedAdapter, tell_exchange
+from vtrain.http_limits import LARGEST_ANSWER
 
 if TYPE_CHECKING:
     from vtrain.containers.address import EngineAddress
 
 CALL_SECONDS = 60
-"""How long one read may take in a call that is not a stream."""
+"""How long a call that is not a stream may take, and each read of its answer."""
 CONNECT_SECONDS = 10
 _URL = "http+docker://localhost"
 
@@ -41,6 +42,12 @@ class EngineConnection(urllib3.connection.HTTPConnection):
         """Connect. Raises OSError."""
         seconds = self.timeout if isinstance(self.timeout, int | float) else None
         self.sock = open_connection(self._address, seconds)
+        tell_exchange(self.sock)
+
+    def putrequest(self, *args: Any, **options: Any) -> Any:
+        """Begin a request of this thread's exchange."""
+        tell_exchange(self.sock)
+        return super().putrequest(*args, **options)
 
 
 class EngineConnectionPool(urllib3.connectionpool.HTTPConnectionPool):
@@ -49,7 +56,7 @@ class EngineConnectionPool(urllib3.connectionpool.HTTPConnectionPool):
     ConnectionCls = EngineConnection
 
 
-class EngineAdapter(requests.adapters.HTTPAdapter):
+class EngineAdapter(BoundedAdapter):
     """Sends a session's requests to one engine, whatever host their URL names."""
 
     def __init__(self, address: EngineAddress) -> None:
@@ -124,6 +131,8 @@ def post_stream(
         rest = b""
         for block in response.iter_content(None):
             *lines, rest = (rest + block).split(b"\n")
+            if len(rest) > LARGEST_ANSWER:
+                raise DockerException(f"a line of its answer has more than {LARGEST_ANSWER} bytes")
             for line in lines:
                 if line.strip():
                     yield json.loads(line)

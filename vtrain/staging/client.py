@@ -63,13 +63,18 @@ def open_client(project: str, credentials: Credentials) -> Client:
     """A client for Cloud Storage, or for what `STORAGE_EMULATOR_HOST` or gcloud's property names instead."""
     from google.cloud.storage import Client
 
+    from vtrain.http_adapter import BoundedAdapter
+
     os.environ.setdefault(NO_SIDE_REQUESTS, "true")
     endpoint = _endpoint(os.environ.get(EMULATOR, "") or endpoint_override("storage"))
-    return Client(
+    client = Client(
         project=project or None,
         credentials=credentials,
         client_options={"api_endpoint": endpoint} if endpoint else None,
     )
+    for scheme in ("https://", "http://"):
+        client._http.mount(scheme, BoundedAdapter())
+    return client
 
 
 def open_session(credentials: Credentials) -> AuthorizedSession:

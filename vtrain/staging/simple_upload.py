@@ -21,13 +21,13 @@ class SimpleUploader:
     """Sends content in one request each, over connections that several threads share."""
 
     def __init__(self, session: AuthorizedSession, endpoint: str, settings: Settings) -> None:
-        from requests.adapters import HTTPAdapter
+        from vtrain.http_adapter import BoundedAdapter
 
         self._session = session
         self._endpoint = endpoint
         self._settings = settings
         for scheme in ("https://", "http://"):
-            session.mount(scheme, HTTPAdapter(pool_maxsize=settings.workers))
+            session.mount(scheme, BoundedAdapter(pool_maxsize=settings.workers))
 
     def send(self, bucket: str, name: str, content: bytes, generation: int) -> int:
         """Put content in place of that generation (0: of nothing); the generation that it is now.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,12 @@ from vtrain.staging.simple_upload import CONTENT_TYPE, SimpleUploader
 from vtrain.staging.uris import split_object
 
 if TYPE_CHECKING:
+    from google.api_core.page_iterator import HTTPIterator
     from google.cloud.storage import Blob, Client
 
 FIELDS = "items(name,size,crc32c,generation),nextPageToken"
+MOST_PAGES = 10_000
+"""Pages of a bucket's list."""
 ATTEMPTS = 4
 """How often an object is looked at anew that somebody else writes at the same time."""
 
@@ -76,14 +79,15 @@ class Sender:
 
         wanted = set(names)
         with suppress(Forbidden), refused(f"gs://{bucket}", self.mend(bucket), passing=Forbidden):
-            for blob in self.client.list_blobs(
+            listing = self.client.list_blobs(
                 bucket,
                 start_offset=names[0],
                 end_offset=names[-1] + "!",
                 fields=FIELDS,
                 timeout=self.settings.timeout,
                 retry=self.settings.retry(),
-            ):
+            )
+            for blob in _without_repetition(listing, bucket):
                 if blob.name in wanted:
                     yield f"gs://{bucket}/{blob.name}", blob
 
@@ -182,6 +186,16 @@ class _Counted(io.FileIO):
 def _moment(file: Path) -> _Moment:
     found = file.stat()
     return _Moment(size=found.st_size, modified=found.st_mtime_ns, inode=found.st_ino)
+
+
+def _without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
+    """The objects of all pages. Raises StorageError where the pages do not end."""
+    seen: set[str | None] = set()
+    for page in listing.pages:
+        yield from page
+        if listing.next_page_token in seen or len(seen) >= MOST_PAGES:
+            raise StorageError(f"The list of gs://{bucket} does not end: its pages repeat.")
+        seen.add(listing.next_page_token)
 
 
 def _is_same(file: Path, blob: Blob) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica, ResourcePage
 from vtrain.backends.vertex.filters import quoted
 from vtrain.backends.vertex.rules import check_sendable, notices_about
-from vtrain.errors import ConfigError, ServiceError, UnavailableError
+from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
 from vtrain.messages.base import Resource
 from vtrain.messages.codec import canonical_document, from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
@@ -87,7 +87,7 @@ class VertexBackend:
     def get(self, name: str) -> Job:
         """The job as the service has it now."""
         full = _full(name)
-        job = _read_job(full.collection, self._service.get(full))
+        job = _read_job(full.collection, _of_name(self._service.get(full), full))
         self._just_seen[name] = job
         return job
 
@@ -121,7 +121,8 @@ class VertexBackend:
 
     def get_resource(self, name: str) -> PersistentResource:
         """The resource as the service has it now."""
-        return _read(PersistentResource, self._service.get(_full(name)))
+        full = _full(name)
+        return _read(PersistentResource, _of_name(self._service.get(full), full))
 
     def list_resources(self, query: Query) -> ResourcePage:
         """A page of persistent resources."""
@@ -183,6 +184,14 @@ def _full(name: str) -> ResourceName:
     if full is None or full.collection not in RESOURCES or _ENDS_A_PATH & set(name):
         raise ConfigError(f"{name!r} is not the full name of a resource of Vertex AI.")
     return full
+
+
+def _of_name(document: dict[str, Any], name: ResourceName) -> dict[str, Any]:
+    """The answer about a resource. Raises UnusableAnswerError for one that is not about it."""
+    found = parse_name(str(document.get("name", "")))
+    if found is None or (found.collection, found.id) != (name.collection, name.id):
+        raise UnusableAnswerError(f"The service answered without the resource {name}.")
+    return document
 
 
 def _read_job(collection: str, document: Any) -> Job:

@@ -28,7 +28,8 @@ class Place(msgspec.Struct, array_like=True):
     the time from which on that is complete; all in nanoseconds. `filter` and `page_token` belong to the look
     under way, which began at `lower` and, `bounded`, leaves out what is young. `quiet` counts looks after the
     end that found nothing. In seconds: `ended`, when the job ended (0: it has not), `answered`, when Cloud
-    Logging last answered or the end was seen, and `resume`, before when it is not asked.
+    Logging last answered or the end was seen, and `resume`, before when it is not asked. `pages` are those of
+    this look.
     """
 
     newest: int = 0
@@ -46,10 +47,12 @@ class Place(msgspec.Struct, array_like=True):
     failures: int = 0
     ended: float = 0.0
     closed: bool = False
+    pages: int = 0
 
     def begin_look(self, filter_text: str, lower: int, *, bounded: bool) -> None:
         """A new look: its filter, the time from which on it asks, and whether it leaves out what is young."""
         self.filter, self.lower, self.bounded, self.news = filter_text, lower, bounded, False
+        self.pages = 0
 
     def begin_at(self, since: int, overlap: int) -> int:
         """Where the next look begins, not before `since`."""

@@ -12,6 +12,7 @@ from vtrain.backends.vertex.filters import quoted
 from vtrain.backends.vertex.log_entries import TRIAL_LABEL, Answer, instant, nanoseconds, read_entry
 from vtrain.backends.vertex.log_place import Place, read_place
 from vtrain.backends.vertex.retries import seconds_asked
+from vtrain.errors import UnusableAnswerError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import parse_name
 from vtrain.messages.resources import Job
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 SERVICE = "https://logging.googleapis.com/"
 PAGE_SIZE = 1000
 """The most that a page may hold."""
+MOST_PAGES = 1000
+"""Pages of one look; the next begins where the newest entry was seen."""
 CALL_SECONDS = (10.0, 60.0)
 """For a connection, and for an answer."""
 _NANO = 1_000_000_000
@@ -80,8 +83,18 @@ class CloudLog:
         place.answered, place.resume, place.failures = time.time(), 0.0, 0
         found = [read_entry(entry) for entry in answer.entries or ()]
         entries = place.take(found, round(self._timing.overlap * _NANO))
-        place.end_page(answer.next_page_token or "")
-        return _page(place, entries)
+        return _page(place, entries, self._end_page(place, answer.next_page_token or ""))
+
+    def _end_page(self, place: Place, token: str) -> str:
+        """Go on behind a page; what is wrong where the service repeats itself or never comes to an end."""
+        place.pages += 1
+        if not token or (token != place.page_token and place.pages < MOST_PAGES):
+            place.end_page(token)
+            return ""
+        has_news = place.news
+        place.end_page("")
+        place.closed = bool(place.ended) and not has_news
+        return "Cloud Logging repeats its pages: a part of the log may be missing."
 
     def _begin_look(self, place: Place, query: LogQuery, job: Job) -> None:
         lower = place.begin_at(query.since, round(self._timing.overlap * _NANO))
@@ -116,7 +129,7 @@ class CloudLog:
                 return msgspec.json.decode(response.content, type=Answer), ""
         except (requests.RequestException, GoogleAuthError):  # credentials that fail: the job says it too
             return None, self._fail(place, "Cloud Logging does not answer")
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnusableAnswerError):
             return None, self._fail(place, "Cloud Logging answers with something else than a log")
         return None, self._refused(place, response, name)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from vtrain.backends.vertex import retries
 from vtrain.backends.vertex.retries import Trouble, trouble_of
-from vtrain.errors import TerminatedBySignal
+from vtrain.errors import TerminatedBySignal, UnusableAnswerError
 
 LOOKS = 2
 """How often one looks before the request is made again: a list may lag behind."""
@@ -56,7 +56,7 @@ def create_once(
             raise
         except Exception as error:  # whatever is no trouble of the network or the service is raised again
             trouble = trouble_of(error)
-            was_lost = was_lost or trouble is Trouble.LOST
+            was_lost = was_lost or trouble is Trouble.LOST or isinstance(error, UnusableAnswerError)
             is_last = pause is None or trouble is Trouble.REFUSED or retries.asked_to_stay_away(error)
             if not is_last:
                 again(error)

@@ -19,6 +19,7 @@ from vtrain.errors import (
     ServiceAwayError,
     ServiceError,
     TerminatedBySignal,
+    UnusableAnswerError,
     VtrainError,
 )
 from vtrain.messages.missing import is_display_name, missing_hint
@@ -132,7 +133,7 @@ class Service:
                 candidates=candidates, service_time=lambda: client.service_time, as_answer=as_answer
             )
             return create_once(
-                lambda: client.call("Create", kind, fields, body=document),
+                lambda: _named(client.call("Create", kind, fields, body=document), kind.noun),
                 document,
                 search,
                 self._again(within.location),
@@ -228,11 +229,18 @@ def _translated(location: str, outcome: str = "") -> Iterator[None]:
         if ours is None:
             raise
         away = isinstance(ours, ServiceAwayError) and trouble_of(error) is not Trouble.NOT_DONE
-        if outcome and (away or isinstance(ours, TerminatedBySignal)):
+        if outcome and (away or isinstance(ours, TerminatedBySignal | UnusableAnswerError)):
             ours.hint = unknown
         if ours is error:
             raise
         raise ours from error
+
+
+def _named(answer: Document, noun: str) -> Document:
+    """An answer to a create. Raises UnusableAnswerError for one without the name of what was created."""
+    if not isinstance(answer.get("name"), str) or not answer["name"].startswith("projects/"):
+        raise UnusableAnswerError(f"The service answered the create without the name of a {noun}.")
+    return answer
 
 
 def _parent(name: ResourceName) -> str:

@@ -17,7 +17,11 @@ def make_session(access: ServiceAccess) -> AuthorizedSession:
     """A session that sends an access token along. Raises CredentialsError where there is none to be had."""
     from google.auth.transport.requests import AuthorizedSession
 
+    from vtrain.http_adapter import BoundedAdapter
+
     session = AuthorizedSession(find_credentials(access))
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, BoundedAdapter())
     if access.billing_project:
         session.headers["x-goog-user-project"] = access.billing_project
     if access.trace_token:

@@ -19,19 +19,19 @@ from threading import RLock
 from typing import Any
 
 from requests import PreparedRequest, Response
-from requests.adapters import HTTPAdapter
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex.envelope import read_envelope
 from vtrain.backends.vertex.http_log import request_lines, response_lines
-from vtrain.errors import ServiceError
+from vtrain.errors import UnusableAnswerError
+from vtrain.http_adapter import BoundedAdapter
 
 _ENUM_NUMBERS = "%24alt=json%3Benum-encoding%3Dint"
 SHOWN_CHARACTERS = 300
 """How much is shown of an answer that is no JSON."""
 
 
-class Wire(HTTPAdapter):
+class Wire(BoundedAdapter):
     """The adapter. It keeps its connection, and carries one exchange at a time."""
 
     def __init__(self, access: ServiceAccess, write_log: Callable[[str], None]) -> None:
@@ -47,19 +47,19 @@ class Wire(HTTPAdapter):
     def exchange(self, call: Callable[[], object], body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make the library's call, with `body` as its body where given; the answer, as it was written.
 
-        Raises ServiceError for an answer that is no JSON object, and whatever the call raises.
+        Raises UnusableAnswerError for an answer that is no JSON object, and whatever the call raises.
         """
         with self._lock:
             self._body, self._answer = body, {}
             call()
             return self._answer
 
-    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+    def send(self, request: PreparedRequest, stream: bool = False, **options: Any) -> Response:  # type: ignore[override]
         """Send one request; called by the session, which follows redirects and renews credentials."""
         self._prepare(request)
         if self._access.log_http:
             self._write_log(request_lines(request))
-        response = super().send(request, *args, **options)
+        response = super().send(request, stream, **options)
         content = response.content
         if self._access.log_http:
             self._write_log(response_lines(response))
@@ -107,8 +107,8 @@ def _is_object(content: bytes) -> bool:
         return False
 
 
-def _not_of_this_api(url: str, answer: str) -> ServiceError:
-    return ServiceError(
+def _not_of_this_api(url: str, answer: str) -> UnusableAnswerError:
+    return UnusableAnswerError(
         f"{url.partition('?')[0]} answered with something that is not of this API: {answer}",
         hint="Is there a proxy in between, or an endpoint override that leads elsewhere?",
     )
