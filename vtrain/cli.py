@@ -51,6 +51,13 @@ COMMANDS = {
     ),
 }
 """Commands that stand alone."""
+_REPLACED = ("ai-platform", "ml-engine")
+"""Groups of gcloud for AI Platform Training, which is gone."""
+_REPLACED_HINT = (
+    "Near to 'jobs submit training' is 'vtrain custom-jobs create': --module-name is --python-module, "
+    "--package-path is --local-package-path, and --scale-tier or --master-machine-type is "
+    "--worker-pool-spec=machine-type=TYPE."
+)
 COMPLETION_FLAGS = ("--install-completion", "--show-completion")
 _TRACKS = {"ai": {}, "beta": {"api_version": "v1beta1"}, "alpha": {"api_version": "v1beta1"}}
 """Words of gcloud's command line, and the common flags that they stand for: `vtrain beta ai …`."""
@@ -88,6 +95,9 @@ class RootGroup(Group):
             return self
         if cmd_name in COMMANDS:
             return build_command(COMMANDS[cmd_name], rich_help=_wants_rich())
+        if cmd_name in _REPLACED:
+            message = f"Vertex AI has replaced AI Platform Training, and so there is no 'vtrain {cmd_name}'."
+            raise UsageError(message, hint=_REPLACED_HINT)
         if cmd_name not in GROUPS:
             return None
         module, text = GROUPS[cmd_name]

@@ -195,7 +195,7 @@ def test_an_empty_config_is_a_file_that_says_nothing() -> None:
     assert composed(config="", display_name="d") == {"displayName": "d", "jobSpec": {}}
 
 
-UNKNOWN = "network: n\nnewThing: {a: 1}\nworkerPoolSpecs:\n- {containerSpec: {imageUri: i, image_uri: j}}\n"
+UNKNOWN = "network: n\nnewThing: {a: 1}\nworkerPoolSpecs:\n- {containerSpec: {imageUri: i, image_url: j}}\n"
 
 
 def test_unknown_fields_are_kept_apart_where_they_are_allowed(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_unknown_fields_are_kept_apart_where_they_are_allowed(tmp_path: Path) ->
     with pytest.raises(ConfigError, match="newThing: CustomJobSpec has no field"):
         compose(JobRequest(config=str(file)), executor_required=True)
     draft = compose(JobRequest(config=str(file), allow_unknown_fields=True), executor_required=True)
-    pools = [{"containerSpec": {"image_uri": "j"}}]
+    pools = [{"containerSpec": {"image_url": "j"}}]
     assert draft.unknown_fields == {"jobSpec": {"newThing": {"a": 1}, "workerPoolSpecs": pools}}
     assert draft.document["jobSpec"]["network"] == "n"
 

@@ -153,7 +153,7 @@ def test_set_refuses_what_cannot_be_said(composed: Any, path: str) -> None:
         ("[a]", "expected the fields of a HyperparameterTuningJob"),
         ("a: [", "not a YAML document"),
         ("foo: 1", "foo"),
-        ("max_trial_count: 1", "max_trial_count"),
+        ("maxTrialCount: 1\nmax_trial_count: 1", "maxTrialCount is given twice"),
         ("workerPoolSpecs: []", "workerPoolSpecs"),
         ("studySpec: a", "studySpec"),
         ("studySpec: {algorithm: BAYES}", "studySpec.algorithm"),

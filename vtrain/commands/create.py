@@ -17,7 +17,7 @@ from vtrain.commands.drafting import (
 )
 from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import CUSTOM_JOB
-from vtrain.commands.session import find_target, resource_document
+from vtrain.commands.session import find_target, sent_document
 from vtrain.flags.compose import Draft
 from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
@@ -80,7 +80,8 @@ def create(
         session.console.warn(told)
     show_plan(session, prepared, dry_run=run.dry_run)
     if run.dry_run:
-        session.console.result(resource_document(prepared.plan.job), "yaml")
+        unknown = {} if session.is_local else prepared.plan.unknown_fields
+        session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
         return
     job, new = create_once(
         session,

@@ -9,7 +9,7 @@ from vtrain.backends import Query, ResourceBackend
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import pages, query_all, show_resources
 from vtrain.commands.kinds import PERSISTENT_RESOURCE
-from vtrain.commands.session import Session, open_session, resource_document
+from vtrain.commands.session import Session, open_session, resource_document, sent_document
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
 from vtrain.flags.persistent_resources import PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.resource_config import check_given, compose_resource
@@ -25,7 +25,7 @@ def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, co
     draft = compose_resource(spec, settings.project)
     warn_all(session.console, draft.warnings)
     if run.dry_run:
-        session.console.result(resource_document(draft.resource), "yaml")
+        session.console.result(sent_document(draft.resource, draft.unknown_fields), "yaml")
         return
     operation = backend.create_resource(draft.resource_id, draft.resource, draft.unknown_fields)
     name = ResourceName(

@@ -297,3 +297,12 @@ def resource_document(resource: Resource) -> dict[str, Any]:
 
     document = to_document(resource) if resource.answer is None else resource.answer
     return masked_document(document) if is_made_here(resource) else document
+
+
+def sent_document(resource: Resource, unknown_fields: dict[str, Any]) -> dict[str, Any]:
+    """A resource as it would be sent, with the fields that vtrain does not know, and without its secrets."""
+    from vtrain.messages.codec import to_document
+    from vtrain.messages.secrets import masked_document
+    from vtrain.messages.unknown import laid_over
+
+    return masked_document(laid_over(to_document(resource), unknown_fields))

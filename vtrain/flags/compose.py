@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.config_file import read_config
+from vtrain.flags.config_file import check_not_legacy, read_config
 from vtrain.flags.pools import check_config_pools, check_pools, pool_document, pool_list
 from vtrain.messages.base import Message
-from vtrain.messages.codec import fields, read_message, to_document
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.paths import assign
 from vtrain.messages.unknown import split_unknown
@@ -148,10 +148,12 @@ def _read_config(request: JobRequest) -> tuple[dict[str, Any], dict[str, Any]]:
         return {"jobSpec": {}}, {}
     config = read_config(request.config, "the fields of a CustomJobSpec")
     with config.blamed():
-        if set(config.content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
+        check_not_legacy(config.content)
+        content = with_json_names(CustomJob, config.content)
+        if set(content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
             spec, unknown = _normalise(CustomJobSpec, config.content, request)
             return {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
-        job = {name: value for name, value in config.content.items() if name not in CustomJob.output_fields}
+        job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
         document, unknown = _normalise(CustomJob, job, request)
         return {"jobSpec": {}} | document, unknown
 
@@ -160,6 +162,7 @@ def _normalise(
     cls: type[Message], content: dict[Any, Any], request: JobRequest
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Checked, with one form for each value, so that flags can be laid over it."""
+    content = with_json_names(cls, content)
     known, unknown = split_unknown(cls, content) if request.allow_unknown_fields else (content, {})
     return to_document(read_message(cls, known)), unknown
 

@@ -44,6 +44,17 @@ def read_config(path: str, expected: str) -> ConfigFile:
     return ConfigFile(origin=origin, content=content)
 
 
+def check_not_legacy(content: dict[Any, Any]) -> None:
+    """Raise ConfigError for a job of AI Platform Training."""
+    found = next((name for name in ("trainingInput", "training_input") if name in content), None)
+    if found is not None:
+        raise ConfigError(
+            f"{found} describes a job of AI Platform Training, which Vertex AI has replaced.",
+            hint="Write workerPoolSpecs: machineSpec.machineType in place of scaleTier and masterType, "
+            "and a pythonPackageSpec in place of pythonModule, packageUris and args.",
+        )
+
+
 def origin_of(path: str) -> str:
     """What an error calls the file of that path."""
     return "standard input" if path == "-" else path

@@ -22,7 +22,7 @@ from vtrain.flags.resource_pools import (
     resource_pool_document,
     unused_keys,
 )
-from vtrain.messages.codec import fields, read_message, to_document
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.unknown import split_unknown
 
@@ -94,8 +94,9 @@ def _read_file(flags: PersistentResourceFlags) -> FilePools:
         return FilePools()
     config = read_config(flags.config, "the fields of a PersistentResource")
     with config.blamed():
-        pools, unknown = _split(config.content, allowed=flags.allow_unknown_fields)
-    unused = [str(name) for name in config.content if name != POOLS]
+        content = with_json_names(PersistentResource, config.content)
+        pools, unknown = _split(content, allowed=flags.allow_unknown_fields)
+    unused = [str(name) for name in content if name != POOLS]
     warning = f"{config.origin}: only {POOLS} counts, and {', '.join(unused)} is left out; flags say it."
     return FilePools(pools=pools, unknown_fields=unknown, warnings=(warning,) if unused else ())
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.config_file import read_config
+from vtrain.flags.config_file import check_not_legacy, read_config
 from vtrain.flags.enum_names import check_enum_names
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.resource_fields import check_account, shared_fields
 from vtrain.flags.tuning import TuningFlags
-from vtrain.messages.codec import fields, read_message, to_document
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.paths import PathRoot, assign
@@ -63,8 +63,10 @@ def _read_file(flags: TuningFlags) -> Document:
     with config.blamed():
         if not config.content:
             raise ConfigError("the file says nothing.", hint="Describe studySpec and trialJobSpec.")
-        _check_place(config.content)
-        job = read_message(HyperparameterTuningJob, config.content)
+        check_not_legacy(config.content)
+        content = with_json_names(HyperparameterTuningJob, config.content)
+        _check_place(content)
+        job = read_message(HyperparameterTuningJob, content)
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, "trialJobSpec")
         return to_document(job)

@@ -177,6 +177,42 @@ def read_message(cls: type[M], document: Any, path: str = "") -> M:
     return cls(**values)
 
 
+def with_json_names(cls: type[msgspec.Struct], document: Any, path: str = "") -> Any:
+    """A user's document with its fields in camelCase; Google's parsers of JSON take snake_case as well.
+
+    Raises ConfigError for a field that is given in both spellings.
+    """
+    if not isinstance(document, Mapping):
+        return document
+    known = fields(cls)
+    renamed: dict[Any, Any] = {}
+    for name, value in document.items():
+        key = _json_name(name, known)
+        if key in renamed:
+            raise ConfigError(
+                f"{_join(path, key)} is given twice, also in snake_case.", hint="Remove one of them."
+            )
+        field = known.get(key)
+        renamed[key] = _with_json_names_below(field, value, _join(path, str(key))) if field else value
+    return renamed
+
+
+def _with_json_names_below(field: Field, value: Any, path: str) -> Any:
+    if field.message is None:
+        return value
+    if isinstance(value, list):
+        cls = field.message
+        return [with_json_names(cls, item, f"{path}[{index}]") for index, item in enumerate(value)]
+    return with_json_names(field.message, value, path)
+
+
+def _json_name(name: Any, known: Mapping[str, Field]) -> Any:
+    if name in known or not isinstance(name, str):
+        return name
+    camel = re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), name)
+    return camel if camel in known else name
+
+
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 

@@ -40,3 +40,21 @@ def _split_value(field: Field, value: Any) -> tuple[Any, Any]:
     pairs = [split_unknown(field.message, i) if isinstance(i, Mapping) else (i, {}) for i in value]
     rest = [unknown for _, unknown in pairs]
     return [known for known, _ in pairs], rest if any(rest) else None
+
+
+def laid_over(document: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The document with the fields of `more` added, at every depth; lists are matched by position."""
+    merged = dict(document)
+    for key, value in more.items():
+        merged[key] = _merged(merged.get(key), value)
+    return merged
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return laid_over(below, above)
+    if isinstance(below, list) and isinstance(above, list):
+        longest = max(len(below), len(above))
+        padded = [*below, *[None] * (longest - len(below))], [*above, *[None] * (longest - len(above))]
+        return [_merged(*pair) for pair in zip(*padded, strict=True)]
+    return below if above is None else above

@@ -19,6 +19,7 @@ from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.operation import Operation
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import RESOURCES, Job, collection_of
+from vtrain.messages.unknown import laid_over
 
 if TYPE_CHECKING:
     from vtrain.backends.vertex.log_reader import CloudLog
@@ -152,24 +153,6 @@ class VertexBackend:
     def _within(self, collection: str) -> ResourceName:
         settings = self._settings
         return ResourceName(project=settings.project, location=settings.region, collection=collection, id="")
-
-
-def laid_over(document: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """The document with the fields of `more` added, at every depth; lists are matched by position."""
-    merged = dict(document)
-    for key, value in more.items():
-        merged[key] = _merged(merged.get(key), value)
-    return merged
-
-
-def _merged(below: Any, above: Any) -> Any:
-    if isinstance(below, dict) and isinstance(above, dict):
-        return laid_over(below, above)
-    if isinstance(below, list) and isinstance(above, list):
-        longest = max(len(below), len(above))
-        padded = [*below, *[None] * (longest - len(below))], [*above, *[None] * (longest - len(above))]
-        return [_merged(*pair) for pair in zip(*padded, strict=True)]
-    return below if above is None else above
 
 
 def _is_installed(module: str) -> bool:
