@@ -216,12 +216,13 @@ def test_a_page_that_holds_something_else(vertex: VertexService, backend: Vertex
 
 def test_an_empty_answer_is_an_empty_object(vertex: VertexService, backend: VertexBackend) -> None:
     vertex.answer(b"")
-    assert backend.get(JOB).answer == {}
+    backend.cancel(JOB)
+    assert vertex.calls() == [f"POST /v1/{JOB}:cancel"]
 
 
 def test_redirects_are_followed(vertex: VertexService, backend: VertexBackend) -> None:
-    vertex.put(f"{PARENT}/customJobs/2", displayName="there")
-    there = f"{vertex.url}v1/{PARENT}/customJobs/2?alt=json"
+    vertex.put(JOB, displayName="there")
+    there = f"{vertex.url}v1/{JOB}?alt=json"
     vertex.answer(b"", status=302, headers={"Location": there})
     assert backend.get(JOB).display_name == "there"
 

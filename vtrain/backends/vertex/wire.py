@@ -23,7 +23,7 @@ from requests import PreparedRequest, Response
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex.envelope import read_envelope
 from vtrain.backends.vertex.http_log import request_lines, response_lines
-from vtrain.errors import UnusableAnswerError
+from vtrain.errors import ServiceError, UnusableAnswerError
 from vtrain.http_adapter import BoundedAdapter
 
 _ENUM_NUMBERS = "%24alt=json%3Benum-encoding%3Dint"
@@ -70,7 +70,8 @@ class Wire(BoundedAdapter):
         elif response.status_code >= 400:
             response._content = content if read_envelope(content) else _envelope(response)
         elif not (request.method == "GET" and response.is_redirect):
-            raise _not_of_this_api(str(request.url), f"{response.status_code} {response.reason}")
+            words = f"{response.status_code} {response.reason}"
+            raise _not_of_this_api(str(request.url), words, ServiceError)
         return response
 
     def _prepare(self, request: PreparedRequest) -> None:
@@ -107,8 +108,8 @@ def _is_object(content: bytes) -> bool:
         return False
 
 
-def _not_of_this_api(url: str, answer: str) -> UnusableAnswerError:
-    return UnusableAnswerError(
+def _not_of_this_api(url: str, answer: str, kind: type[ServiceError] = UnusableAnswerError) -> ServiceError:
+    return kind(
         f"{url.partition('?')[0]} answered with something that is not of this API: {answer}",
         hint="Is there a proxy in between, or an endpoint override that leads elsewhere?",
     )
