@@ -130,6 +130,7 @@ class EngineConnection(http.client.HTTPConnection):
         self._address = address
         self._seconds = seconds
         self._is_patient = is_patient
+        self._answer: http.client.HTTPResponse | None = None
         self.opened: socket.socket | None = None
         """The socket, also when only an answer still holds it."""
 
@@ -144,7 +145,14 @@ class EngineConnection(http.client.HTTPConnection):
         content = None if body is None else json.dumps(body).encode()
         headers = {} if content is None else {"Content-Type": "application/json"}
         self.request(method, target, content, headers)
-        return self.getresponse()
+        self._answer = self.getresponse()
+        return self._answer
+
+    def close(self) -> None:
+        """Close the socket, and the answer, which may hold it too."""
+        super().close()
+        if self._answer is not None:
+            self._answer.close()
 
     @property
     def is_stale(self) -> bool:
