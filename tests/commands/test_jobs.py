@@ -177,11 +177,11 @@ def test_a_crash_leaves_a_report(vtrain: Any, plugin: ModuleType, vtrain_home: A
     assert "command: vtrain custom-jobs list" in text and "Traceback" in text and "memory_plugin.py" in text
 
 
-def test_a_crash_without_a_home_prints_its_report(
-    vtrain: Any, plugin: ModuleType, monkeypatch: Any, tmp_path: Any
+def test_a_crash_without_room_for_its_report_prints_it(
+    vtrain: Any, plugin: ModuleType, vtrain_home: Any
 ) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("VTRAIN_HOME", str(tmp_path / "file" / "home"))
+    vtrain_home.mkdir(mode=0o700)
+    (vtrain_home / "logs").touch()
     ended = vtrain("custom-jobs", "list", "--backend=crashing", "--region=us-central1", "--project=demo")
     assert ended.code == 1
     assert "Traceback" in ended.err and "report it" in ended.err
