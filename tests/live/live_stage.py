@@ -6,6 +6,7 @@ job's, the first that fails makes it fail, and what they wrote is in the log.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,18 +17,14 @@ from types import TracebackType
 from logging_service import LoggingService
 from vertex_service import VertexService, now
 
-from vtrain.engine.replica import (
-    ReplicaId,
-    Surroundings,
-    container_argv,
-    replica_environment,
-    service_hosts,
-)
+from vtrain.engine.replica import ReplicaId, container_argv, replica_ids
 from vtrain.messages.codec import from_document
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 
 TICK_SECONDS = 0.02
 PROJECT_NUMBER = "424242424242"
+JOB_HASH = "0123456789"
+NO_PACKAGE = '{"python_module":"","package_uris":[],"job_args":[]}'
 Processes = dict[ReplicaId, "subprocess.Popen[bytes]"]
 
 
@@ -66,21 +63,13 @@ class Stage:
     def _start(self, name: str) -> Processes:
         job = from_document(CustomJob, self._service.resources[name])
         job_id, region, spec = name.rpartition("/")[2], name.split("/")[3], job.job_spec
-        around = Surroundings(
-            job_id=job_id,
-            region=region,
-            hosts=service_hosts(spec, job_id),
-            project_number=PROJECT_NUMBER,
-            output=spec.output_uri.rstrip("/"),
-        )
         processes = {}
-        for member in around.hosts:
+        for member in replica_ids(spec):
             task = spec.worker_pool_specs[member.pool].container_spec
             assert task is not None
             _, *argv = container_argv(task, (), ())
-            env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"} | replica_environment(
-                spec, member, around
-            )
+            env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"}
+            env |= seen_on_the_service(spec, member, job_id, region)
             with self._output(name, member).open("wb") as output:
                 processes[member] = subprocess.Popen(
                     [sys.executable, *argv], env=env, stdout=output, stderr=output
@@ -110,6 +99,51 @@ class Stage:
 
     def _output(self, name: str, member: ReplicaId) -> Path:
         return self._folder / f"{name.rpartition('/')[2]}-{member.name}.log"
+
+
+def seen_on_the_service(spec: CustomJobSpec, member: ReplicaId, job_id: str, region: str) -> dict[str, str]:
+    """The variables of a replica of a container job, written out as Vertex AI sets them.
+
+    A rehearsal that took them from vtrain would compare vtrain with itself.
+    """
+    members, several = replica_ids(spec), len(replica_ids(spec)) > 1
+    hosts = {m: f"cmle-training-workerpool{m.pool}-{JOB_HASH}-{m.index}:2222" for m in members}
+    pools = [f"workerpool{m.pool}" if several else "chief" for m in members]
+    tasks = ["chief" if m.pool == 0 else "worker" for m in members]
+    own = members.index(member)
+    cluster = {
+        "cluster": _grouped(pools, [*hosts.values()]),
+        "environment": "cloud",
+        "task": {"type": pools[own], "index": member.index},
+        "job": NO_PACKAGE,
+    }
+    env = {
+        "CLUSTER_SPEC": json.dumps(cluster | ({"open_ports": [3333]} if several else {})),
+        "CLOUD_ML_PROJECT_ID": PROJECT_NUMBER,
+        "CLOUD_ML_JOB_ID": job_id,
+        "CLOUD_ML_REGION": region,
+        "CLOUD_ML_JOB": NO_PACKAGE,
+        "CLOUD_ML_JOB_SA": f"service-{PROJECT_NUMBER}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com",
+        "AIP_USE_CUSTOM_CONTAINER": "true",
+    }
+    if several:
+        tf_config = {
+            "cluster": _grouped(tasks, [*hosts.values()]),
+            "environment": "cloud",
+            "job": NO_PACKAGE,
+            "task": {"cloud": job_id, "index": member.index, "type": tasks[own]},
+        }
+        env |= {"TF_CONFIG": json.dumps(tf_config), "MASTER_PORT": "3333", "RANK": str(own)}
+        env |= {"MASTER_ADDR": hosts[members[0]].partition(":")[0], "WORLD_SIZE": str(len(members))}
+    if spec.output_uri:
+        folders = {"AIP_MODEL_DIR": "model", "AIP_CHECKPOINT_DIR": "checkpoints"}
+        folders["AIP_TENSORBOARD_LOG_DIR"] = "logs"
+        env |= {key: f"{spec.output_uri.rstrip('/')}/{folder}/" for key, folder in folders.items()}
+    return env | {"SEEN_FROM": f"{region}/$(RANK)/$(NOBODY)"}
+
+
+def _grouped(kinds: list[str], hosts: list[str]) -> dict[str, list[str]]:
+    return {kind: [host for own, host in zip(kinds, hosts, strict=True) if own == kind] for kind in kinds}
 
 
 def _error(member: ReplicaId, code: int | None) -> dict[str, object]:
