@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -349,3 +350,55 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
     supervisor = Supervisor(submitted.folder, Sleeping(), store, submitted.lock)
     supervisor.run()
     assert submitted.backend.get(submitted.name).state == states.FAILED
+
+
+FILES = ("spec.json", "history.json", "decision.json", "replicas.json")
+OLD, NEW = {"which": "old"}, {"which": "new", "more": "x" * 100_000}
+
+
+def in_a_child(act: Callable[[], None]) -> int:
+    """The exit code of a child that does this; 1 where it raises."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize(
+    "name", [*FILES, f"replicas/{PRIMARY}/exit.json", f"replicas/{PRIMARY}/restarts/1/spec.json"]
+)
+@pytest.mark.parametrize("before", [None, OLD])
+def test_a_crash_between_write_and_rename_leaves_the_old_file_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, before: dict[str, str] | None
+) -> None:
+    path = tmp_path / "jobs" / "1" / name
+    path.parent.mkdir(parents=True)
+    if before is not None:
+        write_struct(path, before)
+    with monkeypatch.context() as context:
+        context.setattr(os, "replace", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        assert in_a_child(lambda: write_struct(path, NEW)) == -signal.SIGKILL
+    assert len(list(path.parent.iterdir())) == (1 if before is None else 2)
+    JobFolder(tmp_path / "jobs" / "1").clear_unpublished()
+    assert read_struct(path, dict) == before
+    assert list(path.parent.iterdir()) == ([] if before is None else [path])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
+    write_struct(tmp_path / name, OLD)
+
+    def write_on() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        with pytest.raises(OSError, match="File too large"):
+            write_struct(tmp_path / name, NEW)
+
+    assert in_a_child(write_on) == 0
+    assert read_struct(tmp_path / name, dict) == OLD
+    assert list(tmp_path.iterdir()) == [tmp_path / name]
