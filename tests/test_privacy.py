@@ -12,7 +12,7 @@ import pytest
 from vtrain.atomic import publish_file
 from vtrain.engine.store import Store
 from vtrain.errors import HomeError
-from vtrain.privacy import make_private, secure_home
+from vtrain.privacy import close_to_others, make_private, secure_home
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
@@ -102,3 +102,38 @@ def test_everything_that_a_job_leaves(umask: None, vtrain, vtrain_home: Path, tm
     assert len(logs) > 4
     folders = [path for path in inside if path.is_dir()]
     assert [path for path in (*logs, *folders) if path.stat().st_mode & 0o077] == []
+
+
+def test_what_is_closed_to_others(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for mode, left in ((0o777, 0o700), (0o641, 0o600), (0o604, 0o600), (0o400, 0o400), (0o1750, 0o1700)):
+        (tmp_path / "file").chmod(mode)
+        close_to_others(tmp_path / "link")
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+        close_to_others(tmp_path / "file")
+        assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == left
+    close_to_others(tmp_path / "gone")
+    with pytest.raises(NotADirectoryError):
+        close_to_others(tmp_path / "file" / "below")
+
+
+def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(HomeError) as caught:
+        secure_home(tmp_path)
+    assert caught.value.message.startswith(f"{tmp_path} belongs to another user (uid {owner}), and vtrain")
+    assert "VTRAIN_HOME" in caught.value.hint
+
+
+@pytest.mark.parametrize("names", [[], ["jobs", "logs"], ["store.db", "notes.txt"]])
+def test_a_home_of_vtrain_s_own_is_closed(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o644)
+    tmp_path.chmod(0o755)
+    secure_home(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+    found = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in names}
+    assert found == {name: 0o644 if name == "notes.txt" else 0o600 for name in names}
