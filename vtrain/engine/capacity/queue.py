@@ -15,7 +15,7 @@ import msgspec
 from vtrain.engine.adoption import adopt, start_supervisor
 from vtrain.engine.capacity.claim import Claim
 from vtrain.engine.capacity.leases import Lease, next_in_line
-from vtrain.engine.folder import JobFolder
+from vtrain.engine.folder import DamagedFileError, JobFolder
 from vtrain.engine.store import Store
 from vtrain.errors import VtrainError
 from vtrain.messages import states
@@ -93,7 +93,7 @@ def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
 def _claim(home: Path, name: str) -> Claim | None:
     try:
         return job_folder(home, name).order().claim
-    except (OSError, msgspec.DecodeError):
+    except (OSError, DamagedFileError):
         return None
 
 
