@@ -87,9 +87,6 @@ DIFFERENCES: dict[str, Difference] = {
     "cfg.yaml11-n-is-false": _submitted(
         _TEXT, _job({"imageUri": "gcr.io/p/cfg:1", "command": ["cfgcmd"], "args": ["fromcfg"]}, network="n")
     ),
-    "cfg.snake-case": _refused(
-        _UNKNOWN, "ERROR: c.yaml: worker_pool_specs: CustomJobSpec has no field 'worker_pool_specs'."
-    ),
     "cfg.yaml-anchor": _refused(_UNKNOWN, "ERROR: c.yaml: x: CustomJobSpec has no field 'x'."),
     "cfg.yaml-duplicate-key": _refused(
         "a key that stands twice is refused; gcloud takes the first of the two",
