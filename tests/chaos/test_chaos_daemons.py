@@ -87,9 +87,12 @@ def test_daemons_never_outlive_their_job(process_place: Place) -> None:
                 names.append(place.submit(place.job(code=TRAINER, pools=(1, 1))))
                 continue
             name = place.chance.choice(living)
-            found = [replica for replica in replicas(place.folder(name)) if daemon_of(place, replica)]
-            for victim in place.chance.choice(VICTIMS) if found else ():
-                kills += kill_one(place, name, found[-1], victim)
+            found = [
+                replica for replica in replicas(place.folder(name)) if (replica.path / "daemon").exists()
+            ]
+            replica = place.chance.choice(found) if found else None
+            for victim in place.chance.choice(VICTIMS) if replica is not None else ():
+                kills += kill_one(place, name, replica, victim)
         for name in names:
             place.backend.cancel(name)
             place.ended(name)
