@@ -133,3 +133,16 @@ def test_the_folder(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert gcloud_folder() == own_home / "gcloud"
     monkeypatch.delenv("CLOUDSDK_CONFIG")
     assert gcloud_folder() == own_home / ".config" / "gcloud"
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "a\0b", "\x01\x02" * 3000])
+def test_an_active_configuration_that_no_file_can_be_named_after(own_home: Path, text: str) -> None:
+    (own_home / "gcloud").mkdir(exist_ok=True)
+    (own_home / "gcloud" / "active_config").write_text(text)
+    assert property_value("core", "project") is None
+
+
+def test_a_configuration_whose_name_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLOUDSDK_ACTIVE_CONFIG_NAME", "x" * 5000)
+    with pytest.raises(ConfigError, match="There is no gcloud configuration called"):
+        property_value("core", "project")

@@ -99,7 +99,7 @@ def _configuration() -> dict[tuple[str, str], str]:
     file = _file_of(_active_name())
     try:
         state = file.stat()
-    except OSError:
+    except (OSError, ValueError):  # no file, or a name that no file can have
         return {}
     return _read_properties(file, state.st_mtime_ns, state.st_size)
 
@@ -119,8 +119,13 @@ def _file_of(configuration: str) -> Path:
 
 
 def _check_exists(configuration: str, origin: str) -> None:
-    if configuration in (_NO_CONFIGURATION, _DEFAULT_CONFIGURATION) or _file_of(configuration).is_file():
+    if configuration in (_NO_CONFIGURATION, _DEFAULT_CONFIGURATION):
         return
+    try:
+        if _file_of(configuration).is_file():
+            return
+    except (OSError, ValueError):  # of a name that no file can have
+        configuration = configuration[:80]
     raise ConfigError(
         f"There is no gcloud configuration called {configuration!r} (from {origin}).",
         hint="$ gcloud config configurations list",
