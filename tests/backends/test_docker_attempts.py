@@ -123,7 +123,8 @@ def test_a_watch_that_cannot_work_gives_up(
 ) -> None:
     monkeypatch.setattr(faults, "FAULT_PATIENCE_SECONDS", 1.0)
     replica = JobFolder(docker_home / "jobs" / "1234").replica(PRIMARY)
-    ordered = order(docker_engine, base_image, replica)
+    nowhere = f"/proc/{docker_home.name}/log"
+    ordered = msgspec.structs.replace(order(docker_engine, base_image, replica), log=nowhere)
     replica.order(ordered)
     station = Station(docker_engine.address)
     watch = ContainerWatch(replica, ordered, station, stopping=False)
