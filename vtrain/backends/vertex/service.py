@@ -127,13 +127,14 @@ class Service:
     ) -> Document:
         kind = KINDS[within.collection]
         fields = {"parent": _parent(within), kind.field: document, **more}
+        expected = "operation" if more else kind.noun
         with _translated(within.location, outcome=f"the {kind.noun} was created"):
             client = self._client(within)
             search = Search(
                 candidates=candidates, service_time=lambda: client.service_time, as_answer=as_answer
             )
             return create_once(
-                lambda: _named(client.call("Create", kind, fields, body=document), kind.noun),
+                lambda: _named(client.call("Create", kind, fields, body=document), expected),
                 document,
                 search,
                 self._again(within.location),
@@ -236,10 +237,10 @@ def _translated(location: str, outcome: str = "") -> Iterator[None]:
         raise ours from error
 
 
-def _named(answer: Document, noun: str) -> Document:
+def _named(answer: Document, expected: str) -> Document:
     """An answer to a create. Raises UnusableAnswerError for one without the name of what was created."""
     if not isinstance(answer.get("name"), str) or not answer["name"].startswith("projects/"):
-        raise UnusableAnswerError(f"The service answered the create without the name of a {noun}.")
+        raise UnusableAnswerError(f"The service answered the create with what is no {expected}.")
     return answer
 
 
