@@ -85,8 +85,10 @@ def identify(pid: int) -> Process:
 
 
 def is_alive(process: Process) -> bool:
-    """Whether this very process still runs."""
+    """Whether this very process still runs; without /proc, whether the group that it leads has members."""
     pid, start = process
+    if not LINUX:
+        return group_lives(pid)
     stat = read_stat(pid)
     return stat is not None and not stat.has_ended and stat.start == start
 
