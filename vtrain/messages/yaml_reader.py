@@ -14,6 +14,12 @@ from vtrain.errors import ConfigError
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+DEEPEST = 100
+"""How deep a document may be nested. libyaml would end this process, for want of stack, at some 20,000."""
+LARGEST = 1_000_000
+"""How many values a document may have when each alias is counted with all that it stands for."""
+
+
 class _NulError(Exception):
     """A scalar that a YAML document may hold, and that no job can use."""
 
@@ -56,12 +62,16 @@ def _construct_float(loader: Any, node: Any) -> float:
     return float(text)
 
 
+def _error(problem: str, place: Any) -> yaml.MarkedYAMLError:
+    """An error of the document, at an event or a node."""
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
+
+
 def _construct_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     seen: set[str] = set()
     for key, _ in node.value:
         if isinstance(key.value, str) and key.value in seen:
-            problem = f"the key {key.value!r} stands here twice"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            raise _error(f"the key {key.value!r} stands here twice", key)
         if isinstance(key.value, str) and key.value != "<<":
             seen.add(key.value)
     loader.flatten_mapping(node)
@@ -96,6 +106,7 @@ def load_yaml(text: str, origin: str) -> Any:
     Raises ConfigError with the line for malformed YAML, a key given twice, several documents.
     """
     with _errors_of(origin):
+        _check_shape(text)
         return yaml.load(text, Loader=_Loader)
 
 
@@ -105,10 +116,38 @@ def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
     Raises ConfigError as `load_yaml` does, and for a document of another shape.
     """
     with _errors_of(origin):
+        _check_shape(text)
         loader: Any = _TextLoader(text)
         root = loader.get_single_node()
         nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
         return tuple(entry for node in nodes for entry in _entries(loader, node, origin))
+
+
+def _check_shape(text: str) -> None:
+    """Raise MarkedYAMLError for a document nested too deep, or too large once its aliases are followed."""
+    if len(text) <= DEEPEST:
+        return
+    sizes: dict[str, int] = {}
+    open_nodes: list[tuple[str | None, int]] = [(None, 0)]  # anchor, and size so far
+    for event in yaml.parse(text, Loader=_Base):
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, 1))
+            if len(open_nodes) > DEEPEST + 1:
+                raise _error(f"it is nested deeper than {DEEPEST} levels", event)
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_nodes.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            anchor, size = None, sizes.get(str(event.anchor), 1)  # the loader refuses one that is not known yet
+        elif isinstance(event, yaml.ScalarEvent):
+            anchor, size = event.anchor, 1
+        else:
+            continue
+        if anchor:
+            sizes[anchor] = size
+        open_nodes[-1] = (open_nodes[-1][0], open_nodes[-1][1] + size)
+        if open_nodes[-1][1] > LARGEST:
+            raise _error(f"it has more than {LARGEST:,} values", event)
 
 
 def _entries(loader: Any, node: Any, origin: str) -> Iterator[Entry]:
