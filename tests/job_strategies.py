@@ -22,15 +22,19 @@ LABELS = st.dictionaries(
     st.from_regex(r"[a-z0-9_-]{0,8}", fullmatch=True),
     max_size=3,
 )
-JSON = st.dictionaries(st.text(max_size=5), st.booleans() | st.text(max_size=5) | st.none(), max_size=2)
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+"""All but NUL, which vtrain refuses in whatever it reads."""
+JSON = st.dictionaries(
+    st.text(CHARACTERS, max_size=5), st.booleans() | st.text(CHARACTERS, max_size=5) | st.none(), max_size=2
+)
 KINDS: dict[str, st.SearchStrategy[Any]] = {
-    "string": st.text(max_size=12),
+    "string": st.text(CHARACTERS, max_size=12),
     "enum": st.from_regex(r"[A-Z][A-Z0-9_]{0,12}", fullmatch=True),
     "duration": st.from_regex(r"(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?s", fullmatch=True),
     "bool": st.booleans(),
     "int32": st.integers(-(2**31), 2**31 - 1),
     "int64": st.integers(-(2**63), 2**63 - 1),
-    "map": st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=3),
+    "map": st.dictionaries(st.text(CHARACTERS, max_size=5), st.text(CHARACTERS, max_size=5), max_size=3),
     "document": JSON,
     "double": st.integers(-9999, 9999).map(lambda number: number / 4),  # no more digits than YAML shows
     "value": JSON,
@@ -52,7 +56,7 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
 
 
 URIS = st.from_regex(r"gs://[a-z][a-z0-9]{3,8}/[a-z0-9]{1,8}", fullmatch=True)
-ENV = st.dictionaries(NAMES, st.text(max_size=8), max_size=3).map(
+ENV = st.dictionaries(NAMES, st.text(CHARACTERS, max_size=8), max_size=3).map(
     lambda env: tuple(EnvVar(name=name, value=value) for name, value in env.items())
 )
 
@@ -66,7 +70,7 @@ def _pools(draw: st.DrawFn) -> WorkerPoolSpec:
     cls = fields(WorkerPoolSpec)["containerSpec" if task == "container_spec" else "pythonPackageSpec"].message
     assert cls is not None
     uris = {} if task == "container_spec" else {"package_uris": st.lists(URIS, max_size=2).map(tuple)}
-    given = {required: draw(st.text(min_size=1, max_size=9))}
+    given = {required: draw(st.text(CHARACTERS, min_size=1, max_size=9))}
     spec = msgspec.structs.replace(draw(messages(cls, env=ENV, **uris)), **given)
     tasks = {"container_spec": None, "python_package_spec": None, task: spec}
     pool = msgspec.structs.replace(pool, replica_count=max(pool.replica_count, 1), disk_spec=None, **tasks)
@@ -98,7 +102,7 @@ def valid_jobs(draw: st.DrawFn) -> CustomJob:
     return msgspec.structs.replace(
         job,
         **output,
-        display_name=draw(st.text(min_size=1, max_size=20)),
+        display_name=draw(st.text(CHARACTERS, min_size=1, max_size=20)),
         labels=draw(LABELS),
         job_spec=msgspec.structs.replace(spec, worker_pool_specs=tuple(pools)),
     )

@@ -138,7 +138,7 @@ def _check_shape(text: str) -> None:
         if isinstance(event, yaml.CollectionEndEvent):
             anchor, size = open_nodes.pop()
         elif isinstance(event, yaml.AliasEvent):
-            anchor, size = None, sizes.get(str(event.anchor), 1)  # the loader refuses one that is not known yet
+            anchor, size = None, sizes.get(str(event.anchor), 1)  # the loader refuses an unknown one
         elif isinstance(event, yaml.ScalarEvent):
             anchor, size = event.anchor, 1
         else:
