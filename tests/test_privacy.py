@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from vtrain.atomic import publish_file
 from vtrain.engine.store import Store
 from vtrain.errors import HomeError
-from vtrain.privacy import close_to_others, make_private, secure_home
+from vtrain.privacy import close_to_others, home_label, make_private, secure_home
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)
@@ -69,8 +71,12 @@ def test_a_folder_that_holds_other_things_keeps_its_mode(tmp_path: Path) -> None
 def test_a_folder_of_everybody_is_refused_and_left_alone(tmp_path: Path, mode: int) -> None:
     (tmp_path / "notes.txt").write_text("")
     tmp_path.chmod(mode)
-    with pytest.raises(HomeError, match="Other users can write to"):
+    with pytest.raises(HomeError) as caught:
         Store.open(tmp_path)
+    assert caught.value.message == f"Other users can write to {tmp_path}."
+    assert caught.value.hint == (
+        "Choose a folder of your own with VTRAIN_HOME, on a file system that keeps modes."
+    )
     assert stat.S_IMODE(tmp_path.stat().st_mode) == mode
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -84,8 +90,20 @@ def test_a_home_behind_a_link(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="Not a directory"):
+    with pytest.raises(NotADirectoryError) as caught:
         make_private(tmp_path / "file")
+    assert str(caught.value) == f"[Errno {errno.ENOTDIR}] Not a directory: '{tmp_path / 'file'}'"
+
+
+def test_a_path_through_a_folder_that_is_made_on_the_way(tmp_path: Path) -> None:
+    make_private(tmp_path / "a" / ".." / "a" / "b")
+    assert modes(tmp_path / "a") == {"drwx------"}
+
+
+def test_the_label_of_a_home(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    assert re.fullmatch("[0-9a-f]{16}", home_label(tmp_path / "home"))
+    assert home_label(tmp_path / "link") == home_label(tmp_path / "home") != home_label(tmp_path)
 
 
 def test_everything_that_a_job_leaves(umask: None, vtrain, vtrain_home: Path, tmp_path: Path) -> None:
@@ -124,7 +142,7 @@ def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(HomeError) as caught:
         secure_home(tmp_path)
     assert caught.value.message.startswith(f"{tmp_path} belongs to another user (uid {owner}), and vtrain")
-    assert "VTRAIN_HOME" in caught.value.hint
+    assert caught.value.hint == "Choose another folder with VTRAIN_HOME."
 
 
 @pytest.mark.parametrize("names", [[], ["jobs", "logs"], ["store.db", "notes.txt"]])

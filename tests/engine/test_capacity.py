@@ -22,7 +22,7 @@ from vtrain.engine.capacity.admission import (
     waiting_reason,
 )
 from vtrain.engine.capacity.claim import Claim, pool_devices
-from vtrain.engine.capacity.demand import claim_of
+from vtrain.engine.capacity.demand import claim_of, wants_accelerators
 from vtrain.engine.capacity.leases import Lease, decide
 from vtrain.engine.capacity.offer import Offer, machine_offer, physical_memory
 from vtrain.engine.capacity.queue import attend, due
@@ -116,6 +116,20 @@ def test_the_flag_alone_claims_all_gpus() -> None:
     claim = claim_of(spec_of((1, None)), ContainerOptions(gpus=True), FOUR_GPUS)
     assert claim.counts == {"workerpool0-0": 4}
     assert pool_devices(claim, 0) == GPUS
+
+
+@pytest.mark.parametrize(
+    ("pools", "flag", "wanted"),
+    [
+        (((1, SMALL), (1, None)), False, False),
+        (((1, SMALL), (1, None)), True, True),
+        (((1, SMALL), (1, gpus(1))), False, True),
+    ],
+)
+def test_gpus_are_looked_for_where_a_replica_asks_for_some(
+    pools: tuple[tuple[int, MachineSpec | None], ...], flag: bool, wanted: bool
+) -> None:
+    assert wants_accelerators(spec_of(*pools), ContainerOptions(gpus=flag)) is wanted
 
 
 def test_tpus_are_not_counted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,24 @@ def test_a_tool_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypatch
     monkeypatch.setattr(devices, "TOOL_SECONDS", 0.2)
     stand_in(tmp_path, monkeypatch, "exec sleep 600")
     assert find_devices() is None
+
+
+def test_the_tool_does_not_read_the_input_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path, monkeypatch, "cat")
+    reader, writer = os.pipe()
+    os.write(writer, TABLE.encode())
+    os.close(writer)
+    before = os.dup(0)
+    os.dup2(reader, 0)
+    try:
+        assert find_devices() == ()
+        assert os.read(reader, 9) == TABLE[:9].encode()
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reader)
 
 
 def test_a_row_has_exactly_four_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

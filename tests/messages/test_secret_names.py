@@ -163,6 +163,7 @@ def test_a_long_name_is_data(length: int, named: bool) -> None:
         ("x; A=1 TOKEN=a A=2 TOKEN=b", "x; A=1 TOKEN=*** A=2 TOKEN=***"),
         ("x; TOKEN=A=1;PASSWORD=b", "x; TOKEN=***;PASSWORD=***"),
         ("x; TOKEN=PASSWORD=b;c", "x; TOKEN=***;c"),
+        ("1TOKEN=a;echo", "1TOKEN=***;echo"),
         ("--env=HF_TOKEN=a", "--env=HF_TOKEN=***"),
         ("--args=--api-key=a b", "--args=--api-key=*** b"),
         ("x db.password=a 1TOKEN=b", "x db.password=*** 1TOKEN=***"),
@@ -210,8 +211,8 @@ def test_passwords_in_urls(url: str, shown: str) -> None:
 
 
 def test_the_value_that_a_shell_puts_together_is_hidden_elsewhere_too() -> None:
-    script = "TOKEN='hunter'22\"-a b\" python t.py"
-    assert masked_replica({"A": "hunter22-a b"}, ("x", "; " + script)) == (
+    script = "TOKEN='Xhunter'22\"-a bX\" python t.py"
+    assert masked_replica({"A": "Xhunter22-a bX"}, ("x", "; " + script)) == (
         {"A": "***"},
         ("x", "; TOKEN=*** python t.py"),
     )
@@ -233,6 +234,22 @@ def test_the_password_of_a_url_is_hidden_elsewhere_too() -> None:
     only_there = {"error": {"message": "a://u:p@h"}}
     assert masked_document(only_there) == {"error": {"message": "a://u:***@h"}}
     assert masked_document({"env": {"a": ["a://u:p@h"]}}) == {"env": {"a": ["a://u:***@h"]}}
+
+
+def test_a_password_is_read_only_from_fields_that_may_hold_one() -> None:
+    elsewhere = {"displayName": "a://u:hunter22@h", "error": {"message": "hunter22"}}
+    assert masked_document(elsewhere) == elsewhere
+    assert masked_document({"replicas": ["a://u:hunter22@h"], "error": "hunter22"}) == {
+        "replicas": ["a://u:***@h"],
+        "error": "***",
+    }
+
+
+def test_a_short_secret_is_masked_in_its_own_place() -> None:
+    job = {"env": [{"name": "TOKEN", "value": "five5"}, {"name": "A", "value": "five5"}]}
+    assert masked_document(job) == {
+        "env": [{"name": "TOKEN", "value": "***"}, {"name": "A", "value": "five5"}]
+    }
 
 
 def test_a_secret_is_sought_from_six_characters_on() -> None:

@@ -29,7 +29,6 @@ def find_devices() -> tuple[Device, ...] | None:
             [TOOL, *_QUERY],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
             errors="replace",
             timeout=TOOL_SECONDS,
             check=False,
