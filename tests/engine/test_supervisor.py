@@ -190,16 +190,21 @@ def test_cancel_while_tools_are_at_work(bench: Bench) -> None:
     thread.join()
     assert job.state == states.CANCELLED
     assert time.monotonic() - begin < 300
-    deadline = time.monotonic() + 60
-    while any(seconds.encode() in command for command in commands()):
-        assert time.monotonic() < deadline, "the tool still runs"
-        time.sleep(0.02)
+    wait_for_end_of(seconds)
 
 
 def opened(bench: Bench) -> LocalBackend:
     """Another backend over the same home, as another process has it."""
     home = Path(bench.folder.order().home)
     return open_process(BackendSettings(home=home, project="local", region="us-central1"))
+
+
+def wait_for_end_of(seconds: str) -> None:
+    """Wait until no process has these words on its command line."""
+    deadline = time.monotonic() + 60
+    while any(seconds.encode() in command for command in commands()):
+        assert time.monotonic() < deadline, "the tool still runs"
+        time.sleep(0.02)
 
 
 def commands() -> list[bytes]:
@@ -222,10 +227,20 @@ def test_a_tool_that_is_cancelled_while_it_starts(bench: Bench) -> None:
         time.sleep(600)
 
     assert bench.supervise(work).state == states.CANCELLED
-    deadline = time.monotonic() + 60
-    while any(seconds.encode() in command for command in commands()):
-        assert time.monotonic() < deadline, "the tool still runs"
-        time.sleep(0.02)
+    wait_for_end_of(seconds)
+
+
+def test_a_tool_whose_parent_has_ended_is_cancelled_too(bench: Bench) -> None:
+    """So it is with one that was forked just before its parent was killed."""
+    seconds = f"363.{os.getpid()}"
+
+    def work(log: Log) -> None:
+        subprocess.run(["sh", "-c", f"sleep {seconds} &"], start_new_session=True, check=True)
+        opened(bench).cancel(bench.name)
+        time.sleep(600)
+
+    assert bench.supervise(work).state == states.CANCELLED
+    wait_for_end_of(seconds)
 
 
 def test_an_ended_job_stays_ended(bench: Bench) -> None:

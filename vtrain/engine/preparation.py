@@ -13,7 +13,7 @@ import msgspec
 
 from vtrain.engine.folder import JobOrder
 from vtrain.engine.launcher import Launcher, PrepareFailed, Runtime
-from vtrain.engine.process_tree import descendants, signal_all
+from vtrain.engine.process_tree import adopt_orphans, descendants, signal_all
 
 KILL_SECONDS = 3.0
 """What the tools get to end before the rest of their process group is killed."""
@@ -85,6 +85,7 @@ def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int) -> N
     """In the child: prepare, tell the result, and never return: what follows here is the supervisor's own."""
     try:
         os.setsid()
+        adopt_orphans()
         signal.signal(signal.SIGTERM, _interrupt)
         _write(result, msgspec.json.encode(_outcome(launcher, order, output)))
     finally:
@@ -105,12 +106,23 @@ def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
 
 
 def _kill_tools() -> None:
-    """End those, too, that had started in that very moment, so that nobody knew of them yet."""
+    """End all that came from this process, even what was forked just before its parent was killed."""
     deadline = time.monotonic() + KILL_SECONDS
-    while (left := descendants(os.getpid())) and time.monotonic() < deadline:
-        if left <= signal_all(left, signal.SIGKILL):
+    while _has_children() and time.monotonic() < deadline:
+        left = descendants(os.getpid())
+        if left and left <= signal_all(left, signal.SIGKILL):
             return  # another user's: nothing can be done about them
         time.sleep(0.01)
+
+
+def _has_children() -> bool:
+    """Whether any child is left, one that was adopted included; takes the exit codes of the ended ones."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _interrupt(*_: object) -> None:

@@ -13,6 +13,7 @@ import signal
 import sys
 
 LINUX = sys.platform.startswith("linux")
+_PR_SET_CHILD_SUBREAPER = 36
 
 Process = tuple[int, int]
 """Process id and start time. The time is 0 where the kernel does not tell it."""
@@ -82,6 +83,19 @@ def identify(pid: int) -> Process:
     """The process that has this id now."""
     stat = read_stat(pid)
     return pid, stat.start if stat is not None else 0
+
+
+def set_process_control(option: int, value: int) -> None:
+    """Linux's prctl(2); elsewhere nothing."""
+    if LINUX:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants that lose their own; only on Linux."""
+    set_process_control(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def is_alive(process: Process) -> bool:

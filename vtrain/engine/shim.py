@@ -25,12 +25,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from vtrain.engine.cgroup import join_group, kill_group, make_group, members, remove_group
     from vtrain.engine.journal import STDERR, STDOUT, JournalWriter
-    from vtrain.engine.process_tree import Process, descendants, read_stat, signal_all
+    from vtrain.engine.process_tree import (
+        Process,
+        adopt_orphans,
+        descendants,
+        read_stat,
+        set_process_control,
+        signal_all,
+    )
 else:  # alone, without the package: importing vtrain would take its dependencies along
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from cgroup import join_group, kill_group, make_group, members, remove_group
     from journal import STDERR, STDOUT, JournalWriter
-    from process_tree import descendants, read_stat, signal_all
+    from process_tree import adopt_orphans, descendants, read_stat, set_process_control, signal_all
 
 PIPE_BYTES = 1024 * 1024
 LEFTOVER_GRACE_SECONDS = 2.0
@@ -50,7 +57,6 @@ LEFT_CODE = 255
 
 _F_SETPIPE_SZ = 1031
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 LINUX = sys.platform.startswith("linux")
 _MAXRSS_UNIT = 1024 if LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
@@ -118,7 +124,7 @@ class Shim:
         for ignored in (signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_IGN)
         self._poller.register(reading, select.POLLIN)
-        set_process_control(_PR_SET_CHILD_SUBREAPER, 1)
+        adopt_orphans()
         return reading
 
     def _on_stop(self, *_: object) -> None:
@@ -369,14 +375,6 @@ def show_buckets_of(folder: str) -> None:
     else:
         from bucket_mount import show_buckets
     show_buckets(folder)
-
-
-def set_process_control(option: int, value: int) -> None:
-    """Linux's prctl(2); elsewhere nothing."""
-    if LINUX:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def count_oom_kills() -> int:
