@@ -183,7 +183,7 @@ def test_contact_is_lost_after_a_minute_of_refusals(clock: Callable[[], float]) 
 def test_a_refusal_in_between_does_not_tell_how_the_job_ends(
     clock: Callable[[], float], refusal: VtrainError
 ) -> None:
-    with pytest.raises(ContactLostError, match=refusal.message):
+    with pytest.raises(ContactLostError, match=f"^Contact to {NAME} is lost: {refusal.message}$"):
         followed(ScriptedBackend([states.RUNNING, refusal, states.SUCCEEDED]))
     with pytest.raises(type(refusal), match=refusal.message):
         followed(ScriptedBackend([refusal]))
@@ -270,7 +270,7 @@ def test_a_service_that_is_away_is_waited_for_as_long_as_the_backend_says(clock:
     started = clock()
     with pytest.raises(ContactLostError):
         followed(RemoteBackend([states.RUNNING, ServiceAwayError("no answer")], [page()]))
-    assert 300 <= clock() - started < 310
+    assert clock() - started == 2 + 300
 
 
 def chatty_job(backend: MemoryBackend, steps: int = 100_000) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -491,6 +491,29 @@ def test_a_waiting_job_that_cannot_be_read_ends_and_the_next_one_takes_its_place
     attend(queue.store, queue.home, own=running.name, changed=True)
     assert queue.store.get(damaged.name).state == states.FAILED
     assert queue.due() == [1, 3]
+
+
+def lock_as_folder(folder: JobFolder) -> None:
+    folder.lock.unlink()
+    folder.lock.mkdir()
+
+
+def file_as_folder(folder: JobFolder) -> None:
+    shutil.rmtree(folder.path)
+    folder.path.touch()
+
+
+@pytest.mark.parametrize("damage", [lock_as_folder, file_as_folder])
+def test_a_holder_that_cannot_be_looked_after_does_not_stop_the_queue(
+    queue: Queue, damage: Callable[[JobFolder], None]
+) -> None:
+    holder, waiting = (queue.submit(number, claim_for(9)) for number in (1, 2))
+    assert isinstance(admit(queue.store, holder), Admission)
+    damage(JobFolder(queue.home / "jobs" / "1"))
+    assert attend(queue.store, queue.home, own=waiting.name, changed=True)
+    assert isinstance(admit(queue.store, waiting), Waiting)
+    queue.end(holder)
+    assert isinstance(admit(queue.store, waiting), Admission)
 
 
 def test_forty_at_once_are_never_too_many(queue: Queue) -> None:

@@ -44,6 +44,8 @@ def test_less_than_nothing_is_never_free() -> None:
     answer = decide("jobs/3", claim(1), queue)
     assert isinstance(answer, Waiting)
     assert answer.reason == "it needs 1 GB of memory, and 0 MB of 10 GB are free (job 1, job 2 run)."
+    one_byte = Claim(memory_bytes=1, memory_limit=10 * GIB)
+    assert isinstance(decide("jobs/3", one_byte, queue), Waiting)
 
 
 def test_everything_that_is_missing_is_told() -> None:
@@ -58,7 +60,12 @@ def test_everything_that_is_missing_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("count", "told"),
-    [(1, "job 1 runs"), (3, "job 1, job 2, job 3 run"), (5, "job 1, job 2, job 3 and 2 more run")],
+    [
+        (1, "job 1 runs"),
+        (3, "job 1, job 2, job 3 run"),
+        (4, "job 1, job 2, job 3 and 1 more run"),
+        (5, "job 1, job 2, job 3 and 2 more run"),
+    ],
 )
 def test_three_holders_are_named(count: int, told: str) -> None:
     queue = [*(holder(str(number), 2) for number in range(1, count + 1)), waiter("9")]
