@@ -114,6 +114,17 @@ DIFFERENCES: dict[str, Difference] = {
             }
         },
     ),
+    "create.response-no-name": Difference(
+        reason="an empty answer to a create is no job: it is looked for, and not made again",
+        exit_code=1,
+        sends=(
+            f"POST {_JOBS}",
+            f'GET {_JOBS}?filter=display_name="t"&pageSize=100',
+            f'GET {_JOBS}?filter=display_name="t"&pageSize=100',
+        ),
+        says="ERROR: The service answered the create with what is no CustomJob.",
+        answers={f"GET {_JOBS}": {}},
+    ),
     "servererr.create-503-once": Difference(
         reason="a create is made again only after the job was looked for",
         exit_code=0,

@@ -57,7 +57,7 @@ def test_a_job_that_an_empty_answer_hides_is_found(vertex: VertexService, backen
 
 def test_an_empty_answer_about_a_job_is_no_job(vertex: VertexService, backend: VertexBackend) -> None:
     made = backend.submit(backend.plan(CUSTOM_JOB))
-    for body in (b"", b"{}", b'{"name": "projects/demo/locations/us-central1/customJobs/2"}'):
+    for body in (b"", b"{}", b'{"name": ""}'):
         vertex.answer(body, method="GET")
         with pytest.raises(UnusableAnswerError, match="without the resource"):
             backend.get(made.name)

@@ -170,9 +170,8 @@ def _full(name: str) -> ResourceName:
 
 
 def _of_name(document: dict[str, Any], name: ResourceName) -> dict[str, Any]:
-    """The answer about a resource. Raises UnusableAnswerError for one that is not about it."""
-    found = parse_name(str(document.get("name", "")))
-    if found is None or (found.collection, found.id) != (name.collection, name.id):
+    """The answer about a resource. Raises UnusableAnswerError for one that names none."""
+    if not document.get("name"):
         raise UnusableAnswerError(f"The service answered without the resource {name}.")
     return document
 
