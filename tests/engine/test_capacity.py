@@ -455,6 +455,17 @@ def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:
         os.close(ear)
 
 
+def test_the_others_are_woken_before_a_job_leaves_the_line_and_after(queue: Queue) -> None:
+    holder, second = (queue.submit(number, claim_for(2)) for number in (1, 2))
+    assert isinstance(admit(queue.store, holder), Admission)
+    fifo = JobFolder(queue.home / "jobs" / "1").wake_fifo
+    os.mkfifo(fifo)
+    ear = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    assert isinstance(admit(queue.store, second), Admission)
+    assert os.read(ear, 9) == b".."
+    os.close(ear)
+
+
 @pytest.mark.parametrize(("column", "value"), [("devices", "{"), ("devices", 7), ("memory_bytes", "much")])
 def test_a_damaged_lease_keeps_gpus_from_others_and_nothing_else(
     queue: Queue, column: str, value: object
