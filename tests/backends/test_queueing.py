@@ -381,7 +381,8 @@ def test_containers_get_their_own_gpus_by_uuid(tmp_path: Path) -> None:
     )
     info = {"NCPU": 2, "MemTotal": 2**34, "Runtimes": {"nvidia": {}}}
     devices = {"workerpool0-0": ("GPU-a",), "workerpool0-1": ("GPU-b",)}
-    orders = container_orders(info, order, folder_of(tmp_path, name), (Runtime(image="an/image"),), devices)
+    runtimes = (Runtime(image="an/image"),)
+    orders = container_orders(info, order, folder_of(tmp_path, name), runtimes, devices, storage={})
     requests = {name: found.config["HostConfig"]["DeviceRequests"] for name, found in orders.items()}
     assert {name: request["DeviceIDs"] for name, (request,) in requests.items()} == {
         name: list(uuids) for name, uuids in devices.items()
