@@ -103,7 +103,7 @@ def explore(session: nox.Session) -> None:
 def mutants(session: nox.Session) -> None:
     """Change the code where a fault costs most, and count the changes that the tests notice: 90 % have to be.
 
-    By hand: it takes an hour. [tool.mutmut] in pyproject.toml names the modules and their tests.
+    By hand: it takes half an hour. [tool.mutmut] in pyproject.toml names the modules and their tests.
     """
     _install(session, ".[test]", "mutmut>=3.8")
     shutil.rmtree("mutants", ignore_errors=True)
