@@ -24,9 +24,9 @@ def endpoint(tmp_path: Path) -> Iterator[StorageEndpoint]:
         yield running
 
 
-def run(argv: list[str], text: str, endpoint: StorageEndpoint) -> str:
+def run(argv: list[str], text: str, endpoint: StorageEndpoint, **variables: str) -> str:
     """A block's text as a program's input; what it prints."""
-    environ = clean_environ(STORAGE_EMULATOR_HOST=endpoint.url)
+    environ = clean_environ(STORAGE_EMULATOR_HOST=endpoint.url, **variables)
     ended = subprocess.run(
         argv, input=text, env=environ, cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -35,9 +35,16 @@ def run(argv: list[str], text: str, endpoint: StorageEndpoint) -> str:
 
 
 def test_the_client_librarys_block(endpoint: StorageEndpoint) -> None:
-    (block,) = (block for block in blocks(PAGE) if block.language == "python")
+    (block,) = (block for block in blocks(PAGE) if block.language == "python" and not block.note)
     assert run([sys.executable, "-"], block.text, endpoint).startswith("digits/labels.txt 9 ")
     assert (endpoint.buckets / "models" / "digits" / "labels.txt").read_text() == "zero\none\n"
+
+
+def test_a_trainers_block(endpoint: StorageEndpoint) -> None:
+    (block,) = (block for block in blocks(PAGE) if block.note == "trainer")
+    (endpoint.buckets / "models").mkdir()
+    run([sys.executable, "-"], block.text, endpoint, AIP_MODEL_DIR="gs://models/7/model/")
+    assert (endpoint.buckets / "models/7/model/model.bin").read_bytes() == b"weights"
 
 
 @pytest.mark.gcloud
