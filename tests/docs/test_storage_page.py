@@ -42,7 +42,7 @@ def test_the_client_librarys_block(endpoint: StorageEndpoint) -> None:
 
 def test_a_trainers_block(endpoint: StorageEndpoint) -> None:
     (block,) = (block for block in blocks(PAGE) if block.note == "trainer")
-    (endpoint.buckets / "models").mkdir()
+    (endpoint.buckets / "models").mkdir(parents=True)
     run([sys.executable, "-"], block.text, endpoint, AIP_MODEL_DIR="gs://models/7/model/")
     assert (endpoint.buckets / "models/7/model/model.bin").read_bytes() == b"weights"
 

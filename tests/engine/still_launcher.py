@@ -23,6 +23,7 @@ class StillLauncher:
     """
 
     name = "still"
+    opens_work = False
 
     def __init__(
         self,
