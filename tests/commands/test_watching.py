@@ -79,3 +79,16 @@ def test_without_a_kill_the_second_interrupt_does_not_wait(capfd: pytest.Capture
 def test_the_second_interrupt_kills_where_that_can_be(capfd: pytest.CaptureFixture[str]) -> None:
     assert interrupted(KillingBackend("JOB_STATE_RUNNING"), CANCEL).message == "Stopped."
     assert capfd.readouterr().err == "Stopping the job; once more kills it.\n"
+
+
+def test_a_second_interrupt_that_comes_at_once_kills_too(capfd: pytest.CaptureFixture[str]) -> None:
+    """Before the command has said that it stops the job: the trainer has its SIGTERM by then."""
+
+    class InterruptedAtOnce(KillingBackend):
+        def cancel(self, name: str) -> None:
+            super().cancel(name)
+            raise KeyboardInterrupt
+
+    backend = InterruptedAtOnce("JOB_STATE_RUNNING")
+    interrupted(backend, CANCEL)
+    assert backend.state == "JOB_STATE_CANCELLED"

@@ -214,7 +214,7 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "localrun.extras": _refused(
         _NO_PACKAGE,
-        "FAILED  main: foo.tar.gz is not a readable package: file could not be opened successfully:",
+        "FAILED  main: foo.tar.gz is not a readable package: file could not be opened successfully.",
         exit_code=125,
     ),
     "localrun.extra-package-outside": _refused(

@@ -141,11 +141,12 @@ def _follow(order: Stay, watcher: JobWatcher) -> Job:
 
 def _cancel(order: Stay, reason: VtrainError) -> VtrainError:
     """Stop the job and see it end; a second signal kills it or, where nothing can, leaves it to itself."""
-    order.backend.cancel(order.name)  # first: after a hangup there is nobody to write to
     kill = getattr(order.backend, "kill", None)
-    order.console.status(f"Stopping the job; once more {'kills it' if kill else 'does not wait for that'}.")
     watcher = JobWatcher(order.console, None)
-    try:
+    try:  # from the start: the second signal may come at once
+        order.backend.cancel(order.name)  # first: after a hangup there is nobody to write to
+        again = "kills it" if kill else "does not wait for that"
+        order.console.status(f"Stopping the job; once more {again}.")
         _follow(msgspec.structs.replace(order, timeout=None, query=None, sink=None), watcher)
     except (KeyboardInterrupt, TerminatedBySignal):
         if kill is None:
