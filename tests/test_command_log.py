@@ -52,6 +52,17 @@ def test_a_line_a_command(log: Path) -> None:
     assert stat.S_IMODE(log.stat().st_mode) == 0o600 and stat.S_IMODE(log.parent.stat().st_mode) == 0o700
 
 
+def test_a_secret_is_masked_in_every_word(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where only another word, or a variable of the shell, tells that it is one."""
+    monkeypatch.setenv("SHELLS_TOKEN", "shells-secret")
+    variable, place = f"WANDB_API_KEY={SECRET}", f"--display-name=run-{SECRET}"
+    with record_command(("custom-jobs", "create", "--env", variable, place, "--filter=name=shells-secret")):
+        pass
+    text = log.read_text(encoding="utf-8")
+    assert SECRET not in text and "shells-secret" not in text
+    assert "--display-name=run-***" in text
+
+
 def test_a_large_word_is_written_at_once(log: Path) -> None:
     with record_command(("custom-jobs", "local-run", "--", "x" * 10_000_000, "TOKEN=abc")):
         pass

@@ -56,7 +56,7 @@ def _masked(argv: Sequence[str]) -> str:
             rest = _masked_list(rest)
         words.append(flag + equals + rest if equals else rest)
         before = word
-    return shlex.join(masked_words(words))
+    return masked_text(shlex.join(masked_words(words)), argv, os.environ)
 
 
 def _masked_list(value: str) -> str:

@@ -162,6 +162,19 @@ def test_no_memory_in_a_process(request: pytest.FixtureRequest, tmp_path: Path, 
     expect_out_of_memory(process_stage(request, tmp_path), hostile.hungry(str(memory_cgroup)))
 
 
+def test_memory_that_another_process_lacked_is_not_told_of_a_replica(
+    request: pytest.FixtureRequest, tmp_path: Path, memory_cgroup: Path
+) -> None:
+    """The kernel counts for the whole machine how often it ended a process for want of memory."""
+    eater = hostile.hungry(str(memory_cgroup)).code
+    code = f"import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', {eater!r}]).returncode)\n"
+    job = process_stage(request, tmp_path).run(Trainer(code, 0, lambda: iter([b"hungry\n-9\n"])))
+    assert job.state == states.SUCCEEDED
+    assert job.answer is not None
+    (replica,) = job.answer["replicas"]
+    assert "outOfMemory" not in replica["attempts"][0]
+
+
 def expect_out_of_memory(stage: Stage, trainer: Trainer) -> None:
     job = stage.run(trainer)
     assert job.state == states.FAILED

@@ -70,3 +70,9 @@ def test_what_cannot_be_read_is_refused_with_file_and_line(text: str, message: s
 @given(JSON.filter(lambda document: "\0" not in "".join(map(str, [*document, *document.values()]))))
 def test_reads_back_what_we_print(document: dict[str, object]) -> None:
     assert load_yaml(dump_yaml(document), "stdin") == document
+
+
+@pytest.mark.parametrize("value", ["!!bool abc", "!!timestamp 99999-99-99", "!!int abc", "!!float x"])
+def test_a_value_that_does_not_fit_its_tag_is_refused_with_its_line(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"^f:2: not a YAML document: '\S+' is no \w+\.$"):
+        load_yaml(f"b: 1\na: {value}\n", "f")

@@ -52,6 +52,8 @@ BUSY_PAUSE_SECONDS = 0.001
 RESERVED_BYTES = 4096
 MOST_LEFT = 20
 """How many of the processes that could not be ended are named."""
+KILLED_CODE = 137
+"""The exit code of a program that SIGKILL has ended, or of a shell whose program it has ended."""
 LEFT_CODE = 255
 """The exit code of a program that could not be ended itself."""
 
@@ -301,7 +303,8 @@ class Shim:
         Not where somebody has removed the job's: nothing of a job comes back that was removed.
         """
         figures = {
-            "oom": count_oom_kills() > self._oom_kills,
+            # The kernel counts for the whole machine: of a replica with another end that tells nothing.
+            "oom": self._report["code"] == KILLED_CODE and count_oom_kills() > self._oom_kills,
             "log_lost_bytes": self._journal.lost,
             "peak_memory_bytes": self._peak_memory,
             "cpu_seconds": self._cpu_seconds,

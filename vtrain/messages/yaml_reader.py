@@ -33,6 +33,15 @@ class _Loader(_Base):  # type: ignore[misc]
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """The value of a node. Refuses a scalar that does not fit its tag, such as `!!bool abc`."""
+        try:
+            return super().construct_object(node, deep=deep)
+        except (KeyError, AttributeError, ValueError) as error:
+            if not isinstance(node, yaml.ScalarNode):
+                raise
+            raise _error(f"{node.value[:40]!a} is no {node.tag.rpartition(':')[2]}", node) from error
+
     def construct_scalar(self, node: Any) -> Any:
         """The text of a scalar. Refuses a NUL, with which no process starts and no file is found."""
         text = super().construct_scalar(node)
