@@ -59,6 +59,8 @@ def test_the_caller_s_value_reaches_the_job_and_nobody_else(
     ]["env"]
     log = vtrain("custom-jobs", "stream-logs", name, "--format=json", "--task-name=workerpool0-0")
     assert json.loads(log.out)[0]["json"]["env"]["DB_PASSWORD"] == SECRET
+    service = vtrain("custom-jobs", "stream-logs", name, "--task-name=service")
+    assert "ValueError: the password is ***" in service.out and SECRET not in service.out
     assert SECRET in stored(vtrain_home, name)
     assert SECRET not in (vtrain_home / "logs" / "vtrain.log").read_text()
 

@@ -38,6 +38,7 @@ from vtrain.messages import states
 from vtrain.messages.base import Status
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.secrets import masked_document
 
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 POLL_SECONDS = 0.5
@@ -340,7 +341,8 @@ class Supervisor:
     def _finish(self, decision: Decision) -> None:
         error = decision.error
         if error is not None and decision.state == states.FAILED:
-            self._log.complain(*error.message.split("\n"))
+            failed = masked_document(to_document(msgspec.structs.replace(self._job, error=error)))
+            self._log.complain(*failed["error"]["message"].split("\n"))
         self._log.say(_LAST_WORDS[decision.state])
         self._log.close()
         release(self._store, self._job.name)
