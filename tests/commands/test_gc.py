@@ -161,7 +161,8 @@ def _subnet() -> Any:
 
 
 def _store_job(home: Path, image: str, state: str) -> None:
-    document = {"jobSpec": {"workerPoolSpecs": [{"containerSpec": {"imageUri": image}}, {}]}}
+    pools = [{"containerSpec": {"imageUri": image}}, {}]
+    document = {"name": NAME, "state": state, "jobSpec": {"workerPoolSpecs": pools}}
     Store.open(home).insert(
         Record(
             name=NAME,

@@ -27,12 +27,12 @@ print("held", flush=True)
 sys.stdin.readline()
 """
 WRITE_AND_DIE = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from vtrain.engine.store import Store
 store = Store.open(Path(sys.argv[1]))
 found = store.get(sys.argv[2])
-document = '{"name": "' + sys.argv[2] + '", "displayName": "written at last"}'
+document = json.dumps({"name": found.name, "state": found.state, "displayName": "written at last"})
 store.update(found.name, state=found.state, end_time=found.end_time, document=document)
 os._exit(0)
 """

@@ -37,6 +37,7 @@ class Home:
         moment = from_epoch(self.now - days * DAY)
         ended = state in ("SUCCEEDED", "FAILED", "CANCELLED")
         pools = [{"pythonPackageSpec": {"packageUris": list(packages)}}]
+        told = {"name": self.name(number), "state": f"JOB_STATE_{state}"}
         record = Record(
             name=self.name(number),
             collection=CUSTOM_JOBS,
@@ -44,7 +45,7 @@ class Home:
             create_time=moment,
             end_time=moment if ended else "",
             backend="process",
-            document=json.dumps({"jobSpec": {"workerPoolSpecs": pools}}),
+            document=json.dumps(told | {"jobSpec": {"workerPoolSpecs": pools}}),
         )
         self.store.insert(record)
         folder = JobFolder(self.path / "jobs" / str(number))

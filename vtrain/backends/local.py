@@ -233,6 +233,8 @@ class LocalBackend:
         record = store.get(name)
         if not states.has_ended(record.state):
             self._adopt(record)
+            record = store.get(name)  # which has ended by now, if no supervisor can look after it
+        if not states.has_ended(record.state):
             raise ConflictError(
                 f"{name} is {states.short(record.state)} and can be deleted once it has ended.",
                 hint=f"Cancel it first: vtrain custom-jobs cancel {name}",

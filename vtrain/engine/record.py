@@ -12,6 +12,7 @@ from vtrain.engine.history import History
 from vtrain.engine.instants import from_epoch
 from vtrain.engine.store import Record
 from vtrain.errors import DamagedError
+from vtrain.messages import states
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
 
@@ -21,17 +22,28 @@ FIELD = "replicas"
 def stored_job(record: Record) -> CustomJob:
     """The job in the store, with its whole document as `answer`.
 
-    Raises DamagedError for a document that is not the JSON of a job.
+    Raises DamagedError for a document that is not the JSON of this job.
     """
     try:
         document = msgspec.json.decode(record.document, type=dict[str, Any])
         known = {name: value for name, value in document.items() if name != FIELD}
-        return msgspec.structs.replace(from_document(CustomJob, known), answer=document)
+        job = msgspec.structs.replace(from_document(CustomJob, known), answer=document)
     except msgspec.DecodeError:
-        raise DamagedError(
-            f"The entry of {record.name} in the store is damaged: it is not the JSON of a job.",
-            hint=f"Its files are untouched. To remove it: vtrain custom-jobs delete {record.name}",
-        ) from None
+        raise _damaged(record, "it is not the JSON of a job") from None
+    if job.name != record.name:
+        raise _damaged(record, "it does not name this job")
+    if job.state not in states.KNOWN:
+        raise _damaged(record, "it has no state that a job can be in")
+    if states.has_ended(record.state) and not states.has_ended(job.state):
+        raise _damaged(record, f"the job has ended, and its state is {states.short(job.state)}")
+    return job
+
+
+def _damaged(record: Record, reason: str) -> DamagedError:
+    return DamagedError(
+        f"The entry of {record.name} in the store is damaged: {reason}.",
+        hint=f"Its files are untouched. To remove it: vtrain custom-jobs delete {record.name}",
+    )
 
 
 def replica_records(folder: JobFolder, names: Iterable[str], history: History) -> list[dict[str, Any]]:

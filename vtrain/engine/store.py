@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +34,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """The fields of a document that say which job it is of, and how that one stands."""
+
+    name: str = ""
+    state: str = ""
+
+
+def _sql_list(values: Iterable[str]) -> str:
+    return ", ".join(repr(value) for value in sorted(values))
+
+
+HAS_ENDED = (
+    f"(state IN ({_sql_list(states.ENDED)}) OR CASE WHEN json_valid(document) THEN"
+    f" json_extract(document, '$.state') IN ({_sql_list(states.ENDED)})"
+    " AND json_extract(document, '$.name') = resources.name END IS TRUE)"
+)
+"""Whether a row's job has ended, by its column or else by its document."""
 _HAS_KEY = "key = ?"
 _HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
 _FIELDS = "name, collection, state, create_time, end_time, backend, document, key"
@@ -137,20 +154,15 @@ class Store:
 
     def living(self) -> list[Record]:
         """Resources that have not ended, the earliest first."""
-        marks = ", ".join("?" * len(states.ENDED))
-        rows = self._execute(
-            f"SELECT {_FIELDS} FROM resources WHERE state NOT IN ({marks}) ORDER BY rowid",
-            (*states.ENDED,),
-        )
+        rows = self._execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
         return [_record(row) for row in rows]
 
     def ended_before(self, moment: str) -> list[Record]:
         """Resources that ended before a moment in RFC 3339, the earliest first."""
-        marks = ", ".join("?" * len(states.ENDED))
         rows = self._execute(
-            f"SELECT {_FIELDS} FROM resources WHERE state IN ({marks})"
+            f"SELECT {_FIELDS} FROM resources WHERE {HAS_ENDED}"
             " AND coalesce(nullif(end_time, ''), create_time) < ? ORDER BY rowid",
-            (*states.ENDED, moment),
+            (moment,),
         )
         return [_record(row) for row in rows]
 
@@ -210,13 +222,23 @@ def _record(row: tuple[str, ...]) -> Record:
     return Record(
         name=name,
         collection=collection,
-        state=state,
+        state=_state(name, state, document),
         create_time=create_time,
         end_time=end_time,
         backend=backend,
         document=document,
         key=key,
     )
+
+
+def _state(name: str, column: str, document: str) -> str:
+    """The column's state; the document's, where that one has ended or the column's is none of the API."""
+    try:
+        told = msgspec.json.decode(document, type=_Told)
+    except msgspec.DecodeError:
+        return column
+    is_better = told.state in (states.KNOWN if column not in states.KNOWN else states.ENDED)
+    return told.state if is_better and told.name == name else column
 
 
 def _place(name: str) -> tuple[str, str]:

@@ -16,15 +16,15 @@ from vtrain.engine.adoption import adopt, start_supervisor
 from vtrain.engine.capacity.claim import Claim
 from vtrain.engine.capacity.leases import Lease, next_in_line
 from vtrain.engine.folder import DamagedFileError, JobFolder
-from vtrain.engine.store import Store
+from vtrain.engine.store import HAS_ENDED, Store
 from vtrain.errors import VtrainError
 from vtrain.messages import states
 from vtrain.messages.names import parse_name
 
-LIVING = f"state NOT IN ({', '.join(repr(state) for state in sorted(states.ENDED))})"
+LIVING = f"NOT {HAS_ENDED}"
 QUEUE = (
     "SELECT leases.name, leases.memory_bytes, leases.is_admitted, leases.devices FROM leases "
-    f"CROSS JOIN resources USING (name) WHERE resources.{LIVING} ORDER BY resources.rowid"
+    f"CROSS JOIN resources USING (name) WHERE {LIVING} ORDER BY resources.rowid"
 )
 """In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease.
 
