@@ -171,7 +171,7 @@ def prepare(
             f"The backend {plan.backend} does not reproduce {', '.join(plan.not_reproduced)}.",
             hint="Without --strict this is told in one line, and the job runs.",
         )
-    plan = _with_outlook(plan, backend, package, strict)
+    plan = _with_environment(plan, backend, package, strict)
     if draft.source is not None:
         plan = msgspec.structs.replace(plan, source_folder=str(draft.source.folder))
     return Prepared(
@@ -179,16 +179,24 @@ def prepare(
     )
 
 
-def _with_outlook(
+def _with_environment(
     plan: Plan, backend: JobBackend, package: SdistPlan | ImagePlan | None, strict: bool
 ) -> Plan:
-    """The plan with what the trainer's environment will lack. With `strict` a missing import is refused."""
+    """The plan with what the trainer's environment takes, and what it will lack.
+
+    With `strict` a missing import is refused.
+    """
     if not isinstance(backend, EnvironmentBackend):
         return plan
-    outlook = backend.outlook(plan.job, package if isinstance(package, SdistPlan) else None)
+    trainer = package if isinstance(package, SdistPlan) else None
+    outlook = backend.outlook(plan.job, trainer)
     if strict and outlook.missing:
         raise PackagingError(" ".join(outlook.missing), hint="Without --strict this is a warning.")
-    return msgspec.structs.replace(plan, notices=(*outlook.missing, *outlook.notices, *plan.notices))
+    return msgspec.structs.replace(
+        plan,
+        notices=(*outlook.missing, *outlook.notices, *plan.notices),
+        steps=(*plan.steps, *backend.environment_steps(plan.job, trainer)),
+    )
 
 
 def plan_job(

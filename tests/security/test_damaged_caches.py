@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import shutil
 import subprocess
@@ -12,11 +13,15 @@ from pathlib import Path
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
+from vtrain.backends import BackendSettings
+from vtrain.backends.local import open_process
 from vtrain.engine.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.errors import VtrainError
-from vtrain.packaging.sdist import build_sdist, plan_sdist
+from vtrain.flags.compose import Draft
+from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.staging.local import LocalBuckets
+from vtrain.submit import Place, Prepared, package_and_stage, prepare
 
 SEED = 20
 Damage = Callable[[Path, random.Random], None]
@@ -90,6 +95,47 @@ def test_damaged_packages_are_made_again(tmp_path: Path, trainer: Path) -> None:
             assert contents(made.install_order) == whole, f"{damage.__name__} {damaged}"
             assert not build_sdist(plan, cache).built
     assert [path.name for path in cache.iterdir()] == [plan.content_hash]
+
+
+HEADS: dict[str, Callable[[bytes], bytes]] = {
+    "first 50 bytes": lambda content: content[:50],
+    "nothing": lambda _: b"",
+    "flipped from 20 on": lambda content: (
+        content[:20] + bytes(b ^ 0xFF for b in content[20:23]) + content[23:]
+    ),
+}
+
+
+@pytest.mark.parametrize("bucket", ["", "gs://bucket"])
+@pytest.mark.parametrize("entry", [{"python_module": "trainer.task"}, {"script": "trainer/task.py"}])
+def test_a_trainer_whose_package_is_damaged_at_its_head(
+    tmp_path: Path, trainer: Path, entry: dict[str, str], bucket: str
+) -> None:
+    """The plan of the job does not read what packaging makes, or stages, again."""
+    home, told = tmp_path / "home", list[str]()
+    settings = BackendSettings(home=home, project="local", region="us-central1")
+    backend, place = open_process(settings), Place.on_this_machine(home, staging_bucket=bucket)
+    document = {
+        "displayName": "d",
+        "jobSpec": {"workerPoolSpecs": [{"replicaCount": 1, "pythonPackageSpec": {}}]},
+    }
+
+    def planned() -> Prepared:
+        draft = Draft(document=copy.deepcopy(document), source=TrainerSource(folder=trainer, **entry))
+        return prepare(draft, backend, place, strict=False)
+
+    package = planned().package
+    assert isinstance(package, SdistPlan)
+    (uri,) = package_and_stage(package, place, told.append)
+    path, steps = place.buckets.local_path(uri), planned().plan.steps
+    whole = path.read_bytes()
+    assert steps[0].startswith("Make the environment /")
+    for damage in HEADS.values():
+        path.write_bytes(damage(whole))
+        assert planned().plan.steps == ("Make the trainer's environment once its package is built.",)
+        package_and_stage(package, place, told.append)
+        assert (path.read_bytes(), planned().plan.steps) == (whole, steps)
+        assert "Staged" in told[-1] if bucket else "is damaged or old; it is made again" in told[-2]
 
 
 def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, trainer: Path) -> None:

@@ -198,6 +198,9 @@ class EnvironmentBackend(Protocol):
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
         """The same answer whatever was built before. Without `trainer` the job's packages are read."""
 
+    def environment_steps(self, job: Job, trainer: SdistPlan | None) -> tuple[str, ...]:
+        """What has to be made, and what is there. Damaged packages of `trainer` are still to be built."""
+
 
 @runtime_checkable
 class ResourceBackend(Protocol):

@@ -118,6 +118,10 @@ class LocalBackend:
         """What the job's environments will lack here. Raises EnvironmentFailed for a damaged package."""
         return self._way.outlook(custom_job(job), trainer)
 
+    def environment_steps(self, job: Job, trainer: SdistPlan | None) -> tuple[str, ...]:
+        """What has to be made for the environments. Raises EnvironmentFailed for a damaged package."""
+        return self._way.environment_steps(custom_job(job), trainer)
+
     def submit(self, plan: Plan) -> CustomJob:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more.
 

@@ -37,6 +37,9 @@ class Way(Protocol):
     def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
         """What the environments that are made for the job will lack."""
 
+    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> tuple[str, ...]:
+        """What has to be made for the job's environments, and what is there."""
+
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with what only this way of running needs."""
 

@@ -47,14 +47,12 @@ class ProcessWay:
         """Exactly what submit would do. Raises UnavailableError for a job that needs containers."""
         job = completed(job)
         _refuse_containers(job)
-        pools = job.job_spec.worker_pool_specs
         return Plan(
             job=job,
             backend=self.name,
             replicas=_planned_replicas(job, self._settings),
             notices=unique([*self._accelerators(job), *bucket_notices(job.job_spec)]),
             not_reproduced=not_reproduced_by_processes(job),
-            steps=unique(step for pool in pools for step in _environment_steps(pool, self._settings.home)),
         )
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
@@ -70,13 +68,18 @@ class ProcessWay:
         found = []
         for pool in job.job_spec.worker_pool_specs:
             task = pool.python_package_spec
-            seen = own or (_packaged(pool, self._settings.home) if task and task.package_uris else None)
+            seen = own or (_packaged(pool, self._settings.home) if _has_packages(pool) else None)
             if task is not None and seen is not None:
                 found.append(outlook(task.executor_image_uri, seen))
         return Outlook(
             notices=unique(line for one in found for line in one.notices),
             missing=unique(line for one in found for line in one.missing),
         )
+
+    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> tuple[str, ...]:
+        """What making the environments will take. Raises EnvironmentFailed for a damaged package."""
+        home, pools = self._settings.home, job.job_spec.worker_pool_specs
+        return unique(_environment_step(pool, home, trainer) for pool in pools if _has_packages(pool))
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with what it claims of this machine, and the one option that processes heed."""
@@ -146,6 +149,10 @@ def _task(pool: WorkerPoolSpec) -> PythonPackageSpec:
     return pool.python_package_spec
 
 
+def _has_packages(pool: WorkerPoolSpec) -> bool:
+    return pool.python_package_spec is not None and bool(pool.python_package_spec.package_uris)
+
+
 def _packaged(pool: WorkerPoolSpec, home: Path) -> Trainer | None:
     """The trainer in a pool's packages; None where one of them is not there."""
     from vtrain.engine.environments.outlook import packaged_trainer
@@ -158,16 +165,23 @@ def _packaged(pool: WorkerPoolSpec, home: Path) -> Trainer | None:
         return packaged_trainer(packages)
 
 
-def _environment_steps(pool: WorkerPoolSpec, home: Path) -> tuple[str, ...]:
-    if pool.python_package_spec is None or not pool.python_package_spec.package_uris:
-        return ()
+def _environment_step(pool: WorkerPoolSpec, home: Path, trainer: SdistPlan | None) -> str:
     spec = environment_spec(pool, home)
-    if not all(Path(package).is_file() for package in spec.packages):
-        return ("Make the trainer's environment once its package is built.",)
+    if not _are_there(tuple(map(Path, spec.packages)), home, trainer):
+        return "Make the trainer's environment once its package is built."
     from vtrain.engine.environments.environment import plan_environment
 
     plan = plan_environment(spec, home)
     if plan.cached:
-        return (f"Environment {plan.path}: unchanged, nothing is installed.",)
+        return f"Environment {plan.path}: unchanged, nothing is installed."
     reuse = "its dependencies are there" if plan.dependencies_cached else "dependencies included"
-    return (f"Make the environment {plan.path}, {reuse}.",)
+    return f"Make the environment {plan.path}, {reuse}."
+
+
+def _are_there(packages: tuple[Path, ...], home: Path, trainer: SdistPlan | None) -> bool:
+    """Whether packages can be read. Packaging the trainer mends its own where they are damaged."""
+    from vtrain.packaging.sdist import is_whole
+
+    if trainer is not None and trainer.file_names == tuple(package.name for package in packages):
+        return is_whole(trainer, home / "packages" / trainer.content_hash, packages)
+    return all(package.is_file() for package in packages)

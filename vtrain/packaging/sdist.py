@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -24,6 +24,7 @@ __all__ = [
     "SdistPlan",
     "TrainerSource",
     "build_sdist",
+    "is_whole",
     "plan_sdist",
 ]
 
@@ -61,7 +62,7 @@ def build_sdist(
     final = packages_dir / plan.content_hash
     with suppress(OSError):
         os.utime(final)  # what was used lately is not removed as unused
-    if _is_whole(plan, final):
+    if is_whole(plan, final):
         return _built(plan, final, built=False)
     if os.path.lexists(final):
         progress(f"The cached package {plan.file_name} is damaged or old; it is made again")
@@ -77,13 +78,18 @@ def build_sdist(
     return _built(plan, final, built=True)
 
 
-def _is_whole(plan: SdistPlan, final: Path) -> bool:
-    """Whether every package of the plan is there, with the content that it was published with."""
+def is_whole(plan: SdistPlan, final: Path, copies: Sequence[Path] = ()) -> bool:
+    """Whether every package of the plan is there, with the content that it was published with in `final`.
+
+    With `copies`, the paths in the order of the plan's `file_names`, those are looked at instead.
+    """
+    names = plan.file_names
+    packages = copies or [final / name for name in names]
     try:
         digests = msgspec.json.decode((final / DIGESTS).read_bytes(), type=dict[str, str])
-        return digests.keys() == set(plan.file_names) and all(
-            (final / name).is_file() and file_digest(final / name) == digest
-            for name, digest in digests.items()
+        return digests.keys() == set(names) and all(
+            package.is_file() and file_digest(package) == digests[name]
+            for name, package in zip(names, packages, strict=True)
         )
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return False
@@ -98,7 +104,7 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> N
         digests = {name: file_digest(work / name) for name in plan.file_names}
         publish_file(work / DIGESTS, msgspec.json.encode(digests))
         alone.enter_context(holding(final.parent))
-        if _is_whole(plan, final):
+        if is_whole(plan, final):
             raise FileExistsError
         remove_folder(final)
 

@@ -74,6 +74,10 @@ class DockerWay:
 
         return Outlook()
 
+    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> tuple[str, ...]:  # noqa: ARG002
+        """Nothing: containers make the environments."""
+        return ()
+
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the engine and the options that its containers are run with."""
         options = self._settings.container
