@@ -10,6 +10,7 @@ from vtrain.engine.folder import hold_lock
 from vtrain.engine.store import Store
 from vtrain.leftovers.jobs import ended_jobs, lost_folders
 from vtrain.leftovers.temporary import temporary_files
+from vtrain.leftovers.usage import usage_of_home
 
 
 def test_what_ended_long_ago_goes(home) -> None:
@@ -17,11 +18,19 @@ def test_what_ended_long_ago_goes(home) -> None:
     home.store.request(home.name(1), "cancel")
     found = list(ended_jobs(home.search(), home.store))
     assert [(job.name, job.kind, job.kept) for job in found] == [(home.name(1), "job", "")]
-    assert found[0].size > 1000
+    assert found[0].size == 1000
     assert [job.discard() for job in found] == [""]
     assert home.names() == [home.name(3), home.name(2)]
     assert not old.path.exists() and recent.path.exists() and living.path.exists()
     assert home.store.requests(home.name(1)) == frozenset()
+
+
+def test_what_goes_is_counted_as_what_is_there(home) -> None:
+    for number in range(3):
+        home.job(number)
+    (there,) = (usage for usage in usage_of_home(home.path) if usage.noun == "job")
+    going = [job.size for job in ended_jobs(home.search(), home.store)]
+    assert (there.count, there.size) == (3, sum(going)) == (len(going), 3000)
 
 
 def test_the_age_is_counted_from_the_end(home) -> None:

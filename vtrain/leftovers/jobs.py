@@ -29,7 +29,7 @@ def ended_jobs(search: Search, store: Store) -> Iterator[Leftover]:
                 name=record.name,
                 kind="job",
                 created=record.create_time,
-                size=byte_count(folder.path) + len(record.document),
+                size=byte_count(folder.path),
                 discard=partial(_delete, store, record, folder),
             )
 
