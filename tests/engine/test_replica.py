@@ -254,3 +254,21 @@ def test_a_packages_job_string_argv_and_output() -> None:
 def test_references_in_values(value: str, expected: str) -> None:
     env = (EnvVar(name="FIRST", value="1"), EnvVar(name="X", value=value), EnvVar(name="LATER", value="2"))
     assert expand_env(env, {"SERVICE": "s"})["X"] == expected
+
+
+def test_the_cluster_is_written_once_for_all_replicas_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(1, 40)
+    shared = around(spec)
+    written: list[object] = []
+    dumps = json.dumps
+
+    def counting(value: object, **options: object) -> str:
+        text = dumps(value, **options)
+        written.extend(["cluster"] if text.count(":2222") else [])
+        return text
+
+    monkeypatch.setattr(json, "dumps", counting)
+    found = [replica_environment(spec, member, shared) for member in replica_ids(spec)]
+    assert [env["RANK"] for env in found] == [str(number) for number in range(41)]
+    assert len({env["CLUSTER_SPEC"] for env in found}) == len({env["TF_CONFIG"] for env in found}) == 41
+    assert len(written) == 3

@@ -15,7 +15,7 @@ import msgspec
 
 from vtrain.atomic import remove_folder
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query, Replica
-from vtrain.backends.local_plan import custom_job
+from vtrain.backends.local_plan import check_replicas, custom_job
 from vtrain.engine.adoption import adopt, start_supervisor
 from vtrain.engine.capacity.admission import enqueue
 from vtrain.engine.capacity.queue import attend, due
@@ -96,6 +96,7 @@ class LocalBackend:
 
         own = custom_job(job)
         check_job(own, executor_required=False)
+        check_replicas(own.job_spec)
         check_hardware(own.job_spec)
         _check_preemption(own, self._settings.preemption)
         check_aip_dirs(
@@ -112,6 +113,7 @@ class LocalBackend:
 
         own = custom_job(job)
         check_job(own, executor_required=False)
+        check_replicas(own.job_spec)
         return self._way.view(own, trial_id)
 
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from vtrain.packaging.plan import SdistPlan
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
+MAX_REPLICAS = 1000
+"""Of one job here: ports and processes of one machine do not last for many more."""
 PLANNED_JOB_ID = "0" * 19
 """CLOUD_ML_JOB_ID in a plan: the id is given by `submit`."""
 
@@ -52,6 +54,16 @@ def custom_job(job: Job) -> CustomJob:
             hint="Add --backend=vertex --project=PROJECT_ID.",
         )
     return job
+
+
+def check_replicas(spec: CustomJobSpec) -> None:
+    """Raise UnavailableError for more replicas than one machine runs; nothing is expanded for that."""
+    count = sum(pool.replica_count or 1 for pool in spec.worker_pool_specs if pool.task is not None)
+    if count > MAX_REPLICAS:
+        raise UnavailableError(
+            f"The job has {count} replicas, and a job on this machine has {MAX_REPLICAS} at most.",
+            hint="Lower replicaCount, or add --backend=vertex --project=PROJECT_ID.",
+        )
 
 
 def completed(job: CustomJob) -> CustomJob:

@@ -33,19 +33,15 @@ REDUCTION_SERVER_IMAGE = "reductionserver"
 def cluster_spec(pool: WorkerPoolSpec, replica: ReplicaId, around: Surroundings) -> str:
     """CLUSTER_SPEC's value, keys in Vertex's order. Pools that the job does not have are missing keys."""
     single = len(around.hosts) == 1
-    cluster: dict[str, list[str]] = {}
-    for member, host in around.hosts.items():
-        cluster.setdefault(SINGLE_REPLICA_POOL if single else f"workerpool{member.pool}", []).append(host)
     task_type = SINGLE_REPLICA_POOL if single else f"workerpool{replica.pool}"
     document: dict[str, Any] = {
-        "cluster": cluster,
         "environment": "cloud",
         "task": {"type": task_type, "index": replica.index} | _trial(around),
         "job": job_string(pool.task),
     }
     if not single:
         document["open_ports"] = [around.master_port]
-    return _compact(document)
+    return _with_cluster(around.cluster, document)
 
 
 def tf_config(
@@ -55,11 +51,6 @@ def tf_config(
 
     `reduction_server` says that the third pool is a Reduction Server.
     """
-    cluster: dict[str, list[str]] = {}
-    for member, host in around.hosts.items():
-        is_reducer = reduction_server and member.pool == REDUCTION_SERVER_POOL
-        if TF_POOL_NAMES[member.pool] != EVALUATOR and (REDUCTION_SERVERS_ARE_PS or not is_reducer):
-            cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
     task = {
         "cloud": TF_CLOUD_ID.format(job_id=around.job_id),
         "index": replica.index,
@@ -67,12 +58,30 @@ def tf_config(
     }
     job = job_string(pool.task)
     document = {
-        "cluster": dict(sorted(cluster.items())),
         "environment": "cloud",
         "job": job if TF_JOB_IS_A_STRING else json.loads(job),
         "task": dict(sorted((task | _trial(around)).items())),
     }
-    return _compact(document)
+    return _with_cluster(around.tf_clusters[reduction_server], document)
+
+
+def cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
+    """CLUSTER_SPEC's `cluster`, the same for all replicas of a job."""
+    single = len(hosts) == 1
+    cluster: dict[str, list[str]] = {}
+    for member, host in hosts.items():
+        cluster.setdefault(SINGLE_REPLICA_POOL if single else f"workerpool{member.pool}", []).append(host)
+    return _compact(cluster)
+
+
+def tf_cluster_text(hosts: Mapping[ReplicaId, str], *, reduction_server: bool) -> str:
+    """TF_CONFIG's `cluster`, the same for all replicas of a job."""
+    cluster: dict[str, list[str]] = {}
+    for member, host in hosts.items():
+        is_reducer = reduction_server and member.pool == REDUCTION_SERVER_POOL
+        if TF_POOL_NAMES[member.pool] != EVALUATOR and (REDUCTION_SERVERS_ARE_PS or not is_reducer):
+            cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
+    return _compact(dict(sorted(cluster.items())))
 
 
 def job_string(task: ContainerSpec | PythonPackageSpec | None) -> str:
@@ -96,6 +105,11 @@ def is_reduction_server(number: int, pool: WorkerPoolSpec) -> bool:
 
 def _trial(around: Surroundings) -> dict[str, str]:
     return {"trial": around.trial_id} if around.trial_id else {}
+
+
+def _with_cluster(cluster: str, document: Mapping[str, Any]) -> str:
+    """A document's JSON with its cluster, which is JSON already, in front."""
+    return f'{{"cluster":{cluster},{_compact(document).removeprefix("{")}'
 
 
 def _compact(document: Mapping[str, Any]) -> str:

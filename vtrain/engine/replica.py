@@ -6,9 +6,19 @@ values seen in real jobs. What neither settles stands behind one constant each, 
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cached_property
+
 import msgspec
 
-from vtrain.engine.cluster import cluster_spec, is_reduction_server, job_string, tf_config
+from vtrain.engine.cluster import (
+    cluster_spec,
+    cluster_text,
+    is_reduction_server,
+    job_string,
+    tf_cluster_text,
+    tf_config,
+)
 from vtrain.engine.references import expand_env
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
@@ -64,7 +74,7 @@ PRIMARY = ReplicaId(0, 0)
 own images put a local name in its place."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What a job's replicas share. `hosts` are `host:port`, one per replica in order.
 
     `output` is the base output directory as the replicas reach it (empty: none), without a trailing slash.
@@ -80,6 +90,21 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     output: str = ""
     trial_id: str = ""
     metric_file: str = HP_METRIC_FILE
+
+    @cached_property
+    def pool_sizes(self) -> Counter[int]:
+        """How many replicas each pool has, by its position."""
+        return Counter(member.pool for member in self.hosts)
+
+    @cached_property
+    def cluster(self) -> str:
+        """CLUSTER_SPEC's `cluster` as JSON."""
+        return cluster_text(self.hosts)
+
+    @cached_property
+    def tf_clusters(self) -> dict[bool, str]:
+        """TF_CONFIG's `cluster` as JSON, by whether the third pool is a Reduction Server."""
+        return {flag: tf_cluster_text(self.hosts, reduction_server=flag) for flag in (False, True)}
 
 
 def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
@@ -134,20 +159,21 @@ def container_argv(
 
 
 def _torch_variables(spec: CustomJobSpec, replica: ReplicaId, around: Surroundings) -> dict[str, str]:
-    counted = [member for member in around.hosts if _counts(spec, member)]
-    rank = str(counted.index(replica)) if replica in counted else RANK_OF_UNCOUNTED
+    counted = {pool: size for pool, size in around.pool_sizes.items() if _counts(spec, pool)}
+    before = sum(size for pool, size in counted.items() if pool < replica.pool)
+    rank = str(before + replica.index) if replica.pool in counted else RANK_OF_UNCOUNTED
     variables = {
         "MASTER_ADDR": around.hosts[PRIMARY].rpartition(":")[0],
         "MASTER_PORT": str(around.master_port),
-        "WORLD_SIZE": str(len(counted)),
+        "WORLD_SIZE": str(sum(counted.values())),
     }
     return variables | ({"RANK": rank} if rank else {})
 
 
-def _counts(spec: CustomJobSpec, member: ReplicaId) -> bool:
-    if member.pool in UNCOUNTED_POOLS:
+def _counts(spec: CustomJobSpec, pool: int) -> bool:
+    if pool in UNCOUNTED_POOLS:
         return False
-    is_reducer = is_reduction_server(member.pool, spec.worker_pool_specs[member.pool])
+    is_reducer = is_reduction_server(pool, spec.worker_pool_specs[pool])
     return REDUCTION_SERVERS_ARE_COUNTED or not is_reducer
 
 
