@@ -1,4 +1,4 @@
-"""The workshop: `nox` runs what every change has to pass, `nox -s readme api engine` what takes longer."""
+"""The workshop: `nox` runs what every change has to pass, `nox -s NAME` what takes longer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORTS = os.environ.get("VTRAIN_CI_REPORTS")
 if REPORTS:
     nox.options.report = str(Path(REPORTS, f"nox-{os.getpid()}.json"))
 
-OWN_SESSION = ("readme", "api", "engine", "chaos", "torch", "gcloud", "live", "gpu")
+OWN_SESSION = ("readme", "pages", "api", "engine", "chaos", "torch", "gcloud", "live", "gpu")
 """The markers of the tests that have a session of their own."""
 USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
@@ -64,6 +64,13 @@ def readme(session: nox.Session) -> None:
     """The commands of the README as a newcomer pastes them: slow, and they install packages."""
     _install(session, ".[test]")
     session.run("pytest", "-m", "readme", *session.posargs)
+
+
+@nox.session
+def pages(session: nox.Session) -> None:
+    """What the README, the tutorial and the examples show, where it installs packages or trains for long."""
+    _install(session, ".[test,vertex,emulator]")
+    session.run("pytest", "-n", "2", "-m", "pages", *session.posargs)
 
 
 @nox.session

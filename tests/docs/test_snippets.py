@@ -24,6 +24,7 @@ DOCKER_PAGES = [README, ROOT / "docs/how-to/run-in-docker.md"]
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
 
+@pytest.mark.pages
 @pytest.mark.network
 @pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
 def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> None:
@@ -56,6 +57,7 @@ def own_image(docker_engine: Engine, base_image: str) -> Iterator[str]:
     remove_image(docker_engine, name)
 
 
+@pytest.mark.pages
 @pytest.mark.docker
 @pytest.mark.network
 @pytest.mark.parametrize("page", DOCKER_PAGES, ids=lambda page: page.stem)

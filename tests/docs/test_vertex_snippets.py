@@ -27,6 +27,7 @@ def cloud(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield environ
 
 
+@pytest.mark.pages
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_snippets_that_need_google_cloud(page: Path, checkout: Checkout, cloud: dict[str, str]) -> None:

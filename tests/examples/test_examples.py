@@ -40,6 +40,7 @@ def written(home: Path, name: str) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.pages
 @pytest.mark.network
 def test_digits_reaches_its_accuracy(vtrain_home: Path) -> None:
     run = vtrain("local-run", DIGITS, "--python-module=trainer.task")
