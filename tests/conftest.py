@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A shell without job control starts what it puts in the background with Ctrl-C ignored, and programs inherit
-# that. The tests of Ctrl-C mean programs that do not.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell without job control starts background programs with Ctrl-C ignored, nohup with hangups, and programs
+# inherit that. The tests of signals mean programs that do not.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # Examples have no deadline: a shared machine may pause in the middle of one. Each run takes the same ones;
 # VTRAIN_HYPOTHESIS=explore takes others, and more of them, and =thorough many more.
