@@ -16,13 +16,16 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 
 RUFF = "ruff>=0.15,<0.18"
+IMPORT_LINTER = "import-linter>=2.10"
 CHECKED = ["vtrain", "tests", "benchmarks", "examples", "noxfile.py"]
 REPORTS = os.environ.get("VTRAIN_CI_REPORTS")
-"""The folder that `.ci/run` makes its closing table from."""
+"""The folder of the reports that `.ci/conclude` reads."""
 if REPORTS:
     nox.options.report = str(Path(REPORTS, f"nox-{os.getpid()}.json"))
+SEED = os.environ.get("VTRAIN_CI_SEED")
+"""What decides the random examples and kills of a run of `.ci/run`."""
 
-OWN_SESSION = ("readme", "pages", "api", "engine", "chaos", "torch", "gcloud", "live", "gpu")
+OWN_SESSION = ("readme", "pages", "build", "api", "engine", "chaos", "torch", "gcloud", "live", "gpu")
 """The markers of the tests that have a session of their own."""
 USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
@@ -38,10 +41,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style: ruff's rules and its formatting."""
-    session.install(RUFF)
+    """Style: ruff's rules and its formatting, and who may import what."""
+    session.install(RUFF, IMPORT_LINTER)
     session.run("ruff", "check", *CHECKED)
     session.run("ruff", "format", "--check", *CHECKED)
+    session.run("lint-imports", "--no-cache", "--no-logo")
 
 
 @nox.session
@@ -74,6 +78,13 @@ def pages(session: nox.Session) -> None:
 
 
 @nox.session
+def build(session: nox.Session) -> None:
+    """The sdist and the wheel: built, checked, compared, and the wheel used in a fresh environment."""
+    _install(session, ".[test]", "build>=1.2", "twine>=6.1")
+    session.run("pytest", "-m", "build", *(session.posargs or ["tests/test_distributions.py"]))
+
+
+@nox.session
 def api(session: nox.Session) -> None:
     """Our messages against the API of the newest google-cloud-aiplatform."""
     _install(session, ".[test,vertex]")
@@ -94,8 +105,10 @@ def chaos(session: nox.Session) -> None:
     With VTRAIN_CHAOS_SECONDS only as many tests as begin within that time, in random order.
     """
     _install(session, ".[test]")
-    promise = {} if os.environ.get("VTRAIN_CHAOS_SECONDS") else {"VTRAIN_CHAOS_KILLS": "100"}
-    session.run("pytest", "-n", "2", "-m", "chaos", "tests/chaos", *session.posargs, env=promise)
+    env = {} if os.environ.get("VTRAIN_CHAOS_SECONDS") else {"VTRAIN_CHAOS_KILLS": "100"}
+    if SEED:
+        env["VTRAIN_CHAOS_SEED"] = SEED
+    session.run("pytest", "-n", "2", "-m", "chaos", *(session.posargs or ["tests/chaos"]), env=env)
 
 
 @nox.session
@@ -103,7 +116,8 @@ def explore(session: nox.Session) -> None:
     """The property tests with examples that no run has seen before; the usual run always takes the same."""
     _install(session, ".[test,vertex,emulator]")
     profile = {"VTRAIN_HYPOTHESIS": "explore"}
-    session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *session.posargs, env=profile)
+    seed = [f"--hypothesis-seed={SEED}"] if SEED else []
+    session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *seed, *session.posargs, env=profile)
 
 
 @nox.session

@@ -44,7 +44,8 @@ def main() -> int:
 
 def cancelled(name: str, home: Path, job: CustomJob) -> float:
     """Seconds from the request to the job's end, once all its replicas have written a line."""
-    from vtrain.backends import BackendSettings, open_backend
+    from vtrain.backends import BackendSettings
+    from vtrain.backends.registry import open_backend
     from vtrain.messages import states
 
     backend = open_backend(name, BackendSettings(home=home, project="local", region="us-central1"))

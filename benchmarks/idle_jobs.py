@@ -17,7 +17,7 @@ from measure import judge, scene, until
 
 MEGABYTES = 20
 TRAINER = "import signal\nprint('idle', flush=True)\nsignal.pause()\n"
-PROGRAMS = {"supervisor": "backends/supervise.py", "shim": "engine/shim.py"}
+PROGRAMS = {"supervisor": "backends/supervise.py", "shim": "runtime/shim.py"}
 
 
 def main() -> int:
@@ -37,7 +37,8 @@ def main() -> int:
 
 def running(folder: Path, count: int) -> Iterator[dict[str, list[float]]]:
     """The sizes of the processes of so many jobs, while all of them run; they are ended afterwards."""
-    from vtrain.backends import BackendSettings, open_backend
+    from vtrain.backends import BackendSettings
+    from vtrain.backends.registry import open_backend
     from vtrain.messages import states
     from vtrain.messages.custom_job import (
         CustomJob,

@@ -1,6 +1,7 @@
 """`local-run`: from the command's start to the trainer's first line, against the bare trainer.
 
-The same environment runs the bare trainer. Once unchanged, once after one edited line each.
+The same environment runs the bare trainer. Once unchanged, once after one edited line each, and once with a
+small requirement more each, which uv has in its cache.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from pathlib import Path
 import measure
 from measure import VTRAIN, alternate, arguments, judge, scene
 
-SECOND_RUN = 0.5
-EDITED_RUN = 0.3
-REQUIREMENT = "packaging"
+FIRST_LINE = 0.3
+"""Seconds by which the trainer's first line may come later than that of the bare trainer."""
+REQUIREMENT_MORE = 1.5
+"""Seconds by which it may come later still, where the trainer requires one small package more."""
+REQUIREMENT, ADDED = "packaging", "six"
 TRAINER = f"import sys\nimport {REQUIREMENT}\n\nprint(sys.executable, flush=True)\n"
 
 
@@ -28,9 +31,12 @@ def main() -> int:
         trainer.write_text(TRAINER)
         run = [*VTRAIN, "custom-jobs", "local-run", f"--local-package-path={folder / 'code'}"]
         run += ["--python-module=trainer.task", f"--requirements={REQUIREMENT}"]
-        python, _ = first_line(run)
+        first_line([*run, f"--requirements={REQUIREMENT},{ADDED}"])
+        copied, _ = first_line(run)  # the job's own copy, which has gone with the job
+        name = Path(copied).parents[1].name.rpartition("-")[0]
+        python = str(folder / "home" / "environments" / "packages" / name / "bin" / "python")
         dependencies = layers(folder / "home")
-        edits = count()
+        edits, versions = count(), count()
 
         def edited() -> float:
             trainer.write_text(f"{TRAINER}print({next(edits)})\n")
@@ -39,15 +45,22 @@ def main() -> int:
         def unchanged() -> float:
             return first_line(run)[1]
 
+        def required() -> float:
+            """Each time an environment that is not there: the requirement is another, and means the same."""
+            return first_line([*run[:-1], f"{run[-1]},{ADDED}!=0.0.{next(versions)}"])[1]
+
         sides = {
             "the bare trainer": lambda: first_line([python, str(trainer)])[1],
             "local-run after one edited line": edited,
             "local-run, unchanged": unchanged,
+            "local-run with a requirement more": required,
         }
-        bare, after_edit, again = alternate(sides, options.runs).values()
-        judge("unchanged local-run over the bare trainer", again - bare, SECOND_RUN, " s")
-        judge("an edited line over the unchanged run", after_edit - again, EDITED_RUN, " s")
-        judge("environments of dependencies made meanwhile", len(layers(folder / "home") - dependencies), 0)
+        bare, after_edit, again, with_more = alternate(sides, options.runs).values()
+        made = len(layers(folder / "home") - dependencies) - next(versions)
+        judge("unchanged local-run over the bare trainer", again - bare, FIRST_LINE, " s")
+        judge("local-run of an edited trainer over the bare trainer", after_edit - bare, FIRST_LINE, " s")
+        judge("a requirement more over the unchanged run", with_more - again, REQUIREMENT_MORE, " s")
+        judge("environments made for edits", made, 0)
     return min(measure.failures, 1)
 
 

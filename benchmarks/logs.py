@@ -84,17 +84,18 @@ def measured(folder: Path, code: Path) -> Rates:
             [*VTRAIN, "custom-jobs", "stream-logs", name], check=True, stdout=out, stderr=subprocess.DEVNULL
         )
     raw = job_folder(folder, name) / "logs" / "workerpool0-0.log"
-    return Rates(rate(raw), rate(shown), through_cat(folder, name))
+    return Rates(rate(raw), rate(shown), through_cat(folder, name, code))
 
 
-def through_cat(folder: Path, name: str) -> float:
-    """Lines per second of the replica's own program and environment through `| cat > file`."""
+def through_cat(folder: Path, name: str, code: Path) -> float:
+    """Lines per second of the same program, with the replica's variables, through `| cat > file`."""
     spec = json.loads((job_folder(folder, name) / "replicas" / "workerpool0-0" / "spec.json").read_text())
+    argv = [sys.executable, str(code / "task.py")]  # the job has removed its own environment at its end
     target = folder / "cat"
     with target.open("wb") as out:
         cat = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out)
         assert cat.stdin is not None
-        subprocess.run(spec["argv"], env=spec["env"], cwd=folder, stdout=cat.stdin, check=True)
+        subprocess.run(argv, env=spec["env"], cwd=folder, stdout=cat.stdin, check=True)
         cat.stdin.close()
         cat.wait()
     return rate(target)

@@ -62,10 +62,10 @@ def fill(home: Path, count: int) -> None:
     """Put ended jobs into a store as the backend does; the earliest has failed."""
     import msgspec
 
-    from vtrain.engine.instants import timestamp
-    from vtrain.engine.store import Record, Store
     from vtrain.messages.codec import to_document
     from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+    from vtrain.runtime.store import Record, Store
+    from vtrain.times import timestamp
 
     pool = WorkerPoolSpec(
         replica_count=1, python_package_spec=PythonPackageSpec(python_module="trainer.task")

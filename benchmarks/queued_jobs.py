@@ -34,7 +34,8 @@ def main() -> int:
 
 def queued(folder: Path, count: int) -> list[float]:
     """The sizes of vtrain's processes while so many jobs wait; all are ended afterwards."""
-    from vtrain.backends import BackendSettings, open_backend
+    from vtrain.backends import BackendSettings
+    from vtrain.backends.registry import open_backend
     from vtrain.messages import states
     from vtrain.messages.custom_job import (
         CustomJob,

@@ -32,9 +32,9 @@ def fill(home: Path) -> None:
     """Put jobs into the store as the backend does; none of them is started."""
     import msgspec
 
-    from vtrain.engine.store import Record, Store
     from vtrain.messages.codec import to_document
     from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+    from vtrain.runtime.store import Record, Store
 
     pool = WorkerPoolSpec(
         replica_count=1, python_package_spec=PythonPackageSpec(python_module="trainer.task")

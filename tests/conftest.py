@@ -44,6 +44,9 @@ FOREIGN_PREFIXES = ("VTRAIN_", "CLOUDSDK_", "GITHUB_", "CLOUD_ML_", "AIP_", "DOC
 FOREIGN = (
     "CI",
     "NO_COLOR",
+    "FORCE_COLOR",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
     "CLUSTER_SPEC",
     "TF_CONFIG",
     "GOOGLE_APPLICATION_CREDENTIALS",
@@ -76,6 +79,8 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("VTRAIN_HOME", str(home / ".vtrain"))
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(home / "gcloud"))
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-managed")  # whatever interpreters this machine has
+    monkeypatch.setenv("UV_PYTHON_INSTALL_DIR", str(home / "pythons"))
     monkeypatch.setenv("GCE_METADATA_HOST", NOBODY)  # a runner in Google's cloud has credentials of its own
     return home
 

@@ -62,6 +62,7 @@ def wheel(
     version: str = "1.0",
     requirements: tuple[str, ...] = (),
     command: bool = False,
+    requires_python: str = "",
 ) -> str:
     """A wheel of one module that knows its version, and a command of the same name where asked."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +70,7 @@ def wheel(
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"VERSION = {version!r}\ndef main():\n    import sys\n    print(sys.prefix)\n",
-        f"{info}/METADATA": _metadata(name, version, requirements),
+        f"{info}/METADATA": _metadata(name, version, requirements, requires_python),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     if command:
@@ -82,8 +83,9 @@ def wheel(
     return str(path)
 
 
-def _metadata(name: str, version: str, requirements: tuple[str, ...]) -> str:
+def _metadata(name: str, version: str, requirements: tuple[str, ...], requires_python: str = "") -> str:
     lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
+    lines += [f"Requires-Python: {requires_python}"] * bool(requires_python)
     return "\n".join([*lines, *(f"Requires-Dist: {line}" for line in requirements)]) + "\n"
 
 

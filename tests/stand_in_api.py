@@ -120,6 +120,8 @@ def _remove_image(engine: StandInEngine, _query: Query, _body: bytes, name: str)
 def _create(engine: StandInEngine, query: Query, body: bytes) -> Message:
     config = json.loads(body)
     image = engine.image(config["Image"])
+    if "name" in query and any(one["Name"] == f"/{query['name']}" for one in engine.containers.values()):
+        raise Refusal(409, f"The container name /{query['name']} is already in use")
     number = hashlib.sha256(f"container {len(engine.containers)}".encode()).hexdigest()
     state = {"Running": False, "Status": "created", "Error": "", "ExitCode": 0, "OOMKilled": False}
     engine.containers[number] = {

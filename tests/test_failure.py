@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from vtrain.failure import TRACEBACK_HEAD, hint, last_traceback, meaning
+from vtrain.failure import TRACEBACK_HEAD, NamedBy, folded, hint, last_traceback, meaning
 
 
 def run(tmp_path: Path, code: str) -> str:
@@ -130,13 +130,13 @@ def test_meanings() -> None:
         ("ModuleNotFoundError: No module named 'sklearn'", 1, "Add scikit-learn to"),
         ("ModuleNotFoundError: No module named 'pandas.core'", 1, "Add pandas to"),
         ("ModuleNotFoundError: No module named 'google.cloud.storage'", 1, "Add google-cloud-storage to"),
-        ("ModuleNotFoundError: No module named 'hydra.core'", 1, "Add hydra-core to the trainer's"),
-        ("ModuleNotFoundError: No module named 'model'", 1, "Add the distribution that brings `model` to"),
+        ("ModuleNotFoundError: No module named 'hydra.core'", 1, "Add hydra-core to what"),
+        ("ModuleNotFoundError: No module named 'model'", 1, "Add the package that brings `model` to"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'gs://b/x.csv'", 1, "/gcs/b/x.csv"),
         ("touch: cannot touch '/d/x': Read-only file system", 1, "without `readonly`"),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/gcs/b/x.csv'", 1, "--backend=docker"),
         ("MemoryError", 1, "smaller batches"),
-        ("", 137, "smaller batches"),
+        ("", 137, "dmesg"),
         ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried", 1, "GPU's memory"),
         ("RuntimeError: Found no NVIDIA driver on your system", 1, "CPU"),
         ("OSError: [Errno 98] Address already in use", 1, "CLUSTER_SPEC"),
@@ -164,6 +164,8 @@ def test_meanings() -> None:
             1,
             "--aip-dirs=local",
         ),
+        ("bdb.BdbQuit", 1, "--interactive"),
+        ("EOFError: EOF when reading a line", 1, "--interactive"),
         ("ValueError: {curly}", 1, ""),
         ("", 7, ""),
     ],
@@ -172,6 +174,21 @@ def test_hints(text: str, code: int, expected: str) -> None:
     given = hint(text, code)
     assert expected in given
     assert bool(given) == bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("named_by", "expected"),
+    [
+        (NamedBy.FLAGS, "or give --requirements=scikit-learn."),
+        (NamedBy.POOL, "or requirements=scikit-learn to --worker-pool-spec."),
+        (NamedBy.OTHER, "or to its image."),
+        (NamedBy.ENVIRONMENT, "or leave --environment=current out."),
+    ],
+)
+def test_the_hint_of_a_missing_module_names_the_flags_that_were_typed(
+    named_by: NamedBy, expected: str
+) -> None:
+    assert hint("ModuleNotFoundError: No module named 'sklearn'", 1, named_by).endswith(expected)
 
 
 class Sample(NamedTuple):
@@ -270,3 +287,47 @@ def test_any_number_of_lines_is_read_in_linear_time(words: str) -> None:
     begun = time.process_time()
     last_traceback(text)
     assert time.process_time() - begun < 20
+
+
+FOREIGN_FRAMES = """Traceback (most recent call last):
+  File "<frozen runpy>", line 198, in _run_module_as_main
+  File "<frozen runpy>", line 88, in _run_code
+  File "/src/task.py", line 3, in <module>
+    fit()
+    ~~~^^
+  File "/env/lib/python3.12/site-packages/sklearn/base.py", line 7, in fit
+    return method()
+  File "/env/lib/python3.12/site-packages/numpy/core/a.py", line 8, in f
+    return callback()
+           ^^^^^^^^^^
+  File "/src/task.py", line 9, in callback
+    json.loads(text)
+  File "/usr/lib/python3.12/json/decoder.py", line 355, in raw_decode
+ValueError: of
+  two lines"""
+
+
+def test_frames_of_the_library_and_of_dependencies_are_folded() -> None:
+    assert folded(FOREIGN_FRAMES.splitlines(), "/src/task.py") == [
+        "Traceback (most recent call last):",
+        '  File "/src/task.py", line 3, in <module>',
+        "    fit()",
+        "    ~~~^^",
+        "  … 2 frames in sklearn, numpy",
+        '  File "/src/task.py", line 9, in callback',
+        "    json.loads(text)",
+        "  … 1 frame in json",
+        "ValueError: of",
+        "  two lines",
+    ]
+
+
+def test_without_a_frame_of_the_trainer_nothing_is_folded_but_an_installed_trainer_is_its_own() -> None:
+    head, _, _, *others = FOREIGN_FRAMES.splitlines()
+    assert folded(FOREIGN_FRAMES.splitlines(), "") == [head, *others]
+    installed = FOREIGN_FRAMES.replace("/src/task.py", "/env/lib/python3.12/site-packages/trainer/task.py")
+    shown = folded(installed.splitlines(), "/env/lib/python3.12/site-packages/trainer/data.py")
+    assert [line for line in shown if "…" in line] == [
+        "  … 2 frames in sklearn, numpy",
+        "  … 1 frame in json",
+    ]

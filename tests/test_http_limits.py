@@ -13,7 +13,7 @@ from dripping import DRIPS, FLOODS, answering
 
 from vtrain import http_limits
 from vtrain.errors import UnusableAnswerError
-from vtrain.http_adapter import BoundedAdapter
+from vtrain.http_session import BoundedAdapter
 
 
 @pytest.fixture

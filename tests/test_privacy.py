@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from vtrain.atomic import publish_file
-from vtrain.engine.store import Store
 from vtrain.errors import HomeError
 from vtrain.privacy import close_to_others, home_label, make_private, secure_home
+from vtrain.runtime.store import Store
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=oct)

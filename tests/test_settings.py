@@ -161,29 +161,6 @@ def test_the_table_is_read_as_toml_has_it(project_folder: Path, text: str, found
     assert find_staging_bucket("") == found
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("[tool]\nvtrain = 1\n", "tool.vtrain is not a table."),
-        ("[tool.vtrain]\nstaging-bucket = true\n", "staging-bucket of [tool.vtrain] is not text."),
-        ("[tool.vtrain]\nstaging-bucket = {a = 1}\n", "staging-bucket of [tool.vtrain] is not text."),
-        ("[tool.vtrain]\nstaging-bucket = ['a', ['b']]\n", "staging-bucket of [tool.vtrain] is not text."),
-        ("[[tool.vtrain]]\nstaging-bucket = 'a'\n", "tool.vtrain is not a table."),
-    ],
-)
-def test_a_table_of_another_shape_is_named(project_folder: Path, text: str, said: str) -> None:
-    (project_folder / "pyproject.toml").write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        find_staging_bucket("")
-    assert caught.value.message == f"{project_folder / 'pyproject.toml'}: {said}"
-
-
-def test_a_broken_pyproject_is_named(project_folder: Path) -> None:
-    (project_folder / "pyproject.toml").write_text("[tool.vtrain]\nbackend = \n")
-    with pytest.raises(ConfigError, match=r"pyproject\.toml"):
-        backend()
-
-
 @pytest.mark.parametrize("text", ["gs://", "gs:///", "file://"])
 def test_a_staging_uri_without_a_bucket_is_refused_by_its_flag(
     text: str, monkeypatch: pytest.MonkeyPatch

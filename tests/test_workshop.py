@@ -1,10 +1,8 @@
-"""The README, `.ci/run` and the noxfile say the same."""
+"""The README, CONTRIBUTING.md, `.ci/run`, the workflow, pre-commit and the noxfile say the same."""
 
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from docker_engines import BASE_IMAGE
 
 if sys.version_info >= (3, 11):
@@ -23,6 +22,8 @@ ROOT = Path(__file__).parents[1]
 TEST_COMMAND = re.compile(r"^ *(python3 -m venv .*&& .venv/bin/nox)$", re.MULTILINE)
 
 USUAL_SESSIONS = ("tests", "lint", "types", "docs")
+BY_HAND = ("mutants", "live", "gpu")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
@@ -41,10 +42,21 @@ def test_ci_can_be_run(script: Path) -> None:
 
 def test_ci_makes_what_the_docker_tests_need_and_lets_none_be_skipped() -> None:
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    steps = [".ci/start-engine", ".ci/make-base-image", ".ci/install-registry", "VTRAIN_REQUIRE_DOCKER=1"]
+    steps = [
+        ".ci/start-engine",
+        ".ci/make-base-image",
+        ".ci/install-registry",
+        ".ci/install-shells",
+        "VTRAIN_REQUIRE_DOCKER=1",
+    ]
     positions = [run.index(step) for step in (*steps, ".venv/bin/nox")]
     assert positions == sorted(positions)
     assert f"image=${{1:-{BASE_IMAGE}}}" in (ROOT / ".ci" / "make-base-image").read_text(encoding="utf-8")
+
+
+def configured() -> dict[str, Any]:
+    """The document pyproject.toml."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -71,37 +83,92 @@ def sessions(noxfile: ast.Module) -> dict[str, set[str]]:
 def test_ci_runs_every_session_that_needs_nothing_of_ones_own(noxfile: ast.Module) -> None:
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     (named,) = re.findall(r"^\.venv/bin/nox -s (.+)$", run, re.MULTILINE)
-    by_hand = {"live", "gpu", "mutants"}
-    assert set(named.split()) | set(USUAL_SESSIONS) | by_hand == sessions(noxfile).keys()
+    assert {*named.split(), *USUAL_SESSIONS, *BY_HAND} == sessions(noxfile).keys()
     assert f"nox.options.sessions = {list(USUAL_SESSIONS)}" in ast.unparse(noxfile)
 
 
 def test_each_marker_is_run_by_the_usual_session_or_by_its_own(noxfile: ast.Module) -> None:
-    configured = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    markers = [line.partition(":") for line in configured["tool"]["pytest"]["ini_options"]["markers"]]
+    markers = [line.partition(":") for line in configured()["tool"]["pytest"]["ini_options"]["markers"]]
     alone = {name for name, _, text in markers if f"(nox -s {name})" in text}
     assert set(constant(noxfile, "OWN_SESSION")) == alone
     for name in alone:
         assert {"-m", name} <= sessions(noxfile)[name]
 
 
-def test_the_closing_table_tells_results_skips_and_tests_that_were_run_again(tmp_path: Path) -> None:
-    """A run of pytest that skips one test and repeats another, as `.ci/run` has it reported."""
-    (tmp_path / "test_it.py").write_text(
-        "import pytest\nTRIES = []\n\n"
-        "def test_a():\n    pytest.skip('no crystal ball')\n\n"
-        "def test_b():\n    TRIES.append(1)\n    assert len(TRIES) == 2\n"
-    )
-    reports = tmp_path / "reports"
-    reports.mkdir()
-    usual = {"name": "tests", "result": "success", "duration": 61.2, "reason": None}
-    torch = {"name": "torch", "result": "skipped", "duration": 0.1, "reason": "no wheel"}
-    (reports / "nox-1.json").write_text(json.dumps({"result": 1, "sessions": [usual, torch]}))
-    environ = os.environ | {"VTRAIN_CI_REPORTS": str(reports), "PYTHONPATH": str(ROOT / "tests")}
-    argv = [sys.executable, "-m", "pytest", "-p", "ci_report", "--reruns=1", "-p", "no:cacheprovider", "."]
-    pytest_run = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-    assert pytest_run.returncode == 0, pytest_run.stdout
-    table = subprocess.check_output([sys.executable, ROOT / ".ci/closing-table", reports], text=True)
-    assert "tests            61  success\ntorch             0  skipped: no wheel\n" in table
-    assert "Skipped tests: 1\n     1  no crystal ball\n" in table
-    assert "Tests that were run again: 1\n     1  test_it.py::test_b\n" in table
+def test_contributing_lists_the_sessions_that_nox_lists() -> None:
+    nox = Path(sys.executable).with_name("nox")
+    listed = subprocess.check_output([nox, "-l"], cwd=ROOT, text=True)
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(re.findall(r"^[*-] (\w+) ->", listed, re.MULTILINE))
+    assert sorted(re.findall(r"^\* (\w+) ->", listed, re.MULTILINE)) == sorted(USUAL_SESSIONS)
+    assert tuple(rows[:4]) == USUAL_SESSIONS
+    assert tuple(rows[-3:]) == BY_HAND
+
+
+def test_every_session_that_a_text_names_is_there(noxfile: ast.Module) -> None:
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "pyproject.toml",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    scripts = [
+        *(ROOT / "tests").rglob("*.py"),
+        *(path for path in (ROOT / ".ci").iterdir() if path.is_file()),
+    ]
+    named = {
+        name
+        for path in (*pages, *scripts)
+        for name in re.findall(r"nox -s (\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert {"tests", "build", "chaos"} <= named <= sessions(noxfile).keys() | {"NAME"}
+
+
+def test_the_development_extra_has_what_the_sessions_install(noxfile: ast.Module) -> None:
+    development = configured()["project"]["optional-dependencies"]["dev"]
+    setup = "python3 -m venv --without-pip .venv && python3 -m pip --python .venv install -e '.[dev]'"
+    assert setup in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    texts = {str(text) for name in ("types", "build") for text in sessions(noxfile)[name]}
+    wanted = {text for text in texts if re.match(r"[\w-]+>=", text)} | {
+        constant(noxfile, "RUFF"),
+        "types-PyYAML",
+    }
+    assert len(wanted) == 5
+    assert wanted <= set(development)
+
+
+def test_the_hooks_run_from_the_environment_and_check_what_the_sessions_check(noxfile: ast.Module) -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    (local,) = hooks["repos"]
+    assert local["repo"] == "local"
+    programs = set()
+    for hook in local["hooks"]:
+        assert hook["language"] == "system"
+        program, *arguments = hook["entry"].removeprefix(".venv/bin/").split()
+        programs.add(program)
+        session = sessions(noxfile)["types" if program == "mypy" else "lint"]
+        assert {program, *arguments} - {"--fix"} <= session
+    assert programs == {"ruff", "lint-imports", "mypy"}
+
+
+def test_the_workflow_runs_what_ci_runs_where_it_can() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8"))
+    (job,) = workflow["jobs"].values()
+    (command,) = (step["run"] for step in job["steps"] if "run" in step)
+    assert command.split()[:2] == ["docker", "run"]
+    assert command.split()[-2:] == ["python:3.11-bookworm", ".ci/run"]  # .ci/make-base-image needs Debian 12
+    assert {"--privileged", "--workdir", "/vtrain"} <= set(command.split())
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "examples/README.md", "benchmarks/README.md"]
+)
+def test_pages_outside_the_documentation_link_to_what_is_there(page: str) -> None:
+    """mkdocs checks the links of the others."""
+    path = ROOT / page
+    missing = [
+        target
+        for target in LINK.findall(path.read_text(encoding="utf-8"))
+        if not (path.parent / target).exists()
+    ]
+    assert not missing

@@ -13,9 +13,8 @@ from vtrain.messages.custom_job import (
     MachineSpec,
     WorkerPoolSpec,
 )
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, MetricSpec, StudySpec
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
-from vtrain.messages.study import MetricSpec, StudySpec
 from vtrain.messages.training_pipeline import TrainingPipeline
 
 MACHINE = MachineSpec(machine_type="n1-standard-4")

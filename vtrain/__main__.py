@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import warnings
+from collections.abc import Sequence
+
+LOCAL_RUN = (("custom-jobs", "local-run"), ("run",))
+SUBMITTING = (*LOCAL_RUN, ("custom-jobs", "create"), ("submit",))
+SUBMITS_NOTHING = frozenset(("--dry-run", "--help", "-h"))
 
 
 def run() -> None:
@@ -14,14 +20,48 @@ def run() -> None:
         warnings.simplefilter("ignore")
     gc.disable()  # what is imported is no garbage, and to look for some takes a twentieth of a short command
     try:
-        from vtrain.cli import main, open_standard_streams
+        _open_standard_streams()
+        _anticipate(sys.argv[1:])
+        from vtrain.cli import main
 
-        open_standard_streams()
         code = main(sys.argv[1:])
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late to mean anything but a traceback
         sys.exit(code)
     except KeyboardInterrupt:  # before anything else was there to hear it
         sys.exit(_interrupted())
+
+
+def _open_standard_streams() -> None:
+    """Give a closed stdin, stdout or stderr somewhere to lead, so that no other file gets its number."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def _anticipate(argv: Sequence[str]) -> None:
+    """Start a supervisor at once where the command line will probably submit a job to this machine.
+
+    Nothing depends on the guess: the command starts another where it was wrong, and one without a job ends.
+    """
+    words = tuple(word for word in argv if not word.startswith("-"))
+    command = next((each for each in SUBMITTING if words[: len(each)] == each), ())
+    named = [word.partition("=")[2] for word in argv if word.startswith("--backend=")]
+    backend = named[-1] if named else os.environ.get("VTRAIN_BACKEND", "")
+    home = os.environ.get("VTRAIN_HOME") or os.path.expanduser("~/.vtrain")  # noqa: PTH111 - may have no user
+    if not command or not SUBMITS_NOTHING.isdisjoint(argv) or not home.startswith("/"):
+        return
+    if command not in LOCAL_RUN:
+        from vtrain.backends.registry import LOCAL, LOCAL_CHOICE
+
+        if backend not in (LOCAL, *LOCAL_CHOICE):
+            return
+    from pathlib import Path
+
+    from vtrain.runtime.supervisor_process import stand_by
+
+    stand_by(Path(home), backend)
 
 
 def _interrupted() -> int:

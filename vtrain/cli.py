@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
@@ -23,34 +23,154 @@ from vtrain.errors import (
     VtrainError,
 )
 from vtrain.flags.command import CommandInfo, Invocation, build_command, common_flags, take_text
-from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
+from vtrain.flags.options import (
+    CommonFlags,
+    DryRunFlag,
+    HelpFlags,
+    InitFlags,
+    PlaceFlags,
+    PruneFlags,
+    SchemaFlag,
+)
 from vtrain.messages.nearest import did_you_mean
 
+if TYPE_CHECKING:
+    from vtrain.flags.help_page import Page
+
+RUN, INSIDE, SET_UP = "Run and watch jobs", "Look inside a job", "Set up and clean up"
+SAME, MORE = "The same as in gcloud ai", "More"
+HEADINGS = (RUN, INSIDE, SET_UP, SAME, MORE)
+"""The headings of `vtrain --help`, in its order."""
+
+
+class Listed(NamedTuple):
+    """A group or a command of the root: its heading, the module with its table, and its summary."""
+
+    heading: str
+    module: str
+    summary: str
+
+
 GROUPS = {
-    "custom-jobs": ("vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."),
-    "hp-tuning-jobs": (
-        "vtrain.commands.hp_tuning_jobs",
-        "Create, watch and manage hyperparameter tuning jobs.",
+    "custom-jobs": Listed(
+        SAME, "vtrain.commands.custom_jobs", "Create, watch and manage custom training jobs."
     ),
-    "persistent-resources": (
-        "vtrain.commands.persistent_resources",
-        "Create and manage machines that stay up between jobs.",
+    "hp-tuning-jobs": Listed(
+        SAME, "vtrain.commands.hp_tuning_jobs", "Create, watch and manage hyperparameter tuning jobs."
     ),
-    "package": ("vtrain.commands.package", "Package a trainer without running it."),
-    "emulator": ("vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
+    "persistent-resources": Listed(
+        SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
+    ),
+    "package": Listed(MORE, "vtrain.commands.package", "Package a trainer without running it."),
+    "emulator": Listed(MORE, "vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
 }
+LATE_COMMANDS: dict[str, Listed] = {
+    "run": Listed(
+        RUN,
+        "vtrain.commands.short_commands",
+        "Run a script or a folder on this machine, and exit with its exit code.",
+    ),
+    "submit": Listed(
+        RUN,
+        "vtrain.commands.short_commands",
+        "Create a job from a script or a folder, without waiting for its end.",
+    ),
+    "ps": Listed(RUN, "vtrain.commands.short_commands", "List jobs, newest first."),
+    "logs": Listed(
+        RUN,
+        "vtrain.commands.short_commands",
+        "Print the log of a job. With -f, follow it until the job ends.",
+    ),
+    "show": Listed(RUN, "vtrain.commands.short_commands", "Print a job."),
+    "stop": Listed(RUN, "vtrain.commands.short_commands", "Cancel a job."),
+    "rerun": Listed(
+        RUN, "vtrain.commands.short_commands", "Run the command line of a job again, with the current files."
+    ),
+    "rm": Listed(RUN, "vtrain.commands.short_commands", "Delete an ended job with its log and its files."),
+    "exec": Listed(INSIDE, "vtrain.commands.look_inside", "Run a command in a running replica of a job."),
+    "debug": Listed(INSIDE, "vtrain.commands.short_commands", "Run a script or a folder under a debugger."),
+    "cp": Listed(INSIDE, "vtrain.commands.look_inside", "Copy a model or other files of a job."),
+    "top": Listed(
+        INSIDE, "vtrain.commands.look_inside", "Show the processor, memory and GPU use of running jobs."
+    ),
+    "tensorboard": Listed(INSIDE, "vtrain.commands.look_inside", "Open TensorBoard on the logs of a job."),
+    "shell": Listed(INSIDE, "vtrain.commands.look_inside", "Open a shell in a running replica of a job."),
+}
+"""Commands without a group whose tables are imported when they are named."""
 COMMANDS = {
+    "doctor": CommandInfo(
+        name="doctor",
+        heading=SET_UP,
+        handler="vtrain.commands.doctor:doctor",
+        summary="Check this machine and the backends, and print how to fix problems.",
+        details="Only the chosen backend is checked over the network. The exit code is 1 if it cannot work. "
+        "Nothing is changed, and no secret is printed.",
+        examples=(
+            ("Check the backend that your jobs use", "vtrain doctor"),
+            ("Check credentials, APIs and bucket for Vertex AI", "vtrain doctor --backend=vertex"),
+        ),
+        flags=(PlaceFlags, CommonFlags),
+    ),
     "gc": CommandInfo(
         name="gc",
+        heading=SET_UP,
         handler="vtrain.commands.gc:gc",
-        summary="Remove what vtrain keeps to be fast, and what it left behind.",
-        details="Ended jobs with their logs, cached environments, packages and images that were not used for "
-        "30 days; and processes, containers, networks and temporary files that nobody needs any more. What a "
-        "job uses that has not ended stays, and so does an image that was given a name of its own.",
+        summary="Remove caches, old jobs and leftovers.",
+        details="Removes ended jobs with their logs, and cached environments, packages and images, after 30 "
+        "days without use. Removes processes, containers, networks and temporary files of jobs that have "
+        "ended. Keeps what a running job uses, and images that you gave a name.",
+        examples=(
+            ("Show what would be removed, and how much space it takes", "vtrain gc --dry-run"),
+            ("Remove everything that was not used for a week", "vtrain gc --older-than=7d"),
+        ),
         flags=(PruneFlags, DryRunFlag, CommonFlags),
     ),
+    "init": CommandInfo(
+        name="init",
+        heading=SET_UP,
+        handler="vtrain.commands.init:init",
+        summary="Write the job of this folder into pyproject.toml, so that 'vtrain run' runs it.",
+        details="Looks for the module or script that starts the trainer, and asks at most four questions on "
+        "a terminal. The rest of pyproject.toml stays as it is; without that file, it is made.",
+        examples=(
+            ("Describe the project in this folder", "vtrain init"),
+            ("Ask nothing, and only show what would be written", "vtrain init --yes --dry-run"),
+        ),
+        flags=(InitFlags, DryRunFlag, CommonFlags),
+    ),
+    "schema": CommandInfo(
+        name="schema",
+        heading=SET_UP,
+        handler="vtrain.commands.schema:schema",
+        summary="Print a JSON schema, for editors that complete and check files.",
+        examples=(
+            ("Save the schema of config files", "vtrain schema custom-job > custom-job.schema.json"),
+            ("Save the schema of [tool.vtrain]", "vtrain schema pyproject > vtrain.schema.json"),
+        ),
+        flags=(SchemaFlag, CommonFlags),
+    ),
+    "help": CommandInfo(
+        name="help",
+        heading=MORE,
+        handler="vtrain.commands.help:show_help",
+        summary="Show the help of a command, or the flags that all commands take.",
+        examples=(
+            ("Show the flags of a command", "vtrain help custom-jobs create"),
+            ("Show the common flags", "vtrain help flags"),
+            ("Read the manual", "vtrain help --man | man -l -"),
+        ),
+        flags=(HelpFlags, CommonFlags),
+        fixed={"make_root": lambda: _group(RootGroup, "vtrain", HELP)},
+    ),
+    "version": CommandInfo(
+        name="version",
+        heading=MORE,
+        handler="vtrain.commands.help:show_version",
+        summary="Print the version of vtrain.",
+        flags=(CommonFlags,),
+    ),
 }
-"""Commands that stand alone."""
+"""Commands without a group whose flags cost nothing to import."""
 _REPLACED = ("ai-platform", "ml-engine")
 """Groups of gcloud for AI Platform Training, which is gone."""
 _REPLACED_HINT = (
@@ -62,14 +182,50 @@ COMPLETION_FLAGS = ("--install-completion", "--show-completion")
 _TRACKS = {"ai": {}, "beta": {"api_version": "v1beta1"}, "alpha": {"api_version": "v1beta1"}}
 """Words of gcloud's command line, and the common flags that they stand for: `vtrain beta ai …`."""
 
-HELP = """Run Vertex AI training jobs: on this machine, in containers, on Vertex AI.
-
-A `gcloud ai …` line works with `vtrain` in place of `gcloud ai`. The flags below stand before a command or
-after it; `vtrain --version` prints the version."""
+HELP = "Run Vertex AI training jobs on this machine, in containers, or on Vertex AI."
+EXAMPLES = (
+    ("Run a script on this machine", "vtrain run train.py -- --epochs=3"),
+    ("Run a job on Vertex AI, and print its log", "vtrain submit train.py --backend=vertex --stream-logs"),
+    ("Print the log of the newest job on this machine", "vtrain logs @last"),
+)
+NOTES = (
+    "A 'gcloud ai …' line works with 'vtrain' in place of 'gcloud ai'.",
+    "'vtrain help COMMAND' or 'vtrain COMMAND -h' shows the flags and examples of a command. "
+    "'vtrain --install-completion' makes bash, zsh or fish complete them.",
+)
 
 
 class Group(TyperGroup):
     """A group that names the nearest command where there is none of that name."""
+
+    examples: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def rows(self) -> dict[str, list[tuple[str, str]]]:
+        """The commands and their summaries, below the headings of the help."""
+        raise NotImplementedError
+
+    def page(self, ctx: Any) -> Page:
+        """Return the help of the group."""
+        from vtrain.flags.help_page import group_page
+
+        return group_page(
+            ctx.command_path, self.help or "", self.rows(), examples=self.examples, notes=self.notes
+        )
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help as text, laid out for stdout."""
+        from vtrain.flags.help_page import shown
+
+        return shown(self.page(ctx))
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands that a shell offers with their summaries; none of them is built."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        item = import_module("typer._click.shell_completion").CompletionItem
+        rows = (row for rows in self.rows().values() for row in rows)
+        return [item(name, help=text) for name, text in rows if name.startswith(incomplete)]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
@@ -77,36 +233,60 @@ class Group(TyperGroup):
         if command is not None:
             return name, command, args[1:]
         if not name.startswith("-"):
-            elsewhere = f"See '{ctx.command_path} --help'."
-            hint = did_you_mean(name, self.list_commands(ctx), otherwise=elsewhere)
-            raise UsageError(f"There is no command {name!r}.", hint=hint)
+            raise UsageError(f"There is no command {name!r}.", hint=self.hint(ctx, name))
         return super().resolve_command(ctx, args)
+
+    def hint(self, ctx: Any, name: str) -> str:
+        """Say what to type instead of a word that is no command."""
+        elsewhere = f"See '{ctx.command_path} --help'."
+        return did_you_mean(name, self.list_commands(ctx), otherwise=elsewhere)
+
+
+def late_command(name: str) -> CommandInfo:
+    """One of LATE_COMMANDS; its module is imported now."""
+    table: tuple[CommandInfo, ...] = import_module(LATE_COMMANDS[name].module).COMMANDS
+    return next(info for info in table if info.name == name)
 
 
 class RootGroup(Group):
     """The groups of commands; a group's module is imported when it is named."""
 
+    examples = EXAMPLES
+    notes = NOTES
+
+    def hint(self, ctx: Any, name: str) -> str:
+        """Say what to type instead of a word that is no command, or one of a group."""
+        group = "custom-jobs"
+        if any(info.name == name for info in import_module(GROUPS[group].module).COMMANDS):
+            return f"Did you mean vtrain {group} {name}?"
+        return super().hint(ctx, name)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the base class's signature
-        return [*GROUPS, *COMMANDS]
+        return [*GROUPS, *LATE_COMMANDS, *COMMANDS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name in _TRACKS:
             ctx.obj.common |= _TRACKS[cmd_name]
             return self
         if cmd_name in COMMANDS:
-            return build_command(COMMANDS[cmd_name], rich_help=_wants_rich())
+            return build_command(COMMANDS[cmd_name])
+        if cmd_name in LATE_COMMANDS:
+            return build_command(late_command(cmd_name))
         if cmd_name in _REPLACED:
             message = f"Vertex AI has replaced AI Platform Training, and so there is no 'vtrain {cmd_name}'."
             raise UsageError(message, hint=_REPLACED_HINT)
         if cmd_name not in GROUPS:
             return None
-        module, text = GROUPS[cmd_name]
-        return _group(CommandGroup, cmd_name, text, module)
+        listed = GROUPS[cmd_name]
+        return _group(CommandGroup, cmd_name, listed.summary, listed.module)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        groups = [(name, text) for name, (_, text) in GROUPS.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl([*groups, *((name, info.summary) for name, info in COMMANDS.items())])
+    def rows(self) -> dict[str, list[tuple[str, str]]]:
+        found: dict[str, list[tuple[str, str]]] = {heading: [] for heading in HEADINGS}
+        for name, listed in (LATE_COMMANDS | GROUPS).items():
+            found[listed.heading].append((name, listed.summary))
+        for name, info in COMMANDS.items():
+            found[info.heading].append((name, info.summary))
+        return {heading: rows for heading, rows in found.items() if rows}
 
 
 class CommandGroup(Group):
@@ -121,13 +301,12 @@ class CommandGroup(Group):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         return list(self._commands())
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, info.summary) for name, info in self._commands().items()])
+    def rows(self) -> dict[str, list[tuple[str, str]]]:
+        return {"Commands": [(name, info.summary) for name, info in self._commands().items()]}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         info = self._commands().get(cmd_name)
-        return build_command(info, rich_help=_wants_rich()) if info else None
+        return build_command(info) if info else None
 
 
 def _group(cls: type[TyperGroup], name: str, text: str, module: str = "") -> Any:
@@ -139,25 +318,12 @@ def _group(cls: type[TyperGroup], name: str, text: str, module: str = "") -> Any
         help=text,
         no_args_is_help=True,
         rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     take_text(group)
     if module:
         group.module = module
     return group
-
-
-def _wants_rich() -> bool:
-    """Help is dressed up for a terminal only: Rich costs more to import than all of vtrain."""
-    return sys.stdout.isatty()
-
-
-def open_standard_streams() -> None:
-    """Give a closed stdin, stdout or stderr somewhere to lead, so that no other file gets its number."""
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        try:
-            os.fstat(number)
-        except OSError:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -185,6 +351,11 @@ def _guarded(argv: Sequence[str]) -> int:
         from vtrain.command_log import write_crash_report
 
         reported = write_crash_report(argv, error)
+    finally:
+        if "vtrain.runtime.supervisor_process" in sys.modules:
+            from vtrain.runtime.supervisor_process import dismiss_standby
+
+            dismiss_standby()
     return _report(reported, invocation)
 
 
@@ -235,7 +406,7 @@ def _expanded(words: list[str]) -> list[str]:
     """With the flags of each `--flags-file` in its place."""
     if not any(word.startswith("--flags-file") for word in words):
         return words
-    from vtrain.flags.flags_file import expand_flags_files
+    from vtrain.flags.input_files import expand_flags_files
 
     return expand_flags_files(words)
 
@@ -264,6 +435,10 @@ def _os_error(error: OSError) -> VtrainError:
 def _report(error: VtrainError, invocation: Invocation) -> int:
     from vtrain.output.console import VERBOSITIES, Console
 
+    if sys.stderr.isatty() and "projects/local/" in error.message + error.hint:
+        from vtrain.commands.references import with_shown_names
+
+        error.message, error.hint = with_shown_names(error.message), with_shown_names(error.hint)
     verbosity = invocation.common.get("verbosity", "")
     console = Console(verbosity=verbosity) if verbosity in VERBOSITIES else Console()
     with suppress(OutputError):  # nobody can be told that nobody can be told

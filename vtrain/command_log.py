@@ -1,4 +1,4 @@
-"""vtrain's own log, a line a command, and crash reports; both below its home."""
+"""vtrain's own log, with one line per command, and crash reports; both below vtrain's home."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 import msgspec
@@ -17,14 +18,18 @@ from vtrain.errors import StorageError, VtrainError
 from vtrain.messages.secrets import masked_text, masked_words
 from vtrain.privacy import FILE_MODE, FOLDER_MODE, close_to_others, make_private
 from vtrain.settings import home_folder
+from vtrain.times import from_epoch
 
 MAX_LOG_BYTES = 1_000_000
 _ENV = "--env"
 _LISTS = ("--args", "--command")
 
 
+_current: ContextVar[tuple[str, ...]] = ContextVar("current_command", default=())
+
+
 class CommandRecord(msgspec.Struct):
-    """What the log will say about one command."""
+    """The result of one command, for its line in the log."""
 
     exit_code: int = 1
 
@@ -33,18 +38,35 @@ class CommandRecord(msgspec.Struct):
 def record_command(argv: Sequence[str]) -> Iterator[CommandRecord]:
     """Add a line about this command to `logs/vtrain.log` (or `VTRAIN_LOG`) when it ends."""
     record, started = CommandRecord(), time.time()
+    token = _current.set(tuple(argv))
     try:
         yield record
     finally:
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started))
+        _current.reset(token)
+        stamp = from_epoch(started, 0)
         spent = f"{time.time() - started:.3f}s"
-        line = f"{stamp} pid={os.getpid()} exit={record.exit_code} {spent} {_masked(argv)}\n"
-        with suppress(OSError, StorageError):  # the log must never be why a command fails
-            _append(_log_file(), line)
+        line = f"{stamp} pid={os.getpid()} exit={record.exit_code} {spent} {masked_line(argv)}\n"
+        _keep(line)
 
 
-def _masked(argv: Sequence[str]) -> str:
-    """The command line without secrets and the values of `--env`: reports are passed around."""
+def current_command() -> tuple[str, ...]:
+    """The words of the command line that runs now; none in a program that uses vtrain as a library."""
+    return _current.get()
+
+
+def _keep(line: str) -> None:
+    """Append to the log, which is never why a command fails; one that `VTRAIN_LOG` names is told of."""
+    named = os.environ.get("VTRAIN_LOG")
+    try:
+        _append(Path(named) if named else home_folder() / "logs" / "vtrain.log", line, own_folder=not named)
+    except (OSError, StorageError) as error:
+        if named and isinstance(error, OSError):
+            with suppress(OSError):
+                sys.stderr.write(f"WARNING: VTRAIN_LOG: cannot write to {named}: {error.strerror}.\n")
+
+
+def masked_line(argv: Sequence[str]) -> str:
+    """The command line without secrets and the values of `--env`, as reports are passed on."""
     words, before = [], ""
     for word in argv:
         flag, equals, rest = word.partition("=")
@@ -60,7 +82,7 @@ def _masked(argv: Sequence[str]) -> str:
 
 
 def _masked_list(value: str) -> str:
-    """The value of a flag that holds words of a command line: `A,B`, or `^;^A;B`."""
+    """The masked value of a flag that holds a command line: `A,B`, or `^;^A;B`."""
     _, delimiter, words = (
         value.split("^", 2) if value.startswith("^") and "^" in value[1:] else ("", "", value)
     )
@@ -69,27 +91,26 @@ def _masked_list(value: str) -> str:
     return head + delimiter.join(masked_words(words.split(delimiter)))
 
 
-def _log_file() -> Path:
-    return Path(os.environ.get("VTRAIN_LOG") or home_folder() / "logs" / "vtrain.log")
+def _append(file: Path, line: str, *, own_folder: bool) -> None:
+    """Append to the log, and keep one older part of at most a megabyte.
 
-
-def _append(file: Path, line: str) -> None:
-    """Append to the log, which keeps one older part of at most a megabyte. Makes no home for it."""
-    if not file.parent.is_dir():
+    With `own_folder`, the log's folder in vtrain's home is made, but no home. Raises OSError.
+    """
+    if own_folder and not file.parent.is_dir():
         if not file.parent.parent.is_dir():
             return
         file.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    if file.exists() and file.stat().st_size > MAX_LOG_BYTES:
+    if file.is_file() and file.stat().st_size > MAX_LOG_BYTES:
         file.replace(file.with_suffix(".log.1"))
-    if file.parent.parent == home_folder():
-        close_to_others(file)  # older versions left it open
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, FILE_MODE)
+    if own_folder:
+        close_to_others(file)  # older versions left it readable
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, FILE_MODE)
     with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
         log.write(line)
 
 
 def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
-    """Keep an unexpected error in a file that can be attached to a report; say where it lies."""
+    """Write an unexpected error to a file for a report; the returned error names the file."""
     import platform
     import traceback
 
@@ -98,7 +119,7 @@ def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:
     text = "\n".join(
         [
             f"vtrain {__version__}, Python {platform.python_version()}, {platform.platform()}",
-            f"command: vtrain {_masked(argv)}",
+            f"command: vtrain {masked_line(argv)}",
             masked_text("".join(traceback.format_exception(error)), argv, os.environ),
         ]
     )

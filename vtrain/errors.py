@@ -3,6 +3,7 @@
     VtrainError                 1    the request failed
     ├── UsageError              2    the command line does not parse
     ├── ConfigError             1    what parses is wrong: a file, a pool rule, a path, a format
+    │   └── FieldError          1    … one field of a document
     ├── NotFoundError           1    no such job
     ├── ConflictError           1    not in the job's present state
     │   └── KeyTakenError       1    … another job has the idempotency key
@@ -19,6 +20,7 @@
     │   ├── UnusableAnswerError 1    … its answer cannot be used: empty, too large, not of its API
     │   ├── ServiceAwayError    1    … the service does not answer
     │   └── ServiceBusyError    1    … it is asked too often, or a quota is used up
+    ├── CommandError            *    a command in a replica did not end with 0; its own exit code
     ├── OutputError             1    stdout or stderr cannot be written
     │   └── ClosedPipeError   141    … because its reader went away
     ├── JobFailedError         10    the job ran and failed
@@ -45,10 +47,12 @@ class VtrainError(Exception):
     prefix: ClassVar[str] = "ERROR: "
     meaning: ClassVar[str] = "the request failed: rejected, not found, build or staging failed"
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", http_status: int = 0) -> None:
+        """`http_status` is that of the answer that refused the request; 0 where there was none."""
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.http_status = http_status
 
 
 class UsageError(VtrainError):
@@ -59,7 +63,15 @@ class UsageError(VtrainError):
 
 
 class ConfigError(VtrainError):
-    """What was given parses, but is wrong: a config file, a pool rule, a path, a format."""
+    """Input that parses, but is wrong: a config file, a pool rule, a path, a format."""
+
+
+class FieldError(ConfigError):
+    """One field of a document is wrong: the one at `path`, such as `workerPoolSpecs[0].replicaCount`."""
+
+    def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
+        super().__init__(f"{path or 'The document'}: {problem}", hint=hint)
+        self.path = path
 
 
 class NotFoundError(VtrainError):
@@ -83,7 +95,11 @@ class UnavailableError(VtrainError):
 
 
 class EngineError(UnavailableError):
-    """The Docker engine refuses what was asked of it, or does not answer."""
+    """The Docker Engine refuses a request, or does not answer. `words` are its own, where it gave any."""
+
+    def __init__(self, message: str, *, hint: str = "", http_status: int = 0, words: str = "") -> None:
+        super().__init__(message, hint=hint, http_status=http_status)
+        self.words = words
 
 
 class EngineAwayError(EngineError):
@@ -130,8 +146,16 @@ class ServiceBusyError(ServiceError):
     """The service is asked too often, or a quota is used up."""
 
 
+class CommandError(VtrainError):
+    """A command in a replica did not end with 0, or could not be started; the exit code is its own."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.exit_code = code  # type: ignore[misc]
+
+
 class OutputError(VtrainError):
-    """What is printed cannot be written."""
+    """Output cannot be written."""
 
 
 class ClosedPipeError(OutputError):

@@ -1,9 +1,11 @@
-"""Why a trainer failed, read from its exit code and from what it wrote. Pure functions over text."""
+"""The causes of a trainer's failure, read from its exit code and its output. Pure functions over text."""
 
 from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Sequence
+from enum import Enum
 
 import msgspec
 
@@ -16,7 +18,7 @@ _CHAIN = re.compile(
     r"The above exception was the direct cause of the following exception):"
 )
 _ORIGINAL = "Original "
-"""Before a traceback that torch quotes when it raises an error of another process once more."""
+"""The prefix of a traceback that torch quotes when it raises another process's error again."""
 _GROUP_HEAD = "  + Exception Group " + TRACEBACK_HEAD
 _GROUP_END = "    +------------------------------------"
 _TREE = re.compile(r" +[|+]")
@@ -25,10 +27,14 @@ _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.<>]*(?:: .*|:)?$")
 _SITE = re.compile(r".*/(?:site|dist)-packages/[^/]+")
 _LIBRARY = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<|/runpy\.py$")
+_RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
+_OWNER = re.compile(
+    r"(?:/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*/(?!site-|dist-)|^<frozen )([^/.>]+)"
+)
 _MEANINGS = {
     0: "success",
-    1: "an error in the trainer: an uncaught exception, or sys.exit(1)",
-    2: "the command line was not understood: argparse and most shells end so",
+    1: "an uncaught exception, or sys.exit(1)",
+    2: "bad arguments: argparse and most shells end so",
     125: "the container could not be created",
     126: "the program could not be executed",
     127: "the program was not found",
@@ -40,11 +46,23 @@ _MEANINGS = {
 }
 
 
-class Traceback(msgspec.Struct, frozen=True, kw_only=True):
-    """The last traceback in a text, with those it is chained to.
+class NamedBy(str, Enum):
+    """The place where a command line named its trainer: flags of its own, --worker-pool-spec, or neither.
 
-    `file` and `line` are the last frame inside the trainer's own code, not the standard library's or a
-    dependency's; empty and 0 where no frame is.
+    ENVIRONMENT stands for all of them where the trainer ran in an environment of the user's own.
+    """
+
+    FLAGS = "flags"
+    POOL = "pool"
+    ENVIRONMENT = "environment"
+    OTHER = ""
+
+
+class Traceback(msgspec.Struct, frozen=True, kw_only=True):
+    """The last traceback in a text, with the tracebacks that it is chained to.
+
+    `file` and `line` are the last frame inside the trainer's own code, outside the standard library and
+    dependencies; empty and 0 without such a frame.
     """
 
     lines: tuple[str, ...]
@@ -54,7 +72,7 @@ class Traceback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The first line of a traceback: its number, and what stands before each line (`[rank0]: `)."""
+    """The first line of a traceback: its number, and the prefix of each line (`[rank0]: `)."""
 
     number: int
     prefix: str
@@ -62,7 +80,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def last_traceback(text: str) -> Traceback | None:
-    """The last traceback that Python printed, whole, or None."""
+    """The last traceback that Python printed, in full, or None."""
     lines = text.replace("\r\n", "\n").split("\n")
     heads = _heads(lines)
     if not heads:
@@ -77,7 +95,7 @@ def last_traceback(text: str) -> Traceback | None:
     kept[0] = kept[0].removeprefix(_ORIGINAL) if start.number == last.number else kept[0]
     own = kept[last.number - start.number :]
     bare = [line[4:] for line in own] if last.is_group else own
-    # A traceback that was raised once more stands in the message of the one that shows who began.
+    # A traceback that was raised again is quoted in the message of the traceback with the first frame.
     is_raised_again = start.number < last.number and kept[last.number - start.number].startswith(_ORIGINAL)
     file, number = _own_frame(bare, kept if is_raised_again else bare)
     exception = next((line.strip() for line in bare[1:] if _EXCEPTION.match(line)), "")
@@ -85,7 +103,7 @@ def last_traceback(text: str) -> Traceback | None:
 
 
 def _heads(lines: list[str]) -> list[_Head]:
-    """The tracebacks of a text; those inside a group of exceptions are a part of the group."""
+    """The tracebacks of a text; a group of exceptions counts as one."""
     heads: list[_Head] = []
     inside = 0
     for number, line in enumerate(lines):
@@ -94,7 +112,7 @@ def _heads(lines: list[str]) -> list[_Head]:
         is_group = line.endswith(_GROUP_HEAD)
         prefix = line.removesuffix(_GROUP_HEAD if is_group else TRACEBACK_HEAD)
         following = lines[number + 1] if number + 1 < len(lines) else prefix
-        if not following.startswith(prefix):  # words of this line alone
+        if not following.startswith(prefix):  # the prefix belongs to this line alone
             prefix = prefix.removesuffix(_ORIGINAL)
             prefix = prefix if following.startswith(prefix) else ""
         heads.append(_Head(number, prefix, is_group))
@@ -103,7 +121,7 @@ def _heads(lines: list[str]) -> list[_Head]:
 
 
 def _end(lines: list[str], head: _Head) -> int:
-    """One past the last line of a traceback: its exception, and what is indented below that."""
+    """The index after the last line of a traceback, which is its exception and the indented lines below."""
     return _group_end(lines, head) if head.is_group else _plain_end(lines, head)
 
 
@@ -132,7 +150,7 @@ def _group_end(lines: list[str], head: _Head) -> int:
 
 
 def meaning(exit_code: int) -> str:
-    """What an exit code means, in a few words."""
+    """The meaning of an exit code, in a few words."""
     if exit_code in _MEANINGS:
         return _MEANINGS[exit_code]
     if 128 < exit_code < 128 + signal.NSIG:
@@ -143,10 +161,13 @@ def meaning(exit_code: int) -> str:
     return "an error that the trainer itself chose to end with"
 
 
-def hint(text: str, exit_code: int | None) -> str:
-    """What to do about a well-known cause, or nothing. `text` is an exception, or more of the log."""
+def hint(text: str, exit_code: int | None, named_by: NamedBy = NamedBy.OTHER) -> str:
+    """Advice for a well-known cause, or an empty text. `text` is an exception, or more of the log.
+
+    `named_by` is where the command line named the trainer: the advice names the same flags.
+    """
     if module := missing_module(text):
-        return _distribution_hint(module)
+        return _distribution_hint(module, named_by)
     for pattern, advice in _HINTS:
         match = re.search(pattern, text)
         if match:
@@ -155,7 +176,7 @@ def hint(text: str, exit_code: int | None) -> str:
 
 
 def _is_chained(lines: list[str], head: _Head, following: _Head) -> bool:
-    """Whether a traceback is the cause of the next one, or was raised once more with that one in its text."""
+    """Whether a traceback is the cause of the next one, or was raised again with that one in its text."""
     end = _end(lines, head)
     between = [
         line
@@ -167,14 +188,14 @@ def _is_chained(lines: list[str], head: _Head, following: _Head) -> bool:
     return bool(between) and _CHAIN.search(between[-1]) is not None
 
 
-def _own_frame(lines: list[str], beginning: list[str]) -> tuple[str, int]:
-    """The last frame of the code that was started: of what comes first after the standard library.
+def _own_frame(lines: list[str], first_lines: list[str]) -> tuple[str, int]:
+    """The last frame of the trainer's code, which is the package of the first frame outside Python's library.
 
-    `beginning` is the traceback in which that comes first.
+    `first_lines` is the traceback that has this first frame.
     """
     frames = _frames(lines)
     foreign = [frame for frame in frames if not _LIBRARY.search(frame[0])]
-    first = next((frame for frame in _frames(beginning) if not _LIBRARY.search(frame[0])), None)
+    first = next((frame for frame in _frames(first_lines) if not _LIBRARY.search(frame[0])), None)
     if first is None or not foreign:
         return frames[-1] if frames and not frames[-1][0].startswith("<") else ("", 0)
     root = _package_root(first[0])
@@ -182,12 +203,54 @@ def _own_frame(lines: list[str], beginning: list[str]) -> tuple[str, int]:
     return (own or foreign)[-1]
 
 
+def folded(lines: Sequence[str], own_file: str) -> list[str]:
+    """A traceback in which runs of frames outside the trainer's code are one line each.
+
+    `own_file` is a file of the trainer's code; without it none is folded. The frames of `python -m`, which
+    are in every traceback, are left out.
+    """
+    shown: list[str] = []
+    hidden: list[str] = []
+    is_foreign = False
+    for line in lines:
+        match = _FRAME.match(line)
+        if match:
+            is_launcher = _RUNPY.search(match["file"]) is not None
+            is_foreign = is_launcher or (bool(own_file) and _is_foreign(match["file"], own_file))
+            if is_foreign and not is_launcher:
+                hidden.append(_owner(match["file"]))
+        elif not line.startswith("   "):
+            is_foreign = False
+        if not is_foreign:
+            shown += [*_fold(hidden), line]
+            hidden = []
+    return [*shown, *_fold(hidden)]
+
+
+def _is_foreign(file: str, own_file: str) -> bool:
+    return _LIBRARY.search(file) is not None or _package_root(file) not in ("", _package_root(own_file))
+
+
+def _owner(file: str) -> str:
+    """The name of the package that a file of Python's library or of a distribution belongs to."""
+    match = _OWNER.search(file)
+    return match[1] if match else file
+
+
+def _fold(owners: list[str]) -> list[str]:
+    """`  … 3 frames in json, numpy`; no line without frames."""
+    if not owners:
+        return []
+    count = f"{len(owners)} frames" if len(owners) > 1 else "1 frame"
+    return [f"  … {count} in {', '.join(dict.fromkeys(owners))}"]
+
+
 def _frames(lines: list[str]) -> list[tuple[str, int]]:
     return [(match["file"], int(match["line"][:9])) for line in lines if (match := _FRAME.match(line))]
 
 
 def _package_root(file: str) -> str:
-    """The installed package that a file belongs to; the empty text for all that is not installed."""
+    """The installed package that a file belongs to; empty for a file that is not installed."""
     match = _SITE.match(file)
     return match[0] if match else ""
 
@@ -198,22 +261,36 @@ def missing_module(exception: str) -> str:
     return match["module"] if match else ""
 
 
-def _distribution_hint(module: str) -> str:
-    known = known_distribution(module)
+def _distribution_hint(module: str, named_by: NamedBy) -> str:
+    known, top = known_distribution(module), module.partition(".")[0]
+    name = known or top
+    if named_by is NamedBy.ENVIRONMENT:
+        what = known or f"the package that brings `{top}`"
+        return (
+            f"Install {what} in the environment that the trainer ran in, or leave --environment=current out."
+        )
+    added = {
+        NamedBy.FLAGS: f"to requirements.txt in the trainer's folder, or give --requirements={name}",
+        NamedBy.POOL: f"to requirements.txt in its folder, or requirements={name} to --worker-pool-spec",
+        NamedBy.OTHER: "to what the trainer's package requires, or to its image",
+    }[named_by]
     if known:
-        return f"Add {known} to {_REQUIREMENTS}."
+        return f"Add {known} {added}."
     return (
-        f"Add the distribution that brings `{module.partition('.')[0]}` to {_REQUIREMENTS}; a module of the "
-        "trainer itself is imported from its package."
+        f"Add the package that brings `{top}` {added}. If `{top}` is a module of the trainer, import it from "
+        "its package."
     )
 
 
-_REQUIREMENTS = "the trainer's requirements (requirements=… in --worker-pool-spec)"
 _NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(?P<module>[^']{1,300})'")
 _OUT_OF_MEMORY = (
-    "Use smaller batches or load less at once; on Vertex AI take a machine type with more memory."
+    "Use smaller batches, load less at once, or allow more memory (--memory, or a larger machine type)."
 )
 _HINTS = (
+    (
+        r"^bdb\.BdbQuit|^EOFError: EOF when reading a line",
+        "Run it with local-run --interactive in a terminal, so that the trainer can read what you type.",
+    ),
     (
         r"FileNotFoundError.{0,300}'gs://([^']*)'",
         "open() knows no gs:// addresses: use /gcs/{0}, as on Vertex AI, or a Cloud Storage client. "
@@ -251,7 +328,8 @@ _HINTS = (
     ),
     (
         r"error: (?:unrecognized arguments|the following arguments are required|argument ).*",
-        "The trainer's argparse refused its arguments: compare them with --args and the pool's args.",
+        "The trainer refused its arguments. They are what follows `--`, or --args, or args in the file of "
+        "--config.",
     ),
     (
         r"DefaultCredentialsError",
@@ -278,10 +356,10 @@ _HINTS = (
     ),
 )
 _EXIT_HINTS = {
-    2: "argparse ends with 2: compare the arguments with what the trainer expects.",
+    2: "argparse ends with 2. The trainer's arguments are what follows `--`, or --args.",
     126: "Check that the file is executable and has a valid first line.",
     127: "Check the name of the program and the PATH.",
-    134: "Run with PYTHONFAULTHANDLER=1 in the environment to see where it aborted.",
-    137: _OUT_OF_MEMORY,
-    139: "Run with PYTHONFAULTHANDLER=1 in the environment to see where it crashed.",
+    134: "Add --env=PYTHONFAULTHANDLER=1 to see the Python line where it aborted.",
+    137: "Something killed it (SIGKILL): a user, a program, or the kernel for lack of memory (see dmesg).",
+    139: "Add --env=PYTHONFAULTHANDLER=1 to see the Python line where it crashed.",
 }

@@ -20,7 +20,7 @@ CUT_AGAIN_SECONDS = 1.0
 
 
 class Expiry:
-    """Whether the deadline has passed."""
+    """A deadline that may have passed."""
 
     def __init__(self) -> None:
         self.passed = False

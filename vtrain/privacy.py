@@ -1,25 +1,25 @@
-"""vtrain's home is its owner's alone: made so, and put right where it is not, whatever the umask."""
+"""The permissions of vtrain's home: for its owner alone, whatever the umask, and repaired if needed."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from pathlib import Path
 
+from vtrain.digests import content_digest
 from vtrain.errors import HomeError
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 OWN = frozenset("buckets environments jobs logs packages storage store.db store.db-shm store.db-wal".split())
-"""All that vtrain has in its home."""
+"""The names of vtrain's files and folders in its home."""
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for the caller only. Raises OSError."""
+    """Make a folder, and its missing parents, for the caller only. Raises OSError."""
     for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         missing.mkdir(mode=FOLDER_MODE, exist_ok=True)
     if not folder.is_dir():
@@ -27,11 +27,11 @@ def make_private(folder: Path) -> None:
 
 
 def secure_home(home: Path) -> None:
-    """Make vtrain's home where it is missing; take from others what they may do in one that is there.
+    """Make vtrain's home if it is missing; remove the permissions of others from an existing one.
 
-    A folder that holds other things too keeps its mode; what vtrain has in it is closed. Raises HomeError for
-    a home of another user (whose jobs would run with our rights), and for one that stays open to others;
-    OSError where the disk refuses.
+    A folder with other files keeps its mode, and only vtrain's files in it are closed to others. Raises
+    HomeError for a home of another user (whose jobs would run with our rights), and for one that others can
+    still write to; OSError where the disk refuses.
     """
     make_private(home)
     found = home.stat()
@@ -42,7 +42,7 @@ def secure_home(home: Path) -> None:
         )
     if found.st_mode & _OTHERS:
         _close_home(home, found.st_mode)
-    for name in OWN:  # older versions left some of these open
+    for name in OWN:  # older versions left some of these readable
         close_to_others(home / name)
 
 
@@ -59,13 +59,13 @@ def _close_home(home: Path, mode: int) -> None:
 
 def home_label(home: Path) -> str:
     """A short name of a home, in labels and in names of temporary folders: 16 hexadecimal digits."""
-    return hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:16]
+    return content_digest(os.fsencode(os.path.realpath(home)))[:16]
 
 
 def close_to_others(path: Path) -> None:
-    """Take from group and others what they may do with a file or folder of ours; follows no link.
+    """Remove the permissions of group and others from a file or folder; follows no link.
 
-    What is on a read-only file system, of another user (a container's), or gone meanwhile stays as it is.
+    A file on a read-only file system, of another user (a container's), or gone meanwhile stays unchanged.
     """
     try:
         mode = path.lstat().st_mode

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.errors import ConfigError
+from vtrain.special_files import why_special
 
 _TRUE = ("true", "1", "on", "yes", "y")
 _FALSE = ("false", "0", "off", "no", "n", "none", "")
@@ -96,7 +97,7 @@ def gcloud_folder() -> Path:
 
 def _configuration() -> dict[tuple[str, str], str]:
     """Every property of the configuration in use."""
-    file = _file_of(_active_name())
+    file = _file_of(active_configuration())
     try:
         state = file.stat()
     except (OSError, ValueError):  # no file, or a name that no file can have
@@ -104,7 +105,8 @@ def _configuration() -> dict[tuple[str, str], str]:
     return _read_properties(file, state.st_mtime_ns, state.st_size)
 
 
-def _active_name() -> str:
+def active_configuration() -> str:
+    """The name of the configuration in use. Raises ConfigError where a variable names none."""
     if _chosen:
         return _chosen
     named = os.environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME")
@@ -132,7 +134,16 @@ def _check_exists(configuration: str, origin: str) -> None:
     )
 
 
+def _check_regular(file: Path) -> None:
+    if reason := why_special(file):
+        raise ConfigError(
+            f"gcloud's configuration {file} cannot be read: {reason}.",
+            hint="Remove it, or set CLOUDSDK_CONFIG to another folder.",
+        )
+
+
 def _read_word(file: Path) -> str:
+    _check_regular(file)
     try:
         return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -144,6 +155,7 @@ def _read_properties(file: Path, _changed: int, _size: int) -> dict[tuple[str, s
     """The properties in a file, read again when it has changed. Raises ConfigError for a broken one."""
     import configparser
 
+    _check_regular(file)
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(file.read_text(encoding="utf-8", errors="replace"))

@@ -1,4 +1,4 @@
-"""Where a setting comes from: flag > environment > `[tool.vtrain]` > gcloud's configuration > default."""
+"""Settings and their sources: flag > environment > `[tool.vtrain]` > gcloud's configuration > default."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import errno
 import os
 import re
 import stat
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name
 from vtrain.privacy import secure_home
 from vtrain.properties import Choice as Choice
 from vtrain.properties import given_property, property_value
+from vtrain.pyproject import nearest_pyproject
 
 TRAINING_REGIONS = (
     "africa-south1",
@@ -124,15 +123,20 @@ def make_home(home: Path) -> None:
         raise StorageError(f"Cannot make {home}: {error.strerror}.", hint="Set VTRAIN_HOME.") from error
 
 
-def choose_backend(*, flag: str, name: str, project: Choice | None) -> Choice:
-    """Which backend a command line uses; the first match wins (design, section 1)."""
+def choose_backend(
+    *, flag: str, name: str, project: Choice | None, named_by: str = "the resource's name"
+) -> Choice:
+    """The backend of a command line; the first match wins (design, section 1).
+
+    `named_by` says how the full name of the resource is known.
+    """
     chosen = given_backend(flag)
     if chosen is not None:
         return chosen
     full = parse_name(name)
     if full is not None:
         where = "local" if full.project == LOCAL_PROJECT else "vertex"
-        return Choice(value=where, origin="the resource's name")
+        return Choice(value=where, origin=named_by)
     if project is not None and project.value != LOCAL_PROJECT:
         return Choice(value="vertex", origin=f"project {project.value}, from {project.origin}")
     return Choice(value="local", origin="no project is set")
@@ -214,38 +218,7 @@ def _from_environment(variable: str) -> Choice | None:
 
 
 def _from_pyproject(key: str) -> Choice | None:
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        file = folder / "pyproject.toml"
-        if file.is_file():
-            text = _setting(file, key, _tool_table(file).get(key, ""))
-            return Choice(value=text, origin=f"{file} [tool.vtrain]") if text else None
-    return None
-
-
-def _setting(file: Path, key: str, value: Any) -> str:
-    """A value of `[tool.vtrain]` as text. Raises ConfigError for a table and for a switch."""
-    parts = value if isinstance(value, list) else [value]
-    if any(isinstance(part, bool) or not isinstance(part, (str, int, float)) for part in parts):
-        raise ConfigError(f"{file}: {key} of [tool.vtrain] is not text.", hint=f'Write {key} = "VALUE".')
-    text = ",".join(map(str, parts))
-    if "\0" in text:
-        raise ConfigError(f"{file}: {key} of [tool.vtrain] holds a NUL character.", hint="Leave it out.")
-    return text
-
-
-def _tool_table(file: Path) -> dict[str, Any]:
-    text = file.read_text(encoding="utf-8", errors="replace")
-    if "vtrain" not in text:
-        return {}
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        tools = tomllib.loads(text).get("tool", {})
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{file}: {error}.") from error
-    table = tools.get("vtrain", {}) if isinstance(tools, dict) else {}
-    if not isinstance(table, dict):
-        raise ConfigError(f"{file}: tool.vtrain is not a table.", hint="Write it as [tool.vtrain].")
-    return table
+    project = nearest_pyproject(Path.cwd())
+    if project is None or not (text := project.setting(key)):
+        return None
+    return Choice(value=text, origin=f"{project.file} [tool.vtrain]")

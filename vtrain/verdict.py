@@ -1,4 +1,4 @@
-"""What the end of a job means: the failure behind it, and the exit code that tells it."""
+"""The result of an ended job: its failure, and the exit code for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.errors import JobCancelledError, JobFailedError, LocalRunError, VtrainError
+from vtrain.errors import JobCancelledError, JobFailedError, LocalRunError
 from vtrain.failure import hint as hint_for
 from vtrain.failure import meaning
 from vtrain.messages import states
@@ -23,10 +23,10 @@ DEBUG_INFO = "type.googleapis.com/google.rpc.DebugInfo"
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a job failed, as the job's `error` tells it.
+    """The cause of a job's failure, read from the job's `error`.
 
-    `exit_code` is that of the replica that failed first, None where it never ran. `explained` says that the
-    message itself is the cause, and not a quotation of the trainer's words.
+    `exit_code` is that of the replica that failed first, None if it never ran. With `explained`, the message
+    itself is the cause, and no quotation of the trainer's output.
     """
 
     replica: str = ""
@@ -41,12 +41,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def meaning(self) -> str:
-        """What the exit code means, in words."""
+        """The meaning of the exit code, in words."""
         return meaning(self.exit_code) if self.exit_code is not None else ""
 
 
 def failure_of(job: Job) -> Failure | None:
-    """The failure in a job's `error`, its secrets masked; None for a job without one."""
+    """The failure in a job's `error`, with secrets masked; None for a job that did not fail."""
     if job.error is None or states.job_state(job.state) != states.FAILED:
         return None
     error = _shown_error(job, job.error)
@@ -68,14 +68,14 @@ def failure_of(job: Job) -> Failure | None:
 
 
 def _shown_error(job: Job, error: Status) -> Status:
-    """The error of a job without the secrets that stand in the job's variables."""
+    """The error of a job without the secrets of the job's variables."""
     if not is_made_here(job):
         return error
     return from_document(Status, masked_document(to_document(job))["error"])
 
 
 class ReplicaUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a replica of a local job; memory is in bytes, processor time in seconds."""
+    """The exit codes of a local job's replica, its peak memory in bytes and its processor time in seconds."""
 
     name: str
     exit_codes: tuple[int, ...]
@@ -84,7 +84,7 @@ class ReplicaUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replica_uses(job: Job) -> tuple[ReplicaUse, ...]:
-    """The replicas of a job that ran on this machine; none of any other job."""
+    """The replicas of a job that ran on this machine; empty for any other job."""
     return tuple(_replica_use(record) for record in (job.answer or {}).get("replicas", ()))
 
 
@@ -103,30 +103,23 @@ def _detail(error: Status, kind: str) -> dict[str, Any]:
 
 
 def raise_verdict(job: Job) -> None:
-    """Return for a job that succeeded, else raise what carries the exit code; the card says why."""
+    """Return for a job that succeeded, else raise an error without words: its exit code counts."""
     state = states.job_state(job.state)
     if state in (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED):
         return
     if state == states.FAILED:
         raise JobFailedError("")
-    raise JobCancelledError(f"{job.name} ended as {states.short(job.state)}.", hint=_why(job))
+    raise JobCancelledError("")
 
 
 def raise_local_verdict(job: Job) -> None:
-    """The same for `local-run`: it ends with the exit code of the replica that failed first."""
+    """The same for `local-run`, whose exit code is that of the replica that failed first."""
     failure = failure_of(job)
     if failure is not None and failure.exit_code is not None:
-        raise _trainer_exit(failure.exit_code)
+        error = JobFailedError("")
+        code = failure.exit_code
+        error.exit_code = code if code > 0 else 128 - code  # type: ignore[misc]
+        raise error
     if job.state == states.FAILED:
         raise LocalRunError("")
     raise_verdict(job)
-
-
-def _trainer_exit(code: int) -> VtrainError:
-    error = JobFailedError("")
-    error.exit_code = code if code > 0 else 128 - code  # type: ignore[misc]
-    return error
-
-
-def _why(job: Job) -> str:
-    return job.error.message if job.error and job.error.message != "CANCELED" else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +9,11 @@ from pathlib import Path
 import pytest
 from docker_engines import remaining
 from docker_jobs import docker_settings
+from local_jobs import processes_of
 
-from vtrain.backends import BackendSettings, open_backend
+from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.engine import Engine
 
 
@@ -47,20 +48,3 @@ def docker_backend(docker_home: Path, base_image: str) -> LocalBackend:
     backend = open_backend("docker", docker_settings(docker_home))
     assert isinstance(backend, LocalBackend)
     return backend
-
-
-def processes_of(folder: Path) -> dict[int, bytes]:
-    """Living processes that have this folder on their command line or in their environment."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes()
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        marker = f"{folder}/jobs/".encode()
-        if command and (marker in command or b"TMPDIR=" + marker in environment):
-            found[int(entry.name)] = command
-    return found

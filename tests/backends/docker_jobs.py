@@ -8,7 +8,7 @@ import msgspec
 
 import vtrain
 from vtrain.backends import BackendSettings
-from vtrain.engine.container_options import ContainerOptions, Mount
+from vtrain.backends.container_options import ContainerOptions, Mount
 from vtrain.messages.custom_job import CustomJob, EnvVar, WorkerPoolSpec
 from vtrain.testing.script import Script, script_job
 

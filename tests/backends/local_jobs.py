@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import JobFolder, lock_holder
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
+from vtrain.runtime.folder import JobFolder, lock_holder
 
 PRIMARY = "workerpool0-0"
 PATIENCE_SECONDS = 150.0
@@ -60,6 +60,23 @@ def supervisor_of(folder: JobFolder) -> int:
             if command[1].endswith(b"/supervise.py") and str(folder.path).encode() in command:
                 return int(entry.name)
     return 0
+
+
+def processes_of(folder: Path) -> dict[int, bytes]:
+    """Living processes that have this folder on their command line or in their environment."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes()
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        marker = f"{folder}/jobs/".encode()
+        if command and (marker in command or b"TMPDIR=" + marker in environment):
+            found[int(entry.name)] = command
+    return found
 
 
 def kill(process: int) -> None:

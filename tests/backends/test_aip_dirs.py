@@ -12,12 +12,12 @@ import pytest
 from docker_jobs import docker_settings
 from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
 
-import vtrain.engine.job_storage as job_storage
-from vtrain.backends import BackendSettings, open_backend
+import vtrain.runtime.job_storage as job_storage
+from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import JobFolder, lock_holder, read_struct
-from vtrain.engine.job_storage import StorageOrder
+from vtrain.backends.registry import open_backend
 from vtrain.errors import ConfigError, UnavailableError
+from vtrain.extras import install_command
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
     CustomJob,
@@ -28,6 +28,8 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.folder import JobFolder, lock_holder, read_struct
+from vtrain.runtime.job_storage import StorageOrder
 
 # What a client library does with STORAGE_EMULATOR_HOST: the user information becomes Basic authentication.
 CLIENT = """
@@ -157,6 +159,7 @@ def test_a_uri_with_storage_behind_it(submitted: Submit, home: Path, tmp_path: P
     assert lock_holder(folder.path / "storage" / "lock") == 0
 
 
+@pytest.mark.pages
 @pytest.mark.network
 def test_google_s_own_library(submitted: Submit, home: Path) -> None:
     backend, name = submitted("gs", LIBRARY, requirements=("google-cloud-storage",))
@@ -191,7 +194,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     monkeypatch.setattr(job_storage, "find_spec", lambda name: None if name == "uvicorn" else name)
     with pytest.raises(UnavailableError, match=r"needs uvicorn") as refused:
         backend.plan(job_of(tmp_path, ""))
-    assert refused.value.hint == "Install it: pip install 'vtrain[emulator]'"
+    assert refused.value.hint == f"Install it: {install_command('emulator')}"
     assert not home.exists()
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import vtrain
-from vtrain.backends import BackendSettings, JobBackend, open_backend
+from vtrain.backends import BackendSettings, JobBackend
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.messages.custom_job import CustomJob, EnvVar
-from vtrain.testing.contract import BackendContract
+from vtrain.testing.contract import ReplicaContract
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 
@@ -20,19 +21,20 @@ ROOT = Path(vtrain.__file__).parent.parent
 
 CANCEL = """
 import sys, pathlib
-from vtrain.backends import BackendSettings, open_backend
+from vtrain.backends import BackendSettings
+from vtrain.backends.registry import open_backend
 settings = BackendSettings(home=pathlib.Path(sys.argv[1]), project="local", region="us-central1")
 open_backend("process", settings).cancel(sys.argv[2])
 """
 
 
-class TestMemory(BackendContract):
+class TestMemory(ReplicaContract):
     @pytest.fixture
     def backend(self) -> JobBackend:
         return MemoryBackend()
 
 
-class TestProcess(BackendContract):
+class TestProcess(ReplicaContract):
     home: Path
 
     @pytest.fixture

@@ -13,16 +13,17 @@ from test_process import snippet_job
 import vtrain
 from vtrain.backends import Query
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.store import Store
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
+from vtrain.runtime.store import Store
 
 ROOT = str(Path(vtrain.__file__).parent.parent)
 PREFACE = """
 import json, random, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from vtrain.backends import BackendSettings, Query, open_backend
+from vtrain.backends import BackendSettings, Query
+from vtrain.backends.registry import open_backend
 from vtrain.errors import ConflictError, NotFoundError
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJob

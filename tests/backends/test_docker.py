@@ -25,18 +25,18 @@ from local_jobs import (
     until,
 )
 
-from vtrain.backends import open_backend
+from vtrain.backends.container_options import Mount, Ulimit
 from vtrain.backends.docker import container
 from vtrain.backends.docker.container import container_name, network_name
 from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import remove_image
 from vtrain.containers.labels import JOB_LABEL
-from vtrain.engine.container_options import Mount, Ulimit
-from vtrain.engine.replica import ReplicaId, host_name
 from vtrain.errors import ConfigError, EngineError, ImageError
+from vtrain.http_limits import LARGEST_ANSWER
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -49,6 +49,7 @@ from vtrain.messages.custom_job import (
     Scheduling,
     WorkerPoolSpec,
 )
+from vtrain.runtime.replica import ReplicaId, host_name
 from vtrain.testing.script import Script
 
 pytestmark = pytest.mark.docker
@@ -167,11 +168,29 @@ def test_replicas_reach_each_other_by_name(docker_backend: LocalBackend, base_im
     assert lines(docker_backend, job.name) == ["workerpool1-0 workerpool1-1"]
 
 
+def test_a_replica_alone_uses_the_engines_default_bridge(
+    docker_backend: LocalBackend, docker_engine: Engine, base_image: str
+) -> None:
+    own_name = "import socket, time; print(socket.gethostbyname(socket.gethostname()), flush=True)"
+    name = submit(docker_backend, job_of(python(base_image, f"{own_name}; time.sleep(3600)")))
+    until(lambda: lines(docker_backend, name))
+    found = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))
+    (network,) = found["NetworkSettings"]["Networks"].values()
+    assert found["HostConfig"]["NetworkMode"] == "bridge"
+    assert found["Config"]["Hostname"] == host_name(id_of(name), ReplicaId(0, 0))
+    assert lines(docker_backend, name) == [network["IPAddress"]]
+    assert not docker_engine.client.networks(names=[network_name(id_of(name))])
+    docker_backend.cancel(name)
+    ended(docker_backend, name)
+
+
 def test_another_jobs_containers_are_out_of_reach(
     docker_backend: LocalBackend, docker_engine: Engine, base_image: str
 ) -> None:
     serve = "import socket; s = socket.create_server(('', 2222)); print('ready')\nwhile True: s.accept()"
-    name = submit(docker_backend, job_of(python(base_image, serve)))
+    name = submit(
+        docker_backend, job_of(python(base_image, serve), python(base_image, "import time; time.sleep(3600)"))
+    )
     until(lambda: lines(docker_backend, name) == ["ready"])
     state = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))
     address = state["NetworkSettings"]["Networks"][network_name(id_of(name))]["IPAddress"]
@@ -198,7 +217,7 @@ def test_limits_come_from_the_machine_type(
 ) -> None:
     machine = MachineSpec(machine_type="n1-highcpu-96")
     plan = docker_backend.plan(job_of(pool(base_image, "sleep", "60", machine_spec=machine)))
-    assert any("n1-highcpu-96" in notice for notice in plan.notices)
+    assert any("n1-highcpu-96" in note for note in plan.notes)
     name = docker_backend.submit(plan).name
     until(lambda: docker_backend.get(name).state == states.RUNNING)
     host = docker_engine.client.inspect_container(container_name(id_of(name), PRIMARY))["HostConfig"]
@@ -461,6 +480,16 @@ def test_scripted_job_with_a_long_line_and_bytes_that_are_no_text(
     code = "import sys; sys.stdout.buffer.write(b'x' * 100_000 + 'Grüße 🙂\\r\\n'.encode() + b'no newline')"
     job = run(docker_backend, python(base_image, code))
     assert lines(docker_backend, job.name) == ["x" * 100_000 + "Grüße 🙂\r", "no newline"]
+
+
+def test_a_line_longer_than_any_answer_of_the_engine(
+    docker_backend: LocalBackend, docker_home: Path, base_image: str
+) -> None:
+    """Its pieces bear one time: the end of the log cannot be told by a tail that fits into memory."""
+    size = LARGEST_ANSWER + (6 << 20)
+    name = submit(docker_backend, job_of(python(base_image, f"print('x' * {size})")))
+    assert ended(docker_backend, name).state == states.SUCCEEDED
+    assert (folder_of(docker_home, name).path / "logs" / f"{PRIMARY}.log").stat().st_size == size + 1
 
 
 def test_a_script_follows_its_image(docker_backend: LocalBackend, base_image: str) -> None:

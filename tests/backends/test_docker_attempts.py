@@ -10,24 +10,24 @@ from typing import Any
 import msgspec
 import pytest
 from local_jobs import PRIMARY, ended, lines, submit, until
+from stand_in_engine import stand_in_engine
 
-from vtrain.backends.docker import faults
+from vtrain.backends.docker import watch as watching
 from vtrain.backends.docker.container import WORK, ContainerOrder, bind, job_labels
-from vtrain.backends.docker.ending import HALF_STARTED, interruption_of
-from vtrain.backends.docker.faults import Faults
-from vtrain.backends.docker.network import cut_loose, ensure_network, remove_network
+from vtrain.backends.docker.exits import HALF_STARTED, interruption_of, with_late_oom
+from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
 from vtrain.backends.docker.orders import later_order
-from vtrain.backends.docker.station import Station
-from vtrain.backends.docker.watch import ContainerWatch
+from vtrain.backends.docker.watch import ContainerWatch, Faults
 from vtrain.backends.local import LocalBackend
-from vtrain.containers.engine import Engine
+from vtrain.containers.address import EngineAddress
+from vtrain.containers.engine import Engine, connect
 from vtrain.containers.labels import ATTEMPT_LABEL, JOB_LABEL
-from vtrain.engine.folder import JobFolder, ReplicaFolder
-from vtrain.engine.instants import from_epoch
-from vtrain.engine.replica import ReplicaId, host_name
 from vtrain.errors import EngineError
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
+from vtrain.runtime.folder import JobFolder, ReplicaFolder
+from vtrain.runtime.replica import ReplicaId, host_name
+from vtrain.times import from_epoch
 
 SLEEPER = "echo here as $HOSTNAME; sleep 600"
 
@@ -121,24 +121,24 @@ def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None
 def test_a_watch_that_cannot_work_gives_up(
     docker_engine: Engine, docker_home: Path, base_image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faults, "FAULT_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(watching, "FAULT_PATIENCE_SECONDS", 1.0)
     replica = JobFolder(docker_home / "jobs" / "1234").replica(PRIMARY)
     nowhere = f"/proc/{docker_home.name}/log"
     ordered = msgspec.structs.replace(order(docker_engine, base_image, replica), log=nowhere)
     replica.order(ordered)
-    station = Station(docker_engine.address)
-    watch = ContainerWatch(replica, ordered, station, stopping=False)
+    job_engine = JobEngine(docker_engine.address)
+    watch = ContainerWatch(replica, ordered, job_engine, stopping=False)
     watch.start()
     watch.join(60)
     end = replica.exit()
-    station.hang_up()
+    job_engine.hang_up()
     assert end is not None
     assert "vtrain cannot watch its container: FileNotFoundError" in end.message
     assert end.code == 125
 
 
 def test_a_full_disk_and_another_fault_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "FAULT_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(watching, "FAULT_PATIENCE_SECONDS", 0.0)
     seen = Faults()
     assert seen.are_borne(OSError(28, "No space left on device"))
     assert not seen.are_borne(ValueError("x"))
@@ -162,8 +162,64 @@ def test_a_start_that_the_engine_could_not_finish_is_no_failure(docker_engine: E
     assert cause(143, now - 60, now - 9) == "the Docker engine was stopped or restarted"
 
 
+@pytest.mark.parametrize(
+    ("error", "interruption", "message"),
+    [
+        (
+            "failed to update store for object type *libnetwork.endpoint: open",
+            HALF_STARTED,
+            "",
+        ),
+        ("exec: no such program", "", "exec: no such program"),
+    ],
+)
+def test_a_start_that_an_engine_refused_while_it_ended(
+    tmp_path: Path, error: str, interruption: str, message: str
+) -> None:
+    """Another supervisor finds the container as the engine left it, and did not see the engine end."""
+    with stand_in_engine() as stand_in:
+        engine = connect(EngineAddress(host=stand_in.host, origin="test"))
+        engine.calls.post("/images/create", fromImage="trainer", tag="latest")
+        replica = JobFolder(tmp_path / "jobs" / "1234").replica(PRIMARY)
+        ordered = order(engine, "trainer:latest", replica)
+        replica.order(ordered)
+        made = engine.calls.post("/containers/create", ordered.config, name=ordered.name)
+        stand_in.containers[made["Id"]]["State"] |= {"Error": error, "ExitCode": 128}
+        job_engine = JobEngine(engine.address)
+        watch = ContainerWatch(replica, ordered, job_engine, stopping=False)
+        watch.start()
+        watch.join(60)
+        job_engine.hang_up()
+        engine.close()
+    end = replica.exit()
+    assert end is not None
+    assert (end.interruption, end.message) == (interruption, message)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("program", "lacked"),
+    [("x = b'x' * 10**9", True), ("import os; os.kill(1, 9)", False), ("raise SystemExit(137)", False)],
+)
+def test_a_lack_of_memory_that_the_engine_heard_of_too_late(
+    docker_engine: Engine, base_image: str, docker_home: Path, program: str, lacked: bool
+) -> None:
+    name = f"vtrain-test-{time.time_ns()}"
+    config = {"Image": base_image, "Cmd": ["python3", "-c", program]}
+    config |= {"Labels": job_labels(str(docker_home), "1234567890")}
+    config |= {"HostConfig": {"Memory": 64 * 1024 * 1024}}
+    calls = docker_engine.calls
+    container = calls.post("/containers/create", config, name=name)["Id"]
+    calls.post(f"/containers/{container}/start")
+    calls.post(f"/containers/{container}/wait")
+    state = calls.get(f"/containers/{container}/json")["State"] | {"OOMKilled": False}
+    assert with_late_oom(docker_engine, name, state | {"ExitCode": 137})["OOMKilled"] is lacked
+    assert with_late_oom(docker_engine, name, state | {"ExitCode": 1})["OOMKilled"] is False
+    calls.delete(f"/containers/{container}", force=1)
+
+
 def test_the_journal_of_a_replica_keeps_its_attempts_apart(tmp_path: Path) -> None:
-    from vtrain.backends.docker.transcript import Transcript
+    from vtrain.backends.docker.container_log import Transcript
 
     base = str(tmp_path / PRIMARY)
     for attempt in (0, 1, 2):

@@ -9,25 +9,27 @@ from pathlib import Path
 import pytest
 from docker_jobs import ROOT, docker_job, docker_settings
 
-from vtrain.backends import JobBackend, open_backend
+from vtrain.backends import JobBackend
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL
 from vtrain.messages.custom_job import CustomJob
 from vtrain.privacy import home_label
-from vtrain.testing.contract import BackendContract
+from vtrain.testing.contract import ReplicaContract
 from vtrain.testing.script import Script, script_job
 
 CANCEL = """
 import sys, pathlib
-from vtrain.backends import BackendSettings, open_backend
+from vtrain.backends import BackendSettings
+from vtrain.backends.registry import open_backend
 settings = BackendSettings(home=pathlib.Path(sys.argv[1]), project="local", region="us-central1")
 open_backend("local", settings).cancel(sys.argv[2])
 """
 
 
 @pytest.mark.docker
-class TestDocker(BackendContract):
+class TestDocker(ReplicaContract):
     home: Path
     engine: Engine
     image: str

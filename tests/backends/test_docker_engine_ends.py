@@ -12,9 +12,9 @@ from docker_jobs import docker_settings
 from local_jobs import PRIMARY, ended, folder_of, info, kill_supervisor, lines, submit, until
 from second_engine import SecondEngine
 
-from vtrain.backends import open_backend
 from vtrain.backends.docker.container import container_name
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, Scheduling, WorkerPoolSpec
 

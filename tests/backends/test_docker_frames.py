@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.backends.docker.frames import ChunkReader, FrameReader, Piece
+from vtrain.backends.docker.container_log import ChunkReader, FrameReader, Piece
 
 STAMP = "2026-11-21T04:31:00.123456789Z"
 STAMP_NS = 1795235460123456789

@@ -9,15 +9,15 @@ from docker_jobs import docker_settings
 from local_jobs import PRIMARY, ended, folder_of, submit, until
 from stand_in_engine import stand_in_engine
 
-from vtrain.backends import open_backend
 from vtrain.backends.docker import meter
+from vtrain.backends.docker.job_engine import JobEngine
 from vtrain.backends.docker.meter import Usage, asked_usage, kernel_usage
-from vtrain.backends.docker.station import Station
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine
-from vtrain.engine.folder import ReplicaExit
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
+from vtrain.runtime.folder import ReplicaExit
 
 MEBIBYTE = 1024 * 1024
 CONTAINER = "0123456789abcdef"
@@ -90,22 +90,22 @@ GOOD = b'{"memory_stats": {"usage": 1024, "stats": {"inactive_file": 24}}}'
 def test_any_shape_of_statistics_is_borne(shape: bytes) -> None:
     with stand_in_engine() as engine:
         engine.statistics = [shape]
-        station = Station(EngineAddress(host=engine.host, origin="test"))
-        assert asked_usage(station.statistics(CONTAINER)) == Usage()
-        station.hang_up()
+        job_engine = JobEngine(EngineAddress(host=engine.host, origin="test"))
+        assert asked_usage(job_engine.statistics(CONTAINER)) == Usage()
+        job_engine.hang_up()
 
 
 def test_metering_goes_on_after_statistics_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread serves all containers of a job for as long as they run."""
     monkeypatch.setattr(meter, "ASKED_SECONDS", 0.01)
     with stand_in_engine() as engine:
-        station = Station(EngineAddress(host=engine.host, origin="test"))
+        job_engine = JobEngine(EngineAddress(host=engine.host, origin="test"))
         engine.statistics = [*SHAPES, GOOD]
-        station.meter.add(CONTAINER)
-        until(lambda: station.meter.usage(CONTAINER) == Usage(peak_memory_bytes=1000))
-        assert station.meter.is_alive()
-        station.meter.drop(CONTAINER)
-        station.hang_up()
+        job_engine.meter.add(CONTAINER)
+        until(lambda: job_engine.meter.usage(CONTAINER) == Usage(peak_memory_bytes=1000))
+        assert job_engine.meter.is_alive()
+        job_engine.meter.drop(CONTAINER)
+        job_engine.hang_up()
 
 
 def test_metering_goes_on_whatever_asking_raises(
@@ -167,11 +167,11 @@ def test_an_engine_whose_groups_are_not_seen_is_asked(
     name = submit(docker_backend, CustomJob(display_name="test", job_spec=spec))
     until(lambda: folder_of(docker_home, name).log(PRIMARY).exists())
     until(lambda: folder_of(docker_home, name).log(PRIMARY).read_text() == "ready\n")
-    station = Station(docker_engine.address)
-    used = asked_usage(station.statistics(f"vtrain-{name.rpartition('/')[2]}-{PRIMARY}"))
+    job_engine = JobEngine(docker_engine.address)
+    used = asked_usage(job_engine.statistics(f"vtrain-{name.rpartition('/')[2]}-{PRIMARY}"))
     assert used.peak_memory_bytes > 50 * MEBIBYTE
     assert used.cpu_seconds > 0
-    assert station.statistics("vtrain-test-none") == {}
-    station.hang_up()
+    assert job_engine.statistics("vtrain-test-none") == {}
+    job_engine.hang_up()
     docker_backend.cancel(name)
     ended(docker_backend, name)

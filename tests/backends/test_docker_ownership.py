@@ -17,11 +17,11 @@ from vtrain.backends.docker.container import ContainerOrder
 from vtrain.backends.docker.ownership import foreign, mend_ownership
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect
-from vtrain.engine.capacity.claim import Claim
-from vtrain.engine.folder import JobFolder, JobOrder
-from vtrain.engine.store import Record, Store
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, GcsDestination
+from vtrain.runtime.capacity.leases import Claim
+from vtrain.runtime.folder import JobFolder, JobOrder
+from vtrain.runtime.store import Record, Store
 
 USER = 4321
 STRANGER = 4322

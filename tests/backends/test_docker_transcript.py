@@ -7,8 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.backends.docker.frames import Piece
-from vtrain.backends.docker.transcript import Transcript
+from vtrain.backends.docker.container_log import Piece, Transcript
 
 SECOND = 10**9
 
@@ -48,6 +47,10 @@ def test_reading_again_after_an_interruption_doubles_nothing(
     assert text(base) == b"".join(piece[2] for piece in whole)
 
 
+def no_stream(since: int) -> list[list[Piece]]:
+    raise AssertionError("a tail is enough")
+
+
 def test_bytes_without_a_record_are_read_again(tmp_path: Path) -> None:
     base = tmp_path / "workerpool0-0"
     whole = numbered(20)
@@ -69,7 +72,7 @@ def test_the_drain_finds_what_the_follower_missed(tmp_path: Path) -> None:
         asked.append(count)
         return whole[-count:]
 
-    transcript.drain(read_tail)
+    transcript.drain(read_tail, no_stream)
     transcript.close()
     assert text(base) == b"".join(piece[2] for piece in whole)
     assert asked == [256, 2048]
@@ -85,9 +88,28 @@ def test_a_drain_of_a_whole_log_reads_a_little(tmp_path: Path) -> None:
         asked.append(count)
         return whole[-count:]
 
-    transcript.drain(read_tail)
+    transcript.drain(read_tail, no_stream)
     assert asked == [256]
     assert text(base) == b"".join(piece[2] for piece in whole)
+
+
+def test_a_long_line_is_drained_as_a_stream(tmp_path: Path) -> None:
+    """Its pieces bear one time, so that no tail shows where the stored part ends."""
+    base = tmp_path / "workerpool0-0"
+    whole = [(1, SECOND, b"%04d" % number) for number in range(9000)]
+    transcript = store(base, whole[:4000])
+    asked = []
+
+    def read_tail(count: int) -> list[Piece]:
+        asked.append(count)
+        return whole[-count:]
+
+    transcript.drain(
+        read_tail, lambda since: (whole[part : part + 100] for part in range(0, len(whole), 100))
+    )
+    transcript.close()
+    assert text(base) == b"".join(piece[2] for piece in whole)
+    assert asked == [256, 2048]
 
 
 def test_going_on_begins_a_little_before_the_last_line(tmp_path: Path) -> None:

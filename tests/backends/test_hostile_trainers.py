@@ -14,10 +14,10 @@ from docker_jobs import docker_settings
 from hostile_trainers import Trainer
 from local_jobs import PRIMARY, ended, folder_of, info, until
 
-from vtrain.backends import Query, open_backend
+from vtrain.backends import Query
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.engine import Engine
-from vtrain.engine.recovery import RESTARTS_PER_JOB
 from vtrain.failure import meaning
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
@@ -28,6 +28,7 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
+from vtrain.runtime.recovery import RESTARTS_PER_JOB
 
 MEMORY_CONTROLLER = Path("/sys/fs/cgroup/memory")
 LIMIT_BYTES = 64 * 1024 * 1024

@@ -13,10 +13,11 @@ from test_process import scripted, snippet_job
 
 from vtrain.backends import Query
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.database import DATABASE
-from vtrain.engine.store import Store
+from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
+from vtrain.runtime.database import DATABASE
+from vtrain.runtime.store import Store
 from vtrain.testing.script import Script
 
 ORDERED = "home name job backend base_env grace_seconds source_folder container engine".split()
@@ -67,7 +68,7 @@ def keep(file: Path, names: list[str]) -> None:
 
 def fresh(backend: LocalBackend) -> LocalBackend:
     """The same home as the next command opens it."""
-    return LocalBackend(backend._settings, "process")
+    return open_backend("process", backend._settings)
 
 
 def test_what_has_ended(process_backend: LocalBackend, home: Path) -> None:

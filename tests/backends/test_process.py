@@ -26,10 +26,9 @@ from local_jobs import (
 )
 
 import vtrain
-from vtrain.backends import BackendSettings, Query, open_backend
+from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import write_struct
-from vtrain.engine.inheritance import inherited_environment
+from vtrain.backends.registry import open_backend
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
@@ -44,6 +43,8 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.log import LogQuery
+from vtrain.runtime.folder import write_struct
+from vtrain.runtime.inheritance import inherited_environment
 from vtrain.testing.script import Script, script_job
 
 ROOT = str(Path(vtrain.__file__).parent.parent)

@@ -12,11 +12,11 @@ from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
 
 import vtrain
 from vtrain.backends.local import LocalBackend
-from vtrain.backends.process_buckets import mentions_buckets, refusal
-from vtrain.engine import bucket_mount
-from vtrain.engine.folder import ReplicaOrder, read_struct
+from vtrain.backends.process.process_buckets import mentions_buckets, refusal
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
+from vtrain.runtime import bucket_mount
+from vtrain.runtime.folder import ReplicaOrder, read_struct
 
 ROOT = Path(vtrain.__file__).parent.parent
 
@@ -117,7 +117,7 @@ def test_a_trainer_reads_and_writes_buckets(
     assert done.state == states.SUCCEEDED, written
     assert written[0] == "from the bucket"
     assert written[1] == f"user {os.getuid()} {os.getuid()}"
-    assert written[2] == "buckets data"
+    assert written[2] == "buckets data local-runs"
     assert written[3].split()[1:] == sorted({*before, "gcs"})
     assert written[4] == f"cwd {folder_of(home, done.name).replica(PRIMARY).work}"
     assert written[5:] == ["loopback 127.0.0.1", "null True pid True", "child 0", "the root is closed"]

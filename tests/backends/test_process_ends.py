@@ -28,13 +28,13 @@ from local_jobs import (
 from test_process import snippet_job
 
 from vtrain.backends.local import LocalBackend
-from vtrain.backends.process import ProcessLauncher
-from vtrain.engine.cgroup import find_groups
-from vtrain.engine.folder import LeftProcess, ReplicaExit, ReplicaFolder, write_struct
-from vtrain.engine.process_tree import identify, is_alive, signal_all
-from vtrain.engine.service_log import ServiceLog
+from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.messages import states
 from vtrain.messages.custom_job import Scheduling
+from vtrain.runtime.cgroup import find_groups
+from vtrain.runtime.folder import LeftProcess, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.runtime.process_tree import identify, is_alive, signal_all
+from vtrain.runtime.service_log import ServiceLog
 from vtrain.testing.script import Script, script_job
 
 REMOVING = """

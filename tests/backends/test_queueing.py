@@ -14,15 +14,13 @@ from docker_jobs import docker_job
 from local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervisor_of, until
 
 import vtrain
-from vtrain.backends import BackendSettings, Query, open_backend
+from vtrain.backends import BackendSettings, Query
+from vtrain.backends.container_options import ContainerOptions
+from vtrain.backends.docker.order_part import with_docker_part
 from vtrain.backends.docker.orders import container_orders
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.address import EngineAddress
-from vtrain.engine.capacity.claim import Claim
-from vtrain.engine.container_options import ContainerOptions
-from vtrain.engine.folder import JobOrder
-from vtrain.engine.launcher import Runtime
-from vtrain.engine.store import Store
 from vtrain.errors import ConfigError, ConflictError
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
@@ -34,6 +32,10 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
+from vtrain.runtime.capacity.leases import Claim
+from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.store import Store
 from vtrain.testing.script import Script
 
 ROOT = Path(vtrain.__file__).parent.parent
@@ -223,6 +225,7 @@ def test_whoever_waits_for_a_queued_job_is_told(
         assert command.stderr is not None
         told = f"{waiting} is QUEUED, until there is room for it."
         assert any(told in line for line in command.stderr)
+        assert "--memory=1g" in command.stderr.readline()
         trainers.open_gate()
         command.stderr.read()
     assert command.returncode == 0
@@ -376,13 +379,17 @@ def test_containers_get_their_own_gpus_by_uuid(tmp_path: Path) -> None:
         backend="docker",
         base_env={},
         grace_seconds=1,
-        engine=EngineAddress(host="unix:///nowhere", origin="a test"),
         claim=Claim(accelerators=("GPU-a", "GPU-b"), counts={"workerpool0-0": 1, "workerpool0-1": 1}),
+    )
+    order = with_docker_part(
+        order, EngineAddress(host="unix:///nowhere", origin="a test"), ContainerOptions()
     )
     info = {"NCPU": 2, "MemTotal": 2**34, "Runtimes": {"nvidia": {}}}
     devices = {"workerpool0-0": ("GPU-a",), "workerpool0-1": ("GPU-b",)}
     runtimes = (Runtime(image="an/image"),)
-    orders = container_orders(info, order, folder_of(tmp_path, name), runtimes, devices, storage={})
+    orders = container_orders(
+        info, order, folder_of(tmp_path, name), runtimes, devices, storage={}, network=""
+    )
     requests = {name: found.config["HostConfig"]["DeviceRequests"] for name, found in orders.items()}
     assert {name: request["DeviceIDs"] for name, (request,) in requests.items()} == {
         name: list(uuids) for name, uuids in devices.items()

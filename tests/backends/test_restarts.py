@@ -23,16 +23,17 @@ from local_jobs import (
     until,
 )
 
-from vtrain.backends import BackendSettings, open_backend
+from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.engine import connect
 from vtrain.containers.labels import HOME_LABEL, REPLICA_LABEL
-from vtrain.engine.container_options import SimulatedPreemption
 from vtrain.errors import ConfigError
 from vtrain.messages import states
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import CustomJob, EnvVar, Scheduling
 from vtrain.privacy import home_label
+from vtrain.runtime.folder import SimulatedPreemption
 from vtrain.testing.script import Script, script_job
 
 WORKER = "workerpool1-0"

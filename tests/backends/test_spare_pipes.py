@@ -9,9 +9,9 @@ from pathlib import Path
 from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
 
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import lock_holder
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
+from vtrain.runtime.folder import lock_holder
 
 TRAINER = """
 import os, sys, time

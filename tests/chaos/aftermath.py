@@ -13,10 +13,10 @@ from docker_engines import remaining
 from places import Place, until
 
 from vtrain.atomic import UNPUBLISHED
-from vtrain.engine.history import read_history
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.runtime.history import read_history
 
 LINE = re.compile(r"run (\d+) line (\d+)")
 MARKED_LOST = re.compile(r"What (\S+) wrote .*may be lost|log of (\S+) could not be read: .*may be lost")

@@ -18,11 +18,11 @@ from docker_engines import connected
 from tally import Tally
 
 import vtrain
-from vtrain.backends import BackendSettings, Query, open_backend
+from vtrain.backends import BackendSettings, Query
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine
-from vtrain.engine.folder import JobFolder
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import (
@@ -36,6 +36,7 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.names import CUSTOM_JOBS
+from vtrain.runtime.folder import JobFolder
 
 ROOT = Path(vtrain.__file__).parents[1]
 TRAINER = Path(counting_trainer.__file__)

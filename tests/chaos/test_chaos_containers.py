@@ -10,8 +10,8 @@ from places import Place, until
 from victims import kill_supervisor, replicas, until_running
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.engine.folder import ReplicaFolder, read_struct
 from vtrain.messages import states
+from vtrain.runtime.folder import ReplicaFolder, read_struct
 
 pytestmark = [pytest.mark.chaos, pytest.mark.docker, pytest.mark.timeout(600)]
 

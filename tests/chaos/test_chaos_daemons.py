@@ -17,8 +17,8 @@ from chaos_report import KILLS_VARIABLE
 from places import Place, until
 from victims import commands, kill, kill_shim, kill_supervisor, replicas
 
-from vtrain.engine.folder import ReplicaFolder, lock_holder
 from vtrain.messages import states
+from vtrain.runtime.folder import ReplicaFolder, lock_holder
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 

@@ -11,8 +11,8 @@ from second_engine import SecondEngine
 from victims import kill_supervisor, replicas
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.engine.folder import read_struct
 from vtrain.messages import states
+from vtrain.runtime.folder import read_struct
 
 pytestmark = [pytest.mark.chaos, pytest.mark.docker, pytest.mark.timeout(600)]
 

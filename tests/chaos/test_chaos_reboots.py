@@ -8,8 +8,8 @@ from aftermath import check, check_all, processes
 from places import Place, until
 from victims import kill, phase, replicas, supervisors, until_running
 
-from vtrain.engine.folder import JobFolder, write_struct
 from vtrain.messages import states
+from vtrain.runtime.folder import JobFolder, write_struct
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 

@@ -7,8 +7,8 @@ from aftermath import check, check_all
 from places import Place, until
 from victims import kill_shim, kill_supervisor, replicas, until_running
 
-from vtrain.engine.recovery import RESTARTS_PER_JOB, RESTARTS_PER_REPLICA
 from vtrain.messages import states
+from vtrain.runtime.recovery import RESTARTS_PER_JOB, RESTARTS_PER_REPLICA
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 

@@ -17,9 +17,9 @@ from aftermath import LINE, check, check_all, log, read_books, until_writing
 from places import PATIENCE_SECONDS, Place, until
 from victims import kill_supervisor, until_running
 
-from vtrain.engine.database import DATABASE
 from vtrain.errors import StorageError
 from vtrain.messages import states
+from vtrain.runtime.database import DATABASE
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from places import Place, until
 
-from vtrain.engine.folder import JobFolder, ReplicaFolder, lock_holder
-from vtrain.engine.history import read_history
 from vtrain.errors import StorageError
+from vtrain.runtime.folder import JobFolder, ReplicaFolder, lock_holder
+from vtrain.runtime.history import read_history
 
 PHASES = ("create", "start", "run", "restart", "stop", "clean-up")
 

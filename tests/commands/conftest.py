@@ -13,35 +13,45 @@ from vertex_service import VertexService, serve_vertex
 from vtrain.testing.memory import MemoryBackend
 
 PLUGIN = """
+from vtrain.backends.base import Backend
 from vtrain.testing.memory import MemoryBackend
 
 BACKEND = MemoryBackend()
 
 
-def open(settings):
-    return BACKEND
+class Memory(Backend):
+    name = "memory"
+
+    def open(self, settings):
+        return BACKEND
 
 
-def open_from_the_future(settings):
-    backend = MemoryBackend()
-    backend.protocol_version = 99
-    return backend
+class Future(Backend):
+    name = "future"
+
+    def open(self, settings):
+        backend = MemoryBackend()
+        backend.protocol_version = 99
+        return backend
 
 
-class Crashing(MemoryBackend):
+class CrashingMemory(MemoryBackend):
     def list(self, query):
         raise ZeroDivisionError("a bug of the plug-in")
 
 
-def open_crashing(settings):
-    return Crashing()
+class Crashing(Backend):
+    name = "crashing"
+
+    def open(self, settings):
+        return CrashingMemory()
 """
 ENTRY_POINTS = """
 [vtrain.backends]
-memory = memory_plugin:open
-future = memory_plugin:open_from_the_future
-crashing = memory_plugin:open_crashing
-broken = no_such_module:open
+memory = memory_plugin:Memory
+future = memory_plugin:Future
+crashing = memory_plugin:Crashing
+broken = no_such_module:Memory
 """
 
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from terminal.pseudo_terminal import PseudoTerminal
 from vertex_service import VertexService
+
+from vtrain import cli
+from vtrain.flags.options import REGION_HELP
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.runtime.store import Record, Store
+from vtrain.settings import home_folder
+from vtrain.times import timestamp
 
 COMPLETE = """
 source ~/.bash_completions/vtrain.sh
@@ -75,10 +88,161 @@ def offered_at_last(home: Path, *words: str) -> list[str]:
         ((*SPEC, "machine-t"), "machine-type="),
         ((*SPEC, "machine-type", "=", "a2-ultragpu-8"), "a2-ultragpu-8g"),
         ((*SPEC, "machine-type", "=", "x,accelerator-c"), "x,accelerator-count="),
+        (("custom-jobs", "list", "--format", "=", "j"), "json"),
+        (("custom-jobs", "list", "--filter", "=", "state", "=", "JOB_STATE_FA"), "JOB_STATE_FAILED"),
     ],
 )
 def test_bash_offers(home: Path, words: tuple[str, ...], expected: str) -> None:
     assert offered(home, *words) == [expected]
+
+
+Asked = Callable[..., list[tuple[str, str]]]
+
+
+@pytest.fixture
+def asked(vtrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
+    """Asks as the scripts of zsh and fish do, in a folder of its own; the answer is words and their texts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("_VTRAIN_COMPLETE", "zsh")
+
+    def ask(*words: str) -> list[tuple[str, str]]:
+        monkeypatch.setenv("COMP_WORDS", "\n".join(["vtrain", *words]))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        kind, *lines = vtrain().out.splitlines()
+        assert kind == "words"
+        return [(value, text) for value, _, text in (line.partition("\t") for line in lines)]
+
+    return ask
+
+
+LINES = {
+    "vtrain cust": "vtrain custom-jobs",
+    "vtrain custom-jobs list --region=us-cen": "vtrain custom-jobs list --region=us-central1",
+    "vtrain custom-jobs list --region us-cen": "vtrain custom-jobs list --region us-central1",
+    "vtrain custom-jobs create --config=jo": "vtrain custom-jobs create --config=job.yaml",
+    "vtrain custom-jobs create --config jo": "vtrain custom-jobs create --config job.yaml",
+    "vtrain custom-jobs create --worker-pool-spec=machine-t": "…--worker-pool-spec=machine-type=",
+    "vtrain custom-jobs create --worker-pool-spec=machine-type=x,accelerator-c": "…=x,accelerator-count=",
+    "vtrain custom-jobs local-run --script=a.py -- jo": "…--script=a.py -- job.yaml",
+    "vtrain custom-jobs create --display-name=jo": "",
+}
+"""What is typed, and the line after TAB; `…` stands for any beginning, nothing for no completion."""
+
+
+def test_fish_completes(home: Path) -> None:
+    fish = shutil.which("fish")
+    if fish is None:
+        pytest.skip("fish is not installed")
+    run(home, home / "vtrain", "--install-completion=fish")
+    (home / "job.yaml").touch()
+    asks = "".join(f"; echo '? {typed}'; complete -C '{typed}'" for typed in LINES)
+    ended = run(home, fish, "-c", f"set -gx PATH {home} $PATH{asks}")
+    answers = dict(part.split("\n", 1) for part in ended.stdout.split("? ")[1:])
+    assert list(answers) == list(LINES), ended.stderr
+    for typed, whole in LINES.items():
+        found = [line.partition("\t")[0] for line in answers[typed].splitlines()]
+        last = whole.lstrip("…").rpartition(" ")[2]
+        assert len(found) == (1 if last else 0) and all(word.endswith(last) for word in found), typed
+
+
+def test_zsh_completes(home: Path) -> None:
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        pytest.skip("zsh is not installed")
+    run(home, home / "vtrain", "--install-completion=zsh")
+    (home / "job.yaml").touch()
+    (home / ".zshrc").write_text("PS1='READY '\n" + (home / ".zshrc").read_text())
+    environment = {
+        "PATH": f"{home}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "TERM": "xterm",
+        "ZDOTDIR": str(home),
+    }
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    shell = PseudoTerminal([zsh, "-i"], columns=120, env=environment, cwd=home)
+    try:
+        shell.wait_for("READY")
+        for typed, whole in LINES.items():
+            if whole:
+                shell.press(f"{typed}\t")
+                shell.wait_for(whole.lstrip("…"))
+                shell.press("\x15")  # Ctrl-U
+    finally:
+        shell.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("custom-jobs create --on-interrupt=", "detach cancel"),
+        ("custom-jobs create --pull=", "missing always never"),
+        ("custom-jobs create --package-format=", "auto sdist image"),
+        ("custom-jobs list --verbosity=e", "error"),
+        ("custom-jobs create --credentials=", "none adc"),
+        ("custom-jobs create --aip-dirs=", "gs local"),
+        ("custom-jobs create --python-module=", "pack.deep.leaf pack.task"),
+        ("custom-jobs create --local-package-path=pack --python-module=", "deep.leaf task"),
+        ("custom-jobs list --filter=st", "state="),
+        ("hp-tuning-jobs create --algorithm=r", "random-search"),
+        ("help custom-jobs desc", "describe"),
+        ("help fl", "flags"),
+        ("gc --kind=job,pa", "job,package"),
+        ("run . -m pack.t", "pack.task"),
+        ("help custom-jobs describe x", ""),
+        ("custom-jobs list --format=j", "json"),
+        ("schema p", "persistent-resource pyproject"),
+    ],
+)
+def test_values_are_offered(asked: Asked, tmp_path: Path, words: str, expected: str) -> None:
+    for name in ("__init__", "task", "deep/leaf", "no-module/x"):
+        (tmp_path / "pack" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pack" / f"{name}.py").touch()
+    assert [value for value, _ in asked(*words.split(" "))] == expected.split()
+
+
+def test_commands_are_offered_with_their_summaries(asked: Asked) -> None:
+    assert asked("custom-jobs", "desc") == [("describe", "Print one custom job.")]
+    assert dict(asked("")).keys() == {*cli.GROUPS, *cli.LATE_COMMANDS, *cli.COMMANDS}
+    assert ("--region", REGION_HELP) in asked("custom-jobs", "list", "--reg")
+
+
+def put_job(number: int, state: str, *pools: WorkerPoolSpec) -> None:
+    """Put a job into the store as the backend does; it is not started."""
+    name, moment = f"projects/local/locations/us-central1/customJobs/{number}", timestamp()
+    spec = CustomJobSpec(worker_pool_specs=pools)
+    job = CustomJob(name=name, display_name="dig\tits", job_spec=spec, state=state, create_time=moment)
+    document = msgspec.json.encode(to_document(job)).decode()
+    fields = {"name": name, "collection": "customJobs", "state": state, "create_time": moment}
+    Store.open(home_folder()).insert(Record(backend="process", document=document, **fields))
+
+
+def test_jobs_are_offered_where_their_state_allows_the_command(asked: Asked) -> None:
+    put_job(10**18, "JOB_STATE_RUNNING")
+    put_job(10**18 + 1, "JOB_STATE_SUCCEEDED")
+    assert [name for name, _ in asked("custom-jobs", "cancel", "")] == [str(10**18)]
+    newest, other = asked("custom-jobs", "describe", "")
+    assert (newest[0], other[0]) == (str(10**18 + 1), str(10**18))
+    assert re.fullmatch(r"SUCCEEDED, \d+ s ago, dig its", newest[1])
+    assert newest[0] in [name for name, _ in asked("custom-jobs", "delete", "")]
+
+
+def test_bash_lists_several_jobs_with_their_state(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_job(10**18, "JOB_STATE_FAILED")
+    put_job(10**18 + 1, "JOB_STATE_SUCCEEDED")
+    monkeypatch.setenv("_VTRAIN_COMPLETE", "bash")
+    words = [word for word, _ in asked("custom-jobs", "describe", "")]
+    assert [word.partition("  (")[0] for word in words] == [str(10**18 + 1), str(10**18)]
+    assert re.fullmatch(r"\d+  \(FAILED, \d+ s ago, dig its\)", words[1])
+    monkeypatch.setenv("COMP_TYPE", "37")  # menu-complete
+    assert [word for word, _ in asked("custom-jobs", "describe", "")] == [str(10**18 + 1), str(10**18)]
+    assert [word for word, _ in asked("custom-jobs", "describe", str(10**18 + 1))] == [str(10**18 + 1)]
+
+
+def test_replicas_of_the_named_job_are_offered(asked: Asked) -> None:
+    pool = WorkerPoolSpec(replica_count=2, python_package_spec=PythonPackageSpec(python_module="task"))
+    put_job(10**18, "JOB_STATE_SUCCEEDED", pool)
+    found = asked("custom-jobs", "stream-logs", str(10**18), "--task-name=")
+    assert [name for name, _ in found] == ["workerpool0-0", "workerpool0-1"]
 
 
 def test_names_of_jobs_are_offered(home: Path) -> None:

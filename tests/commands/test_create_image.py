@@ -95,8 +95,8 @@ def test_an_unchanged_trainer_is_neither_built_nor_pushed_again(
     assert vtrain(*create(trainer)).code == 0
     ended = vtrain(*create(trainer))
     assert ended.code == 0, ended.err
-    assert "unchanged, nothing is built" in ended.err
-    assert "the registry has it, nothing is pushed" in ended.err
+    assert ": cached.\n" in ended.err
+    assert "the registry has it." in ended.err
     assert (len(engine.builds), len(engine.pushed)) == (1, 1)
     assert images(created(service)[0]) == images(created(service)[1])
 
@@ -247,8 +247,8 @@ def test_a_real_registry_has_the_image_once(
     try:
         assert (first.code, second.code) == (0, 0), first.err + second.err
         assert f"Pushed {name}@sha256:" in first.err
-        assert "unchanged, nothing is built" in second.err
-        assert f"Image {name}: the registry has it, nothing is pushed." in second.err
+        assert ": cached.\n" in second.err
+        assert f"Image {name}: the registry has it." in second.err
         assert [images(job) for job in created(service)] == [[name], [name]]
     finally:
         remove_image(docker_engine, name)

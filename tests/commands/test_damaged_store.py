@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.engine.database import DATABASE
-from vtrain.engine.folder import JobFolder
-from vtrain.engine.store import Record, Store
+from vtrain.runtime.database import DATABASE
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.store import Record, Store
 
 COUNT = 20
 NAME = "projects/local/locations/us-central1/customJobs/{}"

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from storage_service import Http
 
+from vtrain.extras import install_command
+
 pytest.importorskip("uvicorn")
 pytest.importorskip("google_crc32c")
 
@@ -44,6 +46,10 @@ def test_it_says_where_it_answers_and_ends_when_told(number: int, code: int, vtr
         process.send_signal(number)  # the connection is still open
         assert process.wait(timeout=120) == code
         http.connection.close()
+        assert process.stderr is not None
+        assert (
+            process.stderr.read().splitlines()[0] == "Cloud Storage answers there. Press Ctrl-C to stop it."
+        )
     assert not list((vtrain_home / "storage" / "uploads").iterdir())
 
 
@@ -110,4 +116,4 @@ def test_without_the_extra_it_says_how_to_install_it() -> None:
         [sys.executable, "-c", program, "emulator", "storage"], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert "vtrain[emulator]" in ended.stderr
+    assert install_command("emulator") in ended.stderr

@@ -193,3 +193,19 @@ def test_a_backend_of_somebody_else_shows_what_its_plan_has(vtrain: Any, two_poo
     ended = vtrain("custom-jobs", "environment", two_pools, "--trial=1")
     assert (ended.code, ended.out) == (1, "")
     assert "does not tell what replicas see" in ended.err
+
+
+@pytest.mark.timeout(60)
+def test_a_crowd_is_refused_before_it_is_expanded(vtrain: Any, tmp_path: Path) -> None:
+    text = IMAGES.replace("- {}\n", "").replace("replicaCount: 2", "replicaCount: 2000000")
+    (tmp_path / "job.yaml").write_text(text)
+    ended = vtrain(
+        "custom-jobs",
+        "environment",
+        "--backend=vertex",
+        "--project=demo-project",
+        "--region=us-central1",
+        f"--config={tmp_path / 'job.yaml'}",
+    )
+    assert (ended.code, ended.out) == (1, "")
+    assert "The job has 2000001 replicas, and 1000 at most are shown." in ended.err

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ CLASSES = {
 """Every other class ends with 1."""
 JOBS = '''
 from vtrain.backends import PROTOCOL_VERSION
+from vtrain.backends.base import Backend
 from vtrain.errors import ServiceError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage
@@ -36,12 +38,19 @@ from vtrain.messages.log import LogPage
 STATES = {"1": "SUCCEEDED", "2": "FAILED", "3": "CANCELLED", "4": "EXPIRED", "5": "RUNNING", "6": "RUNNING"}
 
 
+class Described(Backend):
+    name = "jobs"
+
+    def open(self, settings):
+        return Jobs()
+
+
 class Jobs:
     """Jobs that stay as they are; the sixth is lost from sight."""
 
     protocol_version = PROTOCOL_VERSION
 
-    def __init__(self, settings):
+    def __init__(self):
         self.asked = 0
 
     def get(self, name):
@@ -63,7 +72,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     info = tmp_path / "jobs_plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: jobs-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[vtrain.backends]\njobs = jobs_plugin:Jobs\n")
+    (info / "entry_points.txt").write_text("[vtrain.backends]\njobs = jobs_plugin:Described\n")
     return os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(tmp_path)))}
 
 
@@ -119,3 +128,64 @@ def test_the_classes_and_the_page_have_these_codes() -> None:
     codes = [int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
     assert codes == [0, 1, 2, 10, 11, 12, 124, 125, 129, 130, 141, 143]
     assert {*CLASSES.values(), 0, 1} == set(codes)
+
+
+FAULTS = (RuntimeError("odd"), OSError(5, "Input/output error", "x"), errors.DamagedError("Torn."))
+LOCAL_RUN = ("custom-jobs", "local-run", "--backend=process")
+WRONG_COMMANDS = (
+    (("--script=none.py",), 1),
+    (("--script=t.py", "--display-name="), 1),
+    (("--script=t.py", "--requirements=none.txt", "--local-package-path=none"), 1),
+    (("--script=t.py", "--env=A"), 1),
+    (("--script=t.py", "--credentials=" + "k" * 5000), 1),
+    (("--script=t.py", "--backend=nobody"), 1),
+    (("--config=none.yaml",), 1),
+    (("--config=bad.yaml",), 1),
+    (("--script=t.py", "--python-module=a.b"), 2),
+    (("--script=t.py", "--no-such-flag"), 2),
+)
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`t.py` and `bad.yaml` in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("A", raising=False)
+    (tmp_path / "bad.yaml").write_text("a: [")
+    (tmp_path / "t.py").write_text("print('trained')\n")
+    return tmp_path / "t.py"
+
+
+@pytest.mark.usefixtures("script")
+@pytest.mark.parametrize(("words", "code"), WRONG_COMMANDS, ids=lambda value: str(value)[:60])
+def test_local_run_refuses_a_wrong_command_as_every_command_does(
+    vtrain: Any, words: tuple[str, ...], code: int
+) -> None:
+    ended = vtrain(*LOCAL_RUN, *words)
+    assert (ended.code, ended.out) == (code, ""), ended.err
+
+
+@pytest.mark.usefixtures("script")
+def test_local_run_refuses_a_wrong_setting_with_1(vtrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VTRAIN_GRACE_SECONDS", "soon")
+    assert vtrain(*LOCAL_RUN, "--script=t.py").code == 1
+
+
+@pytest.mark.usefixtures("script")
+@pytest.mark.parametrize("step", ["prepare", "launch", "remarks_on"])
+@pytest.mark.parametrize(
+    "fault",
+    [RuntimeError("odd"), OSError(5, "Input/output error", "x"), errors.DamagedError("Torn.")],
+    ids=str,
+)
+def test_a_fault_around_the_trainer_ends_local_run_with_125(
+    vtrain: Any, monkeypatch: pytest.MonkeyPatch, step: str, fault: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    owner = "vtrain.runtime.working_folder" if step == "remarks_on" else "vtrain.commands.local_run"
+    monkeypatch.setattr(f"{owner}.{step}", fail)
+    ended = vtrain(*LOCAL_RUN, "--script=t.py")
+    assert ended.code == 125, ended.err
+    assert "ERROR: " in ended.err and "Traceback" not in ended.err

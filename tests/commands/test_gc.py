@@ -14,9 +14,9 @@ from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import find_image, remove_image
 from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL
-from vtrain.engine.store import Record, Store
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.privacy import home_label
+from vtrain.runtime.store import Record, Store
 
 JOB = "1234567890123456789"
 NAME = f"projects/local/locations/us-central1/customJobs/{JOB}"

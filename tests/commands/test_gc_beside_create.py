@@ -10,15 +10,24 @@ from typing import Any
 
 import pytest
 
-from vtrain import submit
+from vtrain import submission
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.folder import JobFolder
-from vtrain.leftovers import leftover
-from vtrain.leftovers.leftover import Search
-from vtrain.leftovers.sweep import on_machine
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.gc import candidate
+from vtrain.runtime.gc.candidate import Search
+from vtrain.runtime.gc.sweep import on_machine
 
 DAY = 86400.0
 PATIENCE_SECONDS = 120.0
+
+
+TRAINER = """
+import pathlib, time
+while not pathlib.Path({go!r}).exists():
+    time.sleep(0.02)
+print("trained")
+"""
+"""Runs until it may end: an ended job may go, so that nobody collects then."""
 
 
 class Collector:
@@ -52,11 +61,17 @@ class Collector:
 
 
 @pytest.fixture
-def create(vtrain: Any, tmp_path: Path) -> Callable[..., Any]:
-    """Runs `create` for a trainer that reads its own package."""
+def go(vtrain_home: Path) -> Path:
+    """The trainers may end when this is there; it lies outside their package."""
+    return vtrain_home.parent / "go"
+
+
+@pytest.fixture
+def create(vtrain: Any, tmp_path: Path, go: Path) -> Callable[..., Any]:
+    """Runs `create` for a trainer of its own package."""
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer" / "__init__.py").write_text("")
-    (tmp_path / "trainer" / "task.py").write_text("print('trained')\n")
+    (tmp_path / "trainer" / "task.py").write_text(TRAINER.format(go=str(go)))
     pool = f"machine-type=n1-standard-4,local-package-path={tmp_path},python-module=trainer.task"
     argv = "custom-jobs create --backend=process --display-name=a --staging-bucket=gs://staging".split()
     return lambda *flags: vtrain(*argv, f"--worker-pool-spec={pool}", "--format=value(name)", *flags)
@@ -64,34 +79,44 @@ def create(vtrain: Any, tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def collector(
-    vtrain: Any, create: Callable[..., Any], vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
+    vtrain: Any,
+    create: Callable[..., Any],
+    vtrain_home: Path,
+    go: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Collector:
     """Collects at each step of the next create, which finds package and environment of long ago."""
+    go.touch()
     first = create("--wait")
     assert first.code == 0, first.err
+    go.unlink()
     moment = time.time() - 40 * DAY
     for path in vtrain_home.rglob("*"):
         os.utime(path, (moment, moment), follow_symlinks=False)
     made = Collector(vtrain_home, monkeypatch, first.out.strip())
-    made.behind(submit, "package_and_stage")
+    made.behind(submission, "package_and_stage")
     made.behind(JobFolder, "make")
     made.behind(LocalBackend, "_insert")
     made.behind(LocalBackend, "_spawn_supervisor")
     return made
 
 
-def test_a_create_loses_nothing(vtrain: Any, create: Callable[..., Any], collector: Collector) -> None:
+def test_a_create_loses_nothing(
+    vtrain: Any, create: Callable[..., Any], collector: Collector, go: Path
+) -> None:
     ended = create()
     assert ended.code == 0, ended.err
     name = ended.out.strip()
     deadline = time.monotonic() + PATIENCE_SECONDS
-    shown = ""
-    while shown not in ("SUCCEEDED", "FAILED", "CANCELLED"):
-        assert time.monotonic() < deadline
+    state = ""
+    while state != "RUNNING":
+        assert time.monotonic() < deadline, state
         collector.collect()
         described = vtrain("custom-jobs", "describe", name, "--format=value(state)")
-        shown = described.out.strip().removeprefix("JOB_STATE_")
-    assert shown == "SUCCEEDED"
+        state = described.out.strip().removeprefix("JOB_STATE_")
+    collector.collect()
+    go.touch()
+    assert vtrain("custom-jobs", "wait", name).code == 0
     assert vtrain("custom-jobs", "stream-logs", name).out.count("trained") == 1
     needed = [entry for entry in collector.removed if not entry.startswith("environment ")]
     assert collector.runs > 4 and needed == []
@@ -101,7 +126,7 @@ def test_without_the_hour_of_grace_a_create_would_lose_what_it_needs(
     vtrain: Any, create: Callable[..., Any], collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard is what keeps it: the same steps without it remove the package before there is a job."""
-    monkeypatch.setattr(leftover, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(candidate, "FRESH_SECONDS", 0.0)
     ended = create()
     packages = [entry for entry in collector.removed if entry.startswith("package ")]
     folders = [entry for entry in collector.removed if entry.startswith("job jobs/")]

@@ -125,7 +125,7 @@ def test_what_a_living_job_uses_stays(vtrain, waiting: str, vtrain_home: Path) -
 
 def test_processes_of_a_job_that_ended_go(vtrain, waiting: str, vtrain_home: Path) -> None:
     """As after a machine that lost the supervisor, the shim and the store's last hours."""
-    from vtrain.engine.store import Store
+    from vtrain.runtime.store import Store
 
     tmp = vtrain_home / "jobs" / waiting.rpartition("/")[2] / "replicas" / "workerpool0-9" / "tmp"
     with subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp)}) as stray:
@@ -167,3 +167,78 @@ def test_two_at_once(vtrain, trainer: Path, vtrain_home: Path) -> None:
         assert (one.returncode, b"Traceback" in err, b"unexpectedly" in err) == (0, False, False), err
     assert list((vtrain_home / "jobs").iterdir()) == []
     assert list((vtrain_home / "packages").iterdir()) == []
+
+
+def test_output_of_ended_jobs_goes_only_where_it_is_asked_for(
+    vtrain, trainer: Path, vtrain_home: Path
+) -> None:
+    folder = output_folder(vtrain, trainer, vtrain_home)
+    own = vtrain_home / "buckets" / "local-runs" / "mine"
+    own.mkdir()
+    assert gc(vtrain, "--kind=output") == {}
+    age(vtrain_home, 40)
+    told = vtrain("gc", "--dry-run").err
+    assert "1 output, 5 B; they stay unless you ask: vtrain gc --kind=output" in told
+    assert gc(vtrain).keys() == {"package", "environment"} and folder.is_dir()
+    planned = documents(vtrain, "gc", "--kind=output", "--dry-run")
+    assert [(entry["id"], entry["status"]) for entry in planned] == [(folder.name, "would be removed")]
+    assert gc(vtrain, "--kind=output") == {"output": "removed"}
+    assert not folder.exists() and own.is_dir()
+
+
+def test_output_of_a_job_that_runs_is_kept(vtrain, trainer: Path, vtrain_home: Path) -> None:
+    (trainer / "trainer" / "task.py").write_text("import time\ntime.sleep(600)\n")
+    name = create(vtrain, trainer)
+    uri = documents(vtrain, "custom-jobs", "describe", name)["jobSpec"]["baseOutputDirectory"]
+    folder = vtrain_home / "buckets" / uri["outputUriPrefix"].removeprefix("gs://")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        assert gc(vtrain, "--kind=output", "--older-than=0s") == {"output": "kept: a job uses it"}
+    finally:
+        vtrain("custom-jobs", "cancel", name)
+        vtrain("custom-jobs", "wait", name)
+    assert gc(vtrain, "--kind=output", "--older-than=0s") == {"output": "removed"}
+
+
+@pytest.mark.parametrize("flags", [["--kind=outputs"], ["--kind=job", "--images"]])
+def test_kinds_that_do_not_exist_are_refused(vtrain, flags: list[str], vtrain_home: Path) -> None:
+    ended = vtrain("gc", *flags)
+    assert (ended.code, "--kind" in ended.err) == (2, True)
+    assert not vtrain_home.exists()
+
+
+def test_delete_says_what_it_removes_and_where_the_output_stays(
+    vtrain, trainer: Path, vtrain_home: Path
+) -> None:
+    folder = output_folder(vtrain, trainer, vtrain_home)
+    ended = vtrain("custom-jobs", "delete", folder.name.rpartition("-")[2])
+    assert re.search(r"\nRemoved its record, its log and its files \(.+ [kM]?B\)\.\n", ended.err)
+    assert ended.err.endswith(f"Its output stays. To remove that too:\n$ rm -r {folder}\n")
+    assert (folder / "model" / "weights").read_text() == "heavy"
+
+
+def test_delete_says_that_files_of_the_working_directory_go(vtrain, trainer: Path) -> None:
+    (trainer / "trainer" / "task.py").write_text("open('model.bin', 'w').write('x')\n")
+    name = create(vtrain, trainer, "--wait")
+    told = vtrain("custom-jobs", "delete", name).err
+    assert "), also those that the trainer left in its working directory.\n" in told
+
+
+def test_delete_removes_an_output_folder_without_a_file(vtrain, trainer: Path, vtrain_home: Path) -> None:
+    name = create(vtrain, trainer, "--wait")
+    runs = vtrain_home / "buckets" / "local-runs"
+    assert [path.name for path in runs.iterdir()] == [f"old-{name.rpartition('/')[2]}"]
+    assert "stays" not in vtrain("custom-jobs", "delete", name).err
+    assert list(runs.iterdir()) == []
+
+
+def output_folder(vtrain, trainer: Path, home: Path) -> Path:
+    """Where a job has written a model that named no base output directory."""
+    (trainer / "trainer" / "task.py").write_text(
+        "import os, pathlib\npathlib.Path(os.environ['AIP_MODEL_DIR'], 'weights').write_text('heavy')\n"
+    )
+    job = documents(
+        vtrain, *CREATE, f"--local-package-path={trainer}", "--python-module=trainer.task", "--wait"
+    )
+    uri = job["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+    return home / "buckets" / uri.removeprefix("gs://")

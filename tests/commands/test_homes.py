@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from privileges import mounted_tmpfs, run_bound, vtrain_as_nobody
 
-from vtrain.engine import database
+from vtrain.runtime import database
 
 VTRAIN = [sys.executable, "-m", "vtrain", "custom-jobs"]
 CREATE = ["create", "--backend=process", "--display-name=a", "--format=value(name)"]
@@ -29,7 +29,7 @@ sys.stdin.readline()
 WRITE_AND_DIE = """
 import json, os, sys
 from pathlib import Path
-from vtrain.engine.store import Store
+from vtrain.runtime.store import Store
 store = Store.open(Path(sys.argv[1]))
 found = store.get(sys.argv[2])
 document = json.dumps({"name": found.name, "state": found.state, "displayName": "written at last"})

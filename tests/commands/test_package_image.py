@@ -142,7 +142,7 @@ def test_the_second_run_builds_nothing(vtrain, trainer: Path, names: list[str]) 
     second = vtrain(*image_flags(trainer), "--format=json")
     document = json.loads(second.out)
     assert (document["image"], document["built"], document["digest"]) == (names[0], False, "")
-    assert "unchanged, nothing is built" in second.err
+    assert ": cached.\n" in second.err
 
 
 @pytest.mark.docker
@@ -202,7 +202,7 @@ def test_an_unchanged_tree_of_2000_files_needs_no_sdk(vtrain, trainer: Path, nam
     argv = [sys.executable, "-X", "importtime", "-m", "vtrain", *image_flags(trainer)]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.stdout == first.out, done.stderr
-    assert "unchanged, nothing is built" in done.stderr
+    assert ": cached.\n" in done.stderr
     assert "vtrain.containers" in done.stderr and "docker.api" not in done.stderr
 
 
@@ -232,7 +232,7 @@ def test_a_dockerfile_whose_first_line_does_not_parse(vtrain, trainer: Path, doc
     ended = vtrain("package", "image", *flags)
     assert ended.code == 1
     assert "parse error line 1" in ended.err
-    assert re.match(r"Building vtrain/project:[0-9a-f]{16}\n", ended.err)
+    assert re.match(r"Building vtrain/project:[0-9a-f]{16} …\n", ended.err)
 
 
 @pytest.mark.docker
@@ -242,7 +242,7 @@ def test_bake_runs_the_very_image(vtrain, trainer: Path, names: list[str]) -> No
     flags = [flag for flag in image_flags(trainer) if flag.startswith("--")]
     ran = vtrain("custom-jobs", "local-run", "--bake", *flags)
     assert ran.code == 0, ran.err
-    assert f"Image {made.out.strip()}: unchanged, nothing is built." in ran.err
+    assert f"Image {made.out.strip()}: cached." in ran.err
     listed = vtrain(
         "custom-jobs", "list", "--format=value(jobSpec.workerPoolSpecs[0].containerSpec.imageUri)"
     )

@@ -11,29 +11,31 @@ from typing import Any
 import pytest
 
 SITE = '''
-from vtrain.backends import PROTOCOL_VERSION
+from vtrain.backends.base import Backend, TrainerForm
 from vtrain.errors import ConfigError
 from vtrain.testing.memory import MemoryBackend
 
 SEEN = []
 
 
-def open_slurm(settings):
-    """Says nothing about itself."""
-    SEEN.append(settings)
-    return MemoryBackend(project=settings.project, region=settings.region)
+class Slurm(Backend):
+    """Says nothing about itself but its name."""
 
+    name = "slurm"
 
-class Cluster(MemoryBackend):
-    is_local = False
-
-    def __init__(self, settings):
+    def open(self, settings):
         SEEN.append(settings)
-        super().__init__(project=settings.project, region=settings.region)
+        return MemoryBackend(project=settings.project, region=settings.region)
+
+
+class Cluster(Slurm):
+    name = "cluster"
+    is_local = False
 
 
 class Pods(Cluster):
-    trainer_form = "pushed-image"
+    name = "pods"
+    trainer_form = image_form = TrainerForm.PUSHED_IMAGE
 
 
 class Odd(Cluster):
@@ -44,16 +46,30 @@ class Vague(Cluster):
     is_local = "no"
 
 
-def open_refusing(settings):
-    raise ConfigError("The cluster is not configured.", hint="Run cluster-setup.")
+class Alias(Cluster):
+    """Takes the name of another."""
 
 
-def open_failing(settings):
-    raise ZeroDivisionError("a fault of the plug-in")
+def open_other(settings):
+    """No Backend: how a function was registered in protocol 1."""
+
+
+class Refusing(Slurm):
+    name = "refusing"
+
+    def open(self, settings):
+        raise ConfigError("The cluster is not configured.", hint="Run cluster-setup.")
+
+
+class Failing(Slurm):
+    name = "failing"
+
+    def open(self, settings):
+        raise ZeroDivisionError("a fault of the plug-in")
 '''
 NAMES = (
-    "slurm=open_slurm cluster=Cluster pods=Pods odd=Odd vague=Vague refusing=open_refusing "
-    "failing=open_failing"
+    "slurm=Slurm cluster=Cluster pods=Pods odd=Odd vague=Vague alias=Alias other=open_other "
+    "refusing=Refusing failing=Failing"
 )
 
 
@@ -137,7 +153,12 @@ def test_local_run_on_a_service(
     ("backend", "words"),
     [
         ("odd", "The backend plug-in 'odd' has is_local=False and trainer_form='tarball'; expected"),
-        ("vague", "The backend plug-in 'vague' has is_local='no' and trainer_form='package'; expected"),
+        (
+            "vague",
+            "The backend plug-in 'vague' has is_local='no' and trainer_form=<TrainerForm.PACKAGE",
+        ),
+        ("alias", "The backend plug-in 'alias' calls itself 'cluster'."),
+        ("other", "The backend plug-in 'other' registers cluster_plugin:open_other, which is no Backend."),
         ("refusing", "The cluster is not configured.\n  Run cluster-setup."),
         ("failing", "The backend plug-in 'failing' cannot be opened: a fault of the plug-in."),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vtrain.engine.environments.frameworks import find_framework
+from vtrain.runtime.environments.frameworks import find_framework
 
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-9:latest"
 CODE = "import os\ntry:\n    import nowhere\nexcept ImportError:\n    pass\n{torch}print('ran')\n"
@@ -56,6 +56,21 @@ def test_strict_refuses_a_missing_framework(
     package = written(tmp_path, "import torch\n")
     ended = vtrain(*RUN, package, "--strict")
     assert (ended.code, ended.out) == (1, "")
-    assert "ERROR: torch is imported and not installed here; the image brings torch==1.9.*." in ended.err
+    told = f"ERROR: {tmp_path}/trainer/task.py:6: torch is imported and not installed here; the image brings"
+    assert f"{told} torch==1.9.*." in ended.err
     assert "Without --strict this is a warning." in ended.err
     assert not vtrain_home.exists()
+
+
+def test_the_second_run_warns_as_the_first_without_an_image(vtrain: Any, tmp_path: Path) -> None:
+    """Nothing of what was packed or installed meanwhile keeps a warning back."""
+    (tmp_path / "trainer").mkdir()
+    code = "import sys\nif __name__ == '__main__':\n    import nowhere_at_all, yaml\n"
+    (tmp_path / "trainer" / "task.py").write_text(code)
+    run = ("custom-jobs", "local-run", "--backend=process", "--python-module=trainer.task")
+    told = [warnings(vtrain(*run, f"--local-package-path={tmp_path}").err) for _ in range(2)]
+    assert told[0] == told[1]
+    assert [line.partition("; ")[0] for line in told[0]] == [
+        f"WARNING: {tmp_path}/trainer/task.py:3: nothing provides the import `nowhere_at_all`",
+        f"WARNING: {tmp_path}/trainer/task.py:3: nothing provides the import `yaml`",
+    ]

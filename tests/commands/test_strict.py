@@ -30,8 +30,12 @@ def flags(tmp_path: Path) -> tuple[str, ...]:
 def test_one_line_says_all(vtrain: Any, flags: tuple[str, ...]) -> None:
     ended = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run")
     assert ended.code == 0, ended.err
-    lines = [line for line in ended.err.splitlines() if "reproduced" in line]
-    assert lines == [f"WARNING: Not reproduced here: machineType of workerPoolSpecs[0], {DECLARED}"]
+    lines = [line for line in ended.err.splitlines() if "reproduced" in line or "Note" in line]
+    assert lines == [
+        "WARNING: Not reproduced here: nfsMounts of workerPoolSpecs[0], network.",
+        "Note: machineType of workerPoolSpecs[0], bootDiskSizeGb of workerPoolSpecs[0] have no effect on the "
+        "backend process.",
+    ]
 
 
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
@@ -55,7 +59,8 @@ def test_containers_have_machine_types(
     words = ("custom-jobs", "create", *flags, "--backend=docker", "--dry-run")
     ended = vtrain(*words)
     assert ended.code == 0, ended.err
-    assert f"WARNING: Not reproduced here: {DECLARED}\n" in ended.err
+    assert "WARNING: Not reproduced here: nfsMounts of workerPoolSpecs[0], network.\n" in ended.err
+    assert "Note: bootDiskSizeGb of workerPoolSpecs[0] has no effect on the backend docker.\n" in ended.err
     refused = vtrain(*words, "--strict")
     assert (refused.code, refused.out) == (1, "")
     assert f"ERROR: The backend docker does not reproduce {DECLARED}" in refused.err

@@ -34,6 +34,41 @@ def test_beta_speaks_v1beta1(vtrain: Any, vertex: VertexService) -> None:
     assert versions == ["v1", "v1beta1", "v1beta1"]
 
 
+NEW_POOL = {"machineSpec": {"machineType": "n1-standard-4", "minGpuDriverVersion": "535"}, "replicaCount": 1}
+NEW_STUDY = {
+    "metrics": [{"metricId": "m", "goal": "MINIMIZE"}],
+    "parameters": [{"parameterId": "p", "doubleValueSpec": {"minValue": 0.5, "maxValue": 1.5}}],
+    "convexStopConfig": {"maxNumSteps": "7"},
+}
+TASK = {"containerSpec": {"imageUri": "gcr.io/p/i"}}
+NEW_TO_VTRAIN: dict[str, dict[str, Any]] = {
+    "custom-jobs": {"jobSpec": {"workerPoolSpecs": [NEW_POOL | TASK]}},
+    "hp-tuning-jobs": {"studySpec": NEW_STUDY, "trialJobSpec": {"workerPoolSpecs": [NEW_POOL | TASK]}},
+    "persistent-resources": {"resourcePools": [NEW_POOL]},
+}
+
+
+@pytest.mark.parametrize("group", NEW_TO_VTRAIN)
+def test_a_field_that_google_s_library_knows_is_sent(
+    vtrain: Any, vertex: VertexService, tmp_path: Path, group: str
+) -> None:
+    """Fields of v1beta1 alone, of which vtrain has no message: sent there, and refused for v1."""
+    file, config = tmp_path / "config.json", NEW_TO_VTRAIN[group]
+    file.write_text(json.dumps(config))
+    named = ["--persistent-resource-id=r"] if group == "persistent-resources" else ["--display-name=d"]
+    line = [group, "create", *named, f"--config={file}"]
+    refused = vtrain(*line)
+    assert (refused.code, vertex.requests) == (1, [])
+    assert "has no field" in refused.err
+    planned = vtrain("beta", "ai", *line, "--dry-run", "--format=json")
+    assert planned.code == 0, planned.err
+    assert vtrain("beta", "ai", *line).code == 0
+    created = next(request for request in vertex.requests if request.method == "POST")
+    assert created.body == json.loads(planned.out)
+    for new in ('"minGpuDriverVersion": "535"', '"convexStopConfig": {"maxNumSteps": "7"}'):
+        assert (new in json.dumps(created.body)) == (new in json.dumps(config))
+
+
 def test_two_creates_with_one_key_are_one_job(vtrain: Any, vertex: VertexService) -> None:
     names = {vtrain(*CREATE, "--idempotency-key=k", "--format=value(name)").out for _ in range(2)}
     assert len(names) == 1
@@ -127,6 +162,19 @@ def test_both_groups_stream_the_log_of_a_tuning_job(
         logs.write("loss 0.5", job="7", timestamp="2026-01-01T00:00:30Z", severity="INFO")
         streamed = vtrain(group, "stream-logs", name, "--format=value(severity, task_name, message)")
     assert (streamed.code, streamed.out) == (code, "INFO\tworkerpool0-0\tloss 0.5\n"), streamed.err
+
+
+def test_logs_prints_what_the_service_has_of_a_job_that_runs(
+    vtrain: Any, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vertex.put("projects/demo/locations/us-central1/customJobs/7", displayName="a", state="JOB_STATE_RUNNING")
+    with serve_logs() as logs:
+        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING", logs.url)
+        logs.write("loss 0.5", job="7", timestamp="2026-01-01T00:00:30Z", severity="INFO")
+        printed = vtrain("logs", "7", "--format=value(message)")
+        missing = vtrain("logs", "8")
+    assert (printed.code, printed.out) == (0, "loss 0.5\n"), printed.err
+    assert (missing.code, missing.out) == (1, "") and "customJobs/8" in missing.err
 
 
 def test_a_tuning_jobs_name_is_no_custom_job_to_describe(vtrain: Any, vertex: VertexService) -> None:

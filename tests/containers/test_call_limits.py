@@ -7,9 +7,9 @@ from contextlib import closing
 import pytest
 from dripping import BODY, DRIPS, FLOODS, answering
 
-from vtrain.containers import calls as engine_calls
+from vtrain.containers import client as engine_client
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.calls import EngineCalls
+from vtrain.containers.client import EngineCalls
 from vtrain.containers.engine import engine_errors
 from vtrain.errors import EngineAwayError
 
@@ -25,7 +25,7 @@ def test_a_call_that_drips_ends_at_the_deadline(drip: str) -> None:
 
 @pytest.mark.parametrize("flood", FLOODS)
 def test_an_answer_has_a_largest_size(flood: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_calls, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(engine_client, "LARGEST_ANSWER", 1 << 20)
     with answering(*FLOODS[flood], pause=0) as address:
         calls = EngineCalls(EngineAddress(host=f"tcp://{address}", origin="a test"), seconds=30)
         with closing(calls), pytest.raises(ConnectionError, match="more than 1048576 bytes"):
@@ -34,21 +34,18 @@ def test_an_answer_has_a_largest_size(flood: str, monkeypatch: pytest.MonkeyPatc
 
 def test_the_sdk_s_calls_end_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("docker", reason="needs the extra docker")
-    from vtrain.containers import transport
+    from vtrain.containers import sdk
 
-    monkeypatch.setattr(transport, "CALL_SECONDS", 0.5)
+    monkeypatch.setattr(sdk, "CALL_SECONDS", 0.5)
     with answering(*BODY) as address:
-        client = transport.make_client(EngineAddress(host=f"tcp://{address}", origin="a test"), "1.41")
+        client = sdk.make_client(EngineAddress(host=f"tcp://{address}", origin="a test"), "1.41")
         with closing(client), pytest.raises(EngineAwayError), engine_errors("tell its images"):
             client.images()
 
 
 def test_a_message_of_a_build_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("docker", reason="needs the extra docker")
-    from vtrain.containers import transport
-
-    monkeypatch.setattr(transport, "LARGEST_ANSWER", 1 << 20)
+    monkeypatch.setattr(engine_client, "LARGEST_ANSWER", 1 << 20)
     with answering(*FLOODS["chunks"], pause=0) as address:
-        client = transport.make_client(EngineAddress(host=f"tcp://{address}", origin="a test"), "1.41")
-        with closing(client), pytest.raises(transport.DockerException, match="more than 1048576 bytes"):
-            list(transport.post_stream(client, "/build", params={}))
+        calls = EngineCalls(EngineAddress(host=f"tcp://{address}", origin="a test"), seconds=30)
+        with closing(calls), pytest.raises(ConnectionError, match="more than 1048576 bytes"):
+            list(calls.post_stream("/build", data=iter([b"a tar archive"])))

@@ -13,8 +13,8 @@ import pytest
 from engine_relay import relay
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.calls import CallRefused, EngineCalls
-from vtrain.containers.engine import Engine, engine_errors, status_of
+from vtrain.containers.client import CallRefused, EngineCalls
+from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -28,13 +28,13 @@ def test_answers_and_refusals(docker_engine: Engine) -> None:
     assert calls.get_lines("/events", since="1", until="2") == ()
     with pytest.raises(CallRefused, match="No such container: vtrain-test-none") as refused:
         calls.post("/containers/vtrain-test-none/start")
-    assert refused.value.status_code == 404
+    assert refused.value.status == 404
     with pytest.raises(EngineError) as told, engine_errors("start the container"):
         calls.post("/containers/vtrain-test-none/start")
     assert told.value.message == (
         "The Docker engine cannot start the container: No such container: vtrain-test-none."
     )
-    assert status_of(told.value) == 404
+    assert told.value.http_status == 404
 
 
 @pytest.mark.docker

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.containers.context import ContextFile, tar_stream
+from vtrain.containers.build import ContextFile, tar_stream
 from vtrain.errors import ImageError
 
 NAME = st.text(st.characters(exclude_characters="/\0", exclude_categories=()), min_size=1, max_size=300)

@@ -117,7 +117,7 @@ def test_the_default_context_means_the_usual_sockets(short: Path, listen: Callab
 
 
 def test_a_context_brings_its_tls_files(short: Path) -> None:
-    from vtrain.containers.contexts import current_context
+    from vtrain.containers.address import current_context
 
     _context(short, "far", {"Host": "tcp://10.0.0.1:2376", "SkipTLSVerify": True})
     files = short / "contexts/tls" / hashlib.sha256(b"far").hexdigest() / "docker"
@@ -233,14 +233,14 @@ def test_what_is_no_address_is_refused(host: str) -> None:
 
 
 def test_tls_is_asked_for_as_docker_does(short: Path) -> None:
-    from vtrain.containers.discovery import _chosen
+    from vtrain.containers.discovery import named_engine
 
     host = {"DOCKER_HOST": "tcp://box", "HOME": str(short)}
-    assert _chosen({**host}) == EngineAddress(host="tcp://box:2375", origin="DOCKER_HOST")
-    assert _chosen({**host, "DOCKER_TLS_VERIFY": "1"}) == EngineAddress(
+    assert named_engine({**host}) == EngineAddress(host="tcp://box:2375", origin="DOCKER_HOST")
+    assert named_engine({**host, "DOCKER_TLS_VERIFY": "1"}) == EngineAddress(
         host="tcp://box:2376", origin="DOCKER_HOST", tls_folder=f"{short}/.docker"
     )
-    assert _chosen({**host, "DOCKER_CERT_PATH": "/c"}) == EngineAddress(
+    assert named_engine({**host, "DOCKER_CERT_PATH": "/c"}) == EngineAddress(
         host="tcp://box:2376", origin="DOCKER_HOST", tls_folder="/c", tls_verify=False
     )
 

@@ -14,10 +14,10 @@ from vtrain.containers.images import (
     find_image,
     fits_platform,
     list_images,
+    push_image,
     remove_image,
     split_name,
 )
-from vtrain.containers.registry import push_image
 from vtrain.errors import ImageError
 
 pytestmark = pytest.mark.docker

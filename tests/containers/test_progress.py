@@ -7,10 +7,18 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.containers.buildkit import Vertex, VertexLog, follow_trace, read_trace
-from vtrain.containers.classic import ClassicProgress
-from vtrain.containers.progress import LayerProgress
-from vtrain.containers.steps import LAST_LINES, LINE_LIMIT, BuildSteps, plain_text
+from vtrain.containers.progress import (
+    LAST_LINES,
+    LINE_LIMIT,
+    BuildSteps,
+    ClassicProgress,
+    LayerProgress,
+    Vertex,
+    VertexLog,
+    follow_trace,
+    plain_text,
+    read_trace,
+)
 
 
 def _varint(value: int) -> bytes:

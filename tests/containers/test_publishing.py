@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.containers.publishing import check_published_name, default_repository
-from vtrain.containers.references import read_image_name
+from vtrain.containers.image_names import check_published_name, default_repository, read_image_name
 from vtrain.errors import ConfigError
 
 

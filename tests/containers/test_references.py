@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.containers.references import ImageName, check_image_name, check_tag_name, read_image_name
+from vtrain.containers.image_names import ImageName, check_image_name, check_tag_name, read_image_name
 from vtrain.errors import ConfigError
 
 DIGEST = "sha256:" + "0a" * 32

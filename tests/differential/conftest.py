@@ -10,14 +10,14 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _swift(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
-    from vtrain.backends.vertex import lost_create, retries, service
+    pytest.importorskip("google.auth", reason="needs the extra vertex")
+    from vtrain.backends.vertex import api, retries
     from vtrain.backends.vertex.backend import VertexBackend
-    from vtrain.follow import Pace
+    from vtrain.following import Pace
 
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(lost_create, "LOOK_PAUSE", 0.01)
-    monkeypatch.setattr(service, "OPERATION_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "LOOK_PAUSE", 0.01)
+    monkeypatch.setattr(api, "OPERATION_PAUSE", 0.01)
     monkeypatch.setattr(VertexBackend, "pace", Pace(fastest=0.01, slowest=0.02))
 
 

@@ -87,7 +87,7 @@ DIFFERENCES: dict[str, Difference] = {
     "cfg.yaml11-n-is-false": _submitted(
         _TEXT, _job({"imageUri": "gcr.io/p/cfg:1", "command": ["cfgcmd"], "args": ["fromcfg"]}, network="n")
     ),
-    "cfg.yaml-anchor": _refused(_UNKNOWN, "ERROR: c.yaml: x: CustomJobSpec has no field 'x'."),
+    "cfg.yaml-anchor": _refused(_UNKNOWN, "ERROR: c.yaml:1: x: CustomJobSpec has no field 'x'."),
     "cfg.yaml-duplicate-key": _refused(
         "a key that stands twice is refused; gcloud takes the first of the two",
         "ERROR: c.yaml:10: not a YAML document: the key 'network' stands here twice.",

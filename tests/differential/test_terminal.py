@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from differential.judge import differences
 from differential.runner import Case, cases_of
-from differential.terminal import play_on_terminal
+from differential.terminal_player import play_on_terminal
 from stand_in_engine import stand_in_engine
 
 PLAYED = [case for case in cases_of(packaging=False) if case.tty is not None]

@@ -34,8 +34,13 @@ def checkout(tmp_path: Path) -> Iterator[Checkout]:
     commands.mkdir()
     for name in ("vtrain", "gcloud"):  # `gcloud ai …` has to mean the same to vtrain
         command = commands / name
-        command.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m vtrain "$@"\n')
+        command.write_text(
+            f'#!/bin/sh\nPYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" -m vtrain "$@"\n'
+        )
         command.chmod(0o755)
+    python = commands / "python3"  # the one that vtrain is installed in
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}:$PYTHONPATH" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
     environ = clean_environ()
     environ["PATH"] = os.pathsep.join([str(commands), environ["PATH"]])
     yield Checkout(folder, environ)

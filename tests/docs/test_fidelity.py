@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from snippets import ROOT
 
-from vtrain.engine.notices import PROCESS_POOL_FIELDS, SPEC_FIELDS
+from vtrain.runtime.notices import PROCESS_POOL_FIELDS, SPEC_FIELDS
 
 PAGE = (ROOT / "docs" / "reference" / "fidelity.md").read_text(encoding="utf-8")
 CONSTANT = re.compile(r"`(vtrain\.[a-z_.]+)\.([A-Z_]+)`")
@@ -28,7 +28,7 @@ def rows(heading: str) -> list[list[str]]:
 
 def unsure_constants() -> Iterator[str]:
     """Every constant of the engine, and of the plug, whose text says that nobody has documented it."""
-    files = [*(ROOT / "vtrain" / "engine").glob("*.py"), *(ROOT / "vtrain" / "backends").glob("*.py")]
+    files = [*(ROOT / "vtrain" / "runtime").glob("*.py"), *(ROOT / "vtrain" / "backends").glob("*.py")]
     for path in sorted(files):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         body = ast.parse(path.read_text(encoding="utf-8")).body
@@ -47,7 +47,7 @@ def test_the_constants_of_the_page_are_there() -> None:
 
 def test_every_constant_that_is_unsure_is_on_the_page() -> None:
     found = list(unsure_constants())
-    assert "vtrain.engine.replica.MASTER_PORT" in found
+    assert "vtrain.runtime.replica.MASTER_PORT" in found
     assert [name for name in found if f"`{name}`" not in PAGE] == []
 
 

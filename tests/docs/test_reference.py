@@ -1,4 +1,4 @@
-"""The reference says what the code says: commands, flags, exit codes, variables, rooms."""
+"""The reference says what the code says: commands, flags, exit codes, variables, modules."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from snippets import ROOT
+from snippets import ROOT, blocks
 
 from vtrain import cli, errors
-from vtrain.engine.replica import Surroundings, replica_environment, replica_ids
 from vtrain.flags.command import CommandInfo, build_command
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJobSpec
+from vtrain.messages.yaml_reader import load_yaml
 from vtrain.output.projection import FORMATS
 from vtrain.output.transforms import _TRANSFORMS
+from vtrain.pyproject import ProjectJob, ProjectSettings
+from vtrain.runtime.replica import JobContext, replica_environment, replica_ids
 
 DOCS = ROOT / "docs"
 COMMANDS = DOCS / "reference" / "commands.md"
+JOB_YAML = DOCS / "reference" / "job-yaml.md"
 EXIT_CODES = DOCS / "reference" / "exit-codes.md"
 FORMATS_PAGE = DOCS / "reference" / "formats-and-filters.md"
 VARIABLES = DOCS / "reference" / "environment-variables.md"
@@ -46,11 +50,11 @@ def real_commands() -> dict[str, Any]:
     """Every command by its name as typed, built as the program builds it."""
     found = {}
     for group in cli.GROUPS:
-        module = __import__(cli.GROUPS[group][0], fromlist=["COMMANDS"])
+        module = __import__(cli.GROUPS[group].module, fromlist=["COMMANDS"])
         infos: tuple[CommandInfo, ...] = module.COMMANDS
-        found |= {f"vtrain {group} {info.name}": build_command(info, rich_help=False) for info in infos}
-    alone = iter(cli.COMMANDS.values())
-    return found | {f"vtrain {info.name}": build_command(info, rich_help=False) for info in alone}
+        found |= {f"vtrain {group} {info.name}": build_command(info) for info in infos}
+    alone = [*map(cli.late_command, cli.LATE_COMMANDS), *cli.COMMANDS.values()]
+    return found | {f"vtrain {info.name}": build_command(info) for info in alone}
 
 
 def flags_of(command: Any) -> set[str]:
@@ -79,6 +83,15 @@ def test_every_command_is_documented_and_no_other() -> None:
 @pytest.mark.parametrize("name", real_commands())
 def test_every_flag_is_documented_and_no_other(name: str) -> None:
     assert documented_flags(sections(COMMANDS)[name]) == flags_of(real_commands()[name])
+
+
+def test_every_key_of_pyproject_is_documented_and_no_other() -> None:
+    text = sections(DOCS / "reference" / "configuration.md")
+    rows = [row.split("|")[1] for row in text["[tool.vtrain.job]"].splitlines() if row.startswith("| `")]
+    assert re.findall(r"`([a-z-]+)`", "".join(rows)) == list(ProjectJob.__struct_encode_fields__)
+    table = (DOCS / "reference" / "configuration.md").read_text(encoding="utf-8").partition("## ")[0]
+    settings = set(ProjectSettings.__struct_encode_fields__) - {"job"}
+    assert {key for key in settings if f"`{key}`" in table} == settings
 
 
 def exit_code_rows() -> list[str]:
@@ -111,15 +124,15 @@ def test_every_variable_of_a_replica_is_documented() -> None:
     board = {"tensorboard": "projects/1/locations/r/tensorboards/1", "enableDashboardAccess": True}
     spec = read_message(CustomJobSpec, {"workerPoolSpecs": [pool, image]} | board)
     members = replica_ids(spec)
-    around = Surroundings(
+    context = JobContext(
         job_id="1",
         region="us-central1",
         hosts={m: f"h:{i}" for i, m in enumerate(members)},
         output="/out",
         trial_id="1",
     )
-    seen = {name for member in members for name in replica_environment(spec, member, around)}
-    table = sections(VARIABLES)["That a replica sees"]
+    seen = {name for member in members for name in replica_environment(spec, member, context)}
+    table = sections(VARIABLES)["Variables of a replica"]
     documented = {
         name for row in table.splitlines() for name in re.findall(r"`([A-Z_]+)`", row.split(" | ")[0])
     }
@@ -132,23 +145,24 @@ def test_every_format_and_transform_is_documented() -> None:
     assert [name for name in (*FORMATS, *_TRANSFORMS) if f"`{name}`" not in text] == []
 
 
-def test_the_rooms_of_the_design_are_there() -> None:
-    text = sections(DOCS / "explanation" / "design.md")["Rooms and floors"]
+def test_the_packages_of_the_design_are_there() -> None:
+    text = sections(DOCS / "explanation" / "design.md")["Layers and packages"]
     named = {
         name for row in text.splitlines() if row.startswith("| ") for name in re.findall(r"`([\w/]+)`", row)
     }
     missing = [name for name in named if not list((ROOT / "vtrain").glob(f"{name}*"))]
     assert named and not missing
-    rooms = {path.stem for path in (ROOT / "vtrain").iterdir() if not path.name.startswith("_")}
-    assert rooms - {name.partition("/")[0] for name in named} == set()
+    entries = [path for path in (ROOT / "vtrain").iterdir() if path.is_dir() or path.suffix == ".py"]
+    packages = {path.stem for path in entries if not path.name.startswith("_")}
+    assert packages - {name.partition("/")[0] for name in named} == set()
 
 
-def test_the_map_of_the_larger_rooms_is_whole() -> None:
-    text = sections(DOCS / "explanation" / "design.md")["Inside the larger rooms"]
+def test_every_module_of_a_larger_package_is_in_its_table() -> None:
+    text = sections(DOCS / "explanation" / "design.md")["Modules of the larger packages"]
     for table in text.split("| in ")[1:]:
-        room, *named = re.findall(r"`([a-z_/]+)`", table)
-        there = {path.stem for path in (ROOT / "vtrain" / room).glob("*.py")} - {"__init__"}
-        assert sorted(named) == sorted(there), room
+        package, *named = re.findall(r"`([a-z_/]+)`", table)
+        there = {path.stem for path in (ROOT / "vtrain" / package).glob("*.py")} - {"__init__"}
+        assert sorted(named) == sorted(there), package
 
 
 def test_links_between_pages_lead_somewhere() -> None:
@@ -168,3 +182,28 @@ def test_the_changelog_has_this_version() -> None:
     import vtrain
 
     assert f"\n## {vtrain.__version__}\n" in (DOCS / "changelog.md").read_text(encoding="utf-8")
+
+
+def fields_of(message: Any) -> set[str]:
+    """The names of a message's fields, and of those of the messages below it, as the API writes them."""
+    found = set()
+    for field in msgspec.structs.fields(message):
+        found.add(field.encode_name)
+        for part in (field.type, *getattr(field.type, "__args__", ())):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                found |= fields_of(part)
+    return found
+
+
+def keys_in(document: Any) -> set[str]:
+    """Every key of a document, at any depth."""
+    if isinstance(document, dict):
+        return set(document).union(*map(keys_in, document.values()))
+    return set().union(*map(keys_in, document)) if isinstance(document, list) else set()
+
+
+def test_the_commented_job_has_every_field() -> None:
+    (block,) = [block for block in blocks(JOB_YAML) if block.language == "yaml"]
+    document = load_yaml(block.text, JOB_YAML.name)
+    assert len(read_message(CustomJobSpec, document).worker_pool_specs) == 2
+    assert keys_in(document) == fields_of(CustomJobSpec)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from debug_client import DebugClient
 from snippets import ROOT, Checkout, Command, blocks, commands, compare, in_image, run_all
 
 from vtrain.containers.build import BuildRequest, build_image
@@ -17,24 +19,47 @@ from vtrain.containers.images import list_images, remove_image
 
 README = ROOT / "README.md"
 INSTALL, NOX, DOCKER, GCLOUD, VERTEX = "install", "same line in .ci/run", "docker", "gcloud", "vertex"
-TORCH = "torch"
+TORCH, DEBUGGER = "torch", "debugger"
 NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
-TORCH_PAGE = ROOT / "docs/how-to/survive-restarts.md"
-DOCKER_PAGES = [README, ROOT / "docs/how-to/run-in-docker.md"]
+DEMONSTRATIONS = ROOT / "docs/tutorial/demonstrations.md"
+DEBUG_PAGE = ROOT / "docs/how-to/debug-a-trainer.md"
+RESTARTS_PAGE = ROOT / "docs/how-to/survive-restarts.md"
+DOCKER_PAGES = [
+    DEMONSTRATIONS,
+    ROOT / "docs/how-to/run-in-docker.md",
+    ROOT / "docs/how-to/use-your-data.md",
+]
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
 
 @pytest.mark.pages
 @pytest.mark.network
-@pytest.mark.parametrize("page", NEEDS_INDEX, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*NEEDS_INDEX, DEMONSTRATIONS], ids=lambda page: page.stem)
 def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> None:
-    """README and tutorial, all but the installation of vtrain."""
+    """README and tutorials, all but the installation of vtrain."""
     run_all(commands(page, skipped_notes=(INSTALL, NOX, DOCKER, VERTEX)), *checkout)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.pages) if page == RESTARTS_PAGE else page for page in PAGES],
+    ids=lambda page: page.stem,
+)
 def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
-    run_all(commands(page, skipped_notes=(DOCKER, GCLOUD, VERTEX, TORCH)), *checkout)
+    run_all(commands(page, skipped_notes=(DOCKER, GCLOUD, VERTEX, TORCH, DEBUGGER)), *checkout)
+
+
+@pytest.mark.network
+def test_snippets_that_wait_for_a_debugger(checkout: Checkout) -> None:
+    (command,) = commands(DEBUG_PAGE, notes=(DEBUGGER,))
+    with ThreadPoolExecutor() as pool:
+        trained = pool.submit(run_all, [command], *checkout)
+        client = DebugClient(5678)
+        client.attach()
+        client.go()
+        client.event("terminated")
+        client.close()
+        trained.result()
 
 
 @pytest.mark.torch
@@ -42,7 +67,7 @@ def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch beside vtrain: run nox -s torch")
 def test_snippets_that_train_with_torch(checkout: Checkout) -> None:
-    run_all(commands(TORCH_PAGE, notes=(TORCH,)), *checkout)
+    run_all(commands(RESTARTS_PAGE, notes=(TORCH,)), *checkout)
 
 
 @pytest.fixture

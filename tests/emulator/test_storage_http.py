@@ -213,6 +213,8 @@ def test_bad_chunks_are_refused(http: Any, place: str) -> None:
         (b"x" * UNIT, f"bytes {UNIT}-{2 * UNIT - 1}/{2 * UNIT}"),
         (b"x", "octets 0-0/1"),
         (b"x", "bytes 0-x/1"),
+        (b"x" * 5, "bytes 0-4/3"),
+        (b"x" * 3, "bytes 0-2/2"),
     ):
         assert http("PUT", where, content, content_range=span).status == 400
     assert http("PUT", where, b"all of it").document["size"] == "9"
@@ -423,3 +425,46 @@ def test_a_head_request_tells_size_and_checksum(http: Any, place: str) -> None:
     put(http, place, "x", b"0123456789")
     reply = http("HEAD", f"/download{object_path(place, 'x')}")
     assert (reply.status, reply.body, reply.headers["content-length"]) == (200, b"", "10")
+
+
+@pytest.mark.parametrize("name", ["%ff", "a%C3", "%ed%a0%80"])
+def test_a_name_that_is_not_utf8_is_refused(
+    endpoint: StorageEndpoint, http: Any, place: str, name: str
+) -> None:
+    around = everything(endpoint.home)
+    upload = f"/upload/storage/v1/{place}/o"
+    for method, path in (
+        ("POST", f"{upload}?uploadType=media&name={name}"),
+        ("POST", f"{upload}?uploadType=resumable&name={name}"),
+        ("GET", f"/storage/v1/{place}/o/{name}"),
+        ("DELETE", f"/storage/v1/{place}/o/{name}"),
+        ("GET", f"/storage/v1/{place}/o?prefix={name}"),
+    ):
+        reply = http(method, path, b"x" if method == "POST" else None)
+        assert (reply.status, "not UTF-8" in reply.document["error"]["message"]) == (400, True), path
+    assert everything(endpoint.home) == around
+
+
+WRONG_TYPES: tuple[dict[str, Any], ...] = (
+    {"metadata": "text"},
+    {"metadata": ["list"]},
+    {"metadata": {"a": 1}},
+    {"metadata": {"a": {"b": "c"}}},
+    {"contentType": 5},
+    {"contentType": {"a": "b"}},
+    {"cacheControl": ["no-store"]},
+    {"temporaryHold": "yes"},
+)
+
+
+@pytest.mark.parametrize("fields", WRONG_TYPES, ids=str)
+def test_metadata_of_another_type_is_refused(http: Any, place: str, fields: dict[str, Any]) -> None:
+    put(http, place, "x")
+    before = http("GET", object_path(place, "x")).document
+    upload = f"/upload/storage/v1/{place}/o?uploadType=resumable"
+    assert http("PATCH", object_path(place, "x"), fields).status == 400
+    assert http("PUT", object_path(place, "x"), fields).status == 400
+    assert http("POST", upload, {"name": "y", **fields}).status == 400
+    assert http("POST", f"{object_path(place, 'x')}/copyTo/{place}/o/y", fields).status == 400
+    assert http("GET", object_path(place, "x")).document == before
+    assert http("GET", object_path(place, "y")).status == 404

@@ -215,3 +215,21 @@ def test_pools_from_flags_leave_nothing_of_those_in_the_file(tmp_path: Path) -> 
     pools = parse_pools(["machine-type=n2,container-image-uri=gcr.io/p/j"])
     request = JobRequest(config=str(file), allow_unknown_fields=True, pools=pools)
     assert compose(request, executor_required=True).unknown_fields == {"jobSpec": {"newThing": {"a": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "line", "said"),
+    [
+        (("machineType: n1-standard-4}\n  replicaCount: 2", "machineTyp: n1}"), 9, "no field 'machineTyp'"),
+        (("replicaCount: 1", "replicaCount: x"), 4, "expected a whole number, found 'x'"),
+        (("timeout: 60s", "timeout: 60"), 12, "expected a duration"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_told_with_its_line(
+    tmp_path: Path, changed: tuple[str, str], line: int, said: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(CONFIG.replace(*changed))
+    with pytest.raises(ConfigError) as refused:
+        composed(config=str(file))
+    assert refused.value.message.startswith(f"{file}:{line}: ") and said in refused.value.message

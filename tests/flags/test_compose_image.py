@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vtrain.backends import Plan
+from vtrain.backends.image_order import ImageOrder
 from vtrain.flags.compose import Draft, JobRequest, compose, make_source
 from vtrain.flags.pools import parse_pools
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.submit import ImageOrder, Place, prepare
+from vtrain.submission import Place, prepare
 from vtrain.testing.memory import MemoryBackend
 
 POOLS = (
@@ -105,3 +107,13 @@ def test_prepare_names_the_image_in_the_job(tmp_path: Path, output: str, push: b
     assert spec is not None
     assert spec.image_uri == (output if push else own)
     assert spec.command == ()
+
+
+def test_a_draft_can_be_finished_again_and_differently(tmp_path: Path) -> None:
+    made = draft(tmp_path)
+    before = copy.deepcopy(made.document)
+    for uri in ("gs://b/one.tar.gz", "gs://b/two.tar.gz"):
+        task = made.finish("trainer.task", [uri]).job_spec.worker_pool_specs[0].python_package_spec
+        assert task is not None and task.package_uris == (uri,)
+    assert "imageUri" in finished(made)[0]["containerSpec"]
+    assert made.document == before

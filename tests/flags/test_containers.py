@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.engine.container_options import ContainerOptions, Mount, Ulimit
+from vtrain.backends.container_options import ContainerOptions, Mount, Ulimit
 from vtrain.errors import UsageError, VtrainError
 from vtrain.flags.containers import (
     ULIMITS,
@@ -20,9 +20,10 @@ from vtrain.flags.containers import (
     read_host,
     read_ulimit,
 )
+from vtrain.flags.grammar import size_in_bytes
+from vtrain.flags.job_options import ContainerFlags, GpuFlags
 from vtrain.flags.mounts import read_mount
-from vtrain.flags.options import ContainerFlags, GpuFlags
-from vtrain.flags.sizes import LARGEST, size_in_bytes
+from vtrain.sizes import LARGEST
 
 NAME = st.text(string.ascii_letters + string.digits + "-_.", min_size=1, max_size=12)
 PATH = st.lists(NAME.filter(lambda name: name.strip(".")), min_size=1, max_size=4).map(

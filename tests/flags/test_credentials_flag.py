@@ -9,7 +9,7 @@ import pytest
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import container_options
 from vtrain.flags.credentials import credentials_file, credentials_place
-from vtrain.flags.options import ContainerFlags, GpuFlags
+from vtrain.flags.job_options import ContainerFlags, GpuFlags
 
 
 @pytest.fixture

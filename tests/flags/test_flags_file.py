@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from vtrain.commands.custom_jobs import COMMANDS
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.command import Invocation, build_command
-from vtrain.flags.flags_file import expand_flags_files
 from vtrain.flags.grammar import join_items, split_dict, split_list
+from vtrain.flags.input_files import expand_flags_files
 
 
 def expand(folder: Path, text: str) -> list[str]:
@@ -123,6 +123,6 @@ def test_joined_dictionaries_split_into_the_same(items: dict[str, str]) -> None:
 )
 def test_every_switch_has_its_opposite_and_the_later_counts(words: list[str], given: bool) -> None:
     info = next(command for command in COMMANDS if command.name == "create")
-    command = build_command(info, rich_help=False)
+    command = build_command(info)
     context = command.make_context("create", list(words), obj=Invocation())
     assert context.params["dry_run"] is given

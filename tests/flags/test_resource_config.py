@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.persistent_resources import PersistentResourceFlags
+from vtrain.flags.job_options import PersistentResourceFlags
 from vtrain.flags.resource_config import ResourceDraft, check_given, compose_resource
 from vtrain.messages.codec import to_document
 
@@ -169,7 +169,7 @@ def test_an_unknown_field_of_a_pool_is_sent_where_that_is_allowed(config: Any) -
     ],
 )
 def test_a_pool_of_the_file_is_refused_with_its_path(config: Any, pool: str, path: str) -> None:
-    with pytest.raises(ConfigError, match=rf"resource.yaml: resourcePools\[0\].*{path}"):
+    with pytest.raises(ConfigError, match=rf"resource.yaml:\d+: resourcePools\[0\].*{path}"):
         drafted(config=config(f"resourcePools: [{pool}]"))
 
 

@@ -90,7 +90,7 @@ def test_any_job_may_be_written_in_snake_case(job: CustomJob) -> None:
     ],
 )
 def test_both_spellings_at_once_are_refused(tmp_path: Path, text: str, path: str) -> None:
-    with pytest.raises(ConfigError, match=f"{path} is given twice"):
+    with pytest.raises(ConfigError, match=f"{path}: it is given twice"):
         drafted(tmp_path, text)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from vtrain.errors import ConfigError, UsageError, VtrainError
-from vtrain.flags.tuning import TuningFlags
+from vtrain.flags.job_options import TuningFlags
 from vtrain.flags.tuning_config import check_given, compose_tuning
 from vtrain.messages.codec import to_document
 
@@ -31,7 +31,7 @@ def composed(tmp_path: Path) -> Any:
         file.write_text(content if isinstance(content, str) else json.dumps(content))
         given = {"display_name": "t", "config": str(file), **flags}
         check_given(TuningFlags(**given))
-        return to_document(compose_tuning(TuningFlags(**given), "demo"))
+        return to_document(compose_tuning(TuningFlags(**given), "demo")[0])
 
     return compose
 
@@ -153,7 +153,7 @@ def test_set_refuses_what_cannot_be_said(composed: Any, path: str) -> None:
         ("[a]", "expected the fields of a HyperparameterTuningJob"),
         ("a: [", "not a YAML document"),
         ("foo: 1", "foo"),
-        ("maxTrialCount: 1\nmax_trial_count: 1", "maxTrialCount is given twice"),
+        ("maxTrialCount: 1\nmax_trial_count: 1", "maxTrialCount: it is given twice"),
         ("workerPoolSpecs: []", "workerPoolSpecs"),
         ("studySpec: a", "studySpec"),
         ("studySpec: {algorithm: BAYES}", "studySpec.algorithm"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.backends import BackendSettings, open_backend
+from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
-from vtrain.engine.capacity.devices import find_devices
+from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import (
     CustomJob,
@@ -21,6 +21,7 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.log import LogQuery
+from vtrain.runtime.capacity.offer import find_devices
 
 pytestmark = pytest.mark.gpu
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from vtrain.backends import BackendSettings, JobBackend, open_backend
+from vtrain.backends import BackendSettings, JobBackend
+from vtrain.backends.registry import open_backend
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,9 +17,9 @@ from types import TracebackType
 from logging_service import LoggingService
 from vertex_service import VertexService, now
 
-from vtrain.engine.replica import ReplicaId, container_argv, replica_ids
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
+from vtrain.runtime.replica import ReplicaId, container_argv, replica_ids
 
 TICK_SECONDS = 0.02
 PROJECT_NUMBER = "424242424242"

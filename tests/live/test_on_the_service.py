@@ -31,7 +31,7 @@ from vtrain.messages.custom_job import (
 from vtrain.messages.log import LogQuery
 from vtrain.messages.yaml_reader import load_yaml
 from vtrain.testing import player
-from vtrain.testing.contract import BackendContract
+from vtrain.testing.contract import ReplicaContract
 from vtrain.testing.script import Script
 
 IMAGE = "python:3.11-slim"
@@ -64,7 +64,7 @@ def pool(code: str, *args: str, count: int = 1) -> WorkerPoolSpec:
     return WorkerPoolSpec(machine_spec=MACHINE, replica_count=count, container_spec=task)
 
 
-class TestContract(BackendContract):
+class TestContract(ReplicaContract):
     CHEAP = (
         "test_submit_names_the_job",
         "test_success",

@@ -8,7 +8,7 @@ from hypothesis import given
 from job_strategies import messages
 
 from vtrain.errors import ConfigError
-from vtrain.messages.codec import canonical_document, from_document, read_message, to_document
+from vtrain.messages.codec import from_document, read_message, to_document
 from vtrain.messages.custom_job import (
     CustomJob,
     CustomJobSpec,
@@ -16,8 +16,9 @@ from vtrain.messages.custom_job import (
     Scheduling,
     WorkerPoolSpec,
 )
-from vtrain.messages.formats import check_formats
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.rules import check_formats
+from vtrain.messages.service_documents import canonical_document
 
 
 @given(messages(CustomJob))

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from vtrain.errors import ConfigError
-from vtrain.messages.names import parse_name, resolve_name
+from vtrain.messages.names import missing_hint, parse_name, resolve_name
 
+DEMO = "projects/demo/locations/us-east1"
 FULL = "projects/demo/locations/europe-west4/customJobs/123"
 
 
@@ -43,3 +44,28 @@ def test_neither_id_nor_full_name_is_refused(text: str) -> None:
 def test_a_name_of_the_wrong_kind_says_which_kind_it_is() -> None:
     with pytest.raises(ConfigError, match="names one of hyperparameterTuningJobs"):
         resolve(FULL.replace("customJobs", "hyperparameterTuningJobs"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (f"{DEMO}/customJobs/1", "$ vtrain custom-jobs list --project=demo --region=us-east1"),
+        (
+            "projects/12/locations/us-east1/hyperparameterTuningJobs/1",
+            "$ vtrain hp-tuning-jobs list --region=us-east1",
+        ),
+        (
+            "projects/local/locations/us-east1/customJobs/a",
+            "$ vtrain custom-jobs list --filter=displayName=a",
+        ),
+        (
+            f"{DEMO}/persistentResources/a",
+            "$ vtrain persistent-resources list --project=demo --region=us-east1",
+        ),
+        (f"{DEMO}/trainingPipelines/1", ""),
+    ],
+)
+def test_the_command_that_lists_what_there_is(name: str, expected: str) -> None:
+    full = parse_name(name)
+    assert full is not None
+    assert missing_hint(full).rpartition("\n")[2] == expected

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from vtrain.flags.pools import ACCELERATORS
 from vtrain.messages.nearest import did_you_mean, nearest
+from vtrain.messages.rules import ACCELERATORS
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,30 @@ def test_what_has_no_secret_is_shown_as_it_is() -> None:
     assert masked_document(given_document) is given_document
 
 
+WORDS = st.sampled_from(
+    [*SECRET, *HARMLESS, "a://u:", "hunter22", "@h", "=", "--", " ", "\n", "\x01", "é", "\\", '"', "/"]
+)
+TEXT = st.lists(WORDS, max_size=6).map("".join)
+VARIABLE = st.fixed_dictionaries({"name": TEXT, "value": TEXT})
+FIELDS = st.fixed_dictionaries(
+    {"args": st.lists(TEXT, max_size=3), "env": st.lists(VARIABLE, max_size=2), "error": TEXT}
+)
+
+
+@given(fields=FIELDS)
+def test_a_document_without_a_secret_s_name_is_not_walked_through_and_hides_the_same(
+    fields: dict[str, object],
+) -> None:
+    walked = masked_document(fields | {"displayName": "the key"})
+    assert masked_document(fields) == {name: walked[name] for name in fields}
+
+
+@pytest.mark.parametrize("odd", ["\ud800", 2**70, float("nan")])
+def test_a_secret_beside_what_json_does_not_hold_is_masked(odd: object) -> None:
+    shown = masked_document({"error": odd, "env": [{"name": "HF_TOKEN", "value": "hunter22"}]})
+    assert shown["env"] == [{"name": "HF_TOKEN", "value": MASK}]
+
+
 @given(secret=VALUE)
 def test_a_replica_s_view_hides_what_its_arguments_hold_too(secret: str) -> None:
     job = json.dumps({"job_args": [f"--api-key={secret}"]})

@@ -5,8 +5,8 @@ from hypothesis import given
 from job_strategies import JSON
 
 from vtrain.errors import ConfigError
-from vtrain.messages.yaml_reader import load_yaml
-from vtrain.output.yaml import dump_yaml
+from vtrain.messages.yaml_reader import line_of, load_yaml
+from vtrain.output.yaml_writer import dump_yaml
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,37 @@ def test_reads_back_what_we_print(document: dict[str, object]) -> None:
 def test_a_value_that_does_not_fit_its_tag_is_refused_with_its_line(value: str) -> None:
     with pytest.raises(ConfigError, match=r"^f:2: not a YAML document: '\S+' is no \w+\.$"):
         load_yaml(f"b: 1\na: {value}\n", "f")
+
+
+JOB = """\
+# a job
+worker_pool_specs:
+- machineSpec:
+    machineType: n1
+
+  replicaCount: 1
+- {replicaCount: 2, containerSpec: {imageUri: i,
+   args: x}}
+labels:
+  a.b: c
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("workerPoolSpecs", 2),
+        ("workerPoolSpecs[0].machineSpec.machineType", 4),
+        ("workerPoolSpecs[0].replicaCount", 6),
+        ("workerPoolSpecs[1]", 7),
+        ("workerPoolSpecs[1].containerSpec.args[0]", 8),
+        ("workerPoolSpecs[1].machineSpec.machineType", 7),
+        ("workerPoolSpecs[2].replicaCount", 2),
+        ("labels.a.b", 10),
+        ("nowhere", 0),
+        ("", 0),
+    ],
+)
+def test_the_line_of_a_field(path: str, line: int) -> None:
+    assert line_of(JOB, path) == line
+    assert line_of('{"a": {"b": [1,\n2]}}', "a.b[1]") == 2

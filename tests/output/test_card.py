@@ -9,7 +9,7 @@ import pytest
 from vtrain.messages import states
 from vtrain.messages.base import Status
 from vtrain.messages.custom_job import CustomJob
-from vtrain.output.card import show_failure
+from vtrain.output.card import show_end
 from vtrain.output.console import Console
 from vtrain.verdict import DEBUG_INFO, ERROR_INFO
 
@@ -33,17 +33,12 @@ def failed(file: str) -> CustomJob:
 
 
 def test_the_card_names_replica_code_place_log_and_hint(capfd: pytest.CaptureFixture[str]) -> None:
-    show_failure(Console(), failed("/src/trainer/task.py"))
+    show_end(Console(), failed("/src/trainer/task.py"))
     text = capfd.readouterr().err
     assert "FAILED  demo: workerpool1-0 failed first, with exit code 1" in text
     assert "/src/trainer/task.py:12" in text and "/logs/w.log" in text and "Try again." in text
     assert "ValueError: 100% wrong" in text
     assert "runpy" not in text and "::error" not in text
-
-
-def test_no_card_for_a_job_that_did_not_fail(capfd: pytest.CaptureFixture[str]) -> None:
-    show_failure(Console(), CustomJob(name="n", state=states.SUCCEEDED))
-    assert capfd.readouterr().err == ""
 
 
 def test_github_gets_an_annotation_and_a_summary(
@@ -52,12 +47,104 @@ def test_github_gets_an_annotation_and_a_summary(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    show_failure(Console(), failed(str(tmp_path / "a,b" / "task.py")))
+    show_end(Console(), failed(str(tmp_path / "a,b" / "task.py")))
     annotation = next(line for line in capfd.readouterr().err.splitlines() if line.startswith("::error"))
     assert annotation.startswith("::error file=a%2Cb/task.py,line=12::ValueError: 100%25 wrong (")
     summary = (tmp_path / "summary.md").read_text()
     assert summary.startswith("### demo failed\n")
     assert "ValueError: 100% wrong" in summary and "runpy" not in summary and "Try again." in summary
+
+
+def test_a_traceback_that_was_just_shown_is_not_shown_again(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.write(b"step 1\n")
+    console.write("".join(f"\x1b[31m{line}\x1b[0m\n" for line in TRACEBACK).encode(), stderr=True)
+    capfd.readouterr()
+    show_end(console, failed("/src/trainer/task.py"))
+    _, *lines, _ = capfd.readouterr().err.splitlines()
+    assert lines[1:] == [
+        "  error   ValueError: 100% wrong",
+        "  at      /src/trainer/task.py:12",
+        "  log     /logs/w.log",
+        "  hint    Try again.",
+    ]
+
+
+def test_a_traceback_that_went_elsewhere_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.write("\n".join(TRACEBACK).encode())
+    show_end(console, failed("/src/trainer/task.py"))
+    assert "    raise ValueError(text)\n  ValueError: 100% wrong\n" in capfd.readouterr().err
+
+
+ARGPARSE = (
+    "usage: task.py [-h] --epochs N",
+    "task.py: error: the following arguments are required: --epochs",
+)
+
+
+def ended_with_2() -> CustomJob:
+    quoted = "\n".join(ARGPARSE)
+    message = (
+        f"The replica workerpool0-0 exited with a non-zero status of 2. \n{quoted}\n\nTo find out more: /l"
+    )
+    info = {"@type": ERROR_INFO, "metadata": {"replica": "workerpool0-0", "exitCode": "2"}}
+    error = Status(code=3, message=message, details=(info,))
+    answer = {"replicas": [{"name": "workerpool0-0", "attempts": [{"exitCode": 2, "cpuSeconds": 0.25}]}]}
+    return CustomJob(
+        name="n",
+        display_name="demo",
+        state=states.FAILED,
+        start_time="2026-01-02T03:04:05Z",
+        end_time="2026-01-02T03:05:10.5Z",
+        error=error,
+        answer=answer,
+    )
+
+
+def test_without_a_traceback_the_last_lines_of_stderr_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    show_end(Console(), ended_with_2())
+    _, *lines, _ = capfd.readouterr().err.splitlines()
+    assert lines[0].startswith("FAILED  demo: exit code 2: bad arguments")
+    assert lines[1:5] == ["", *(f"  {line}" for line in ARGPARSE), ""]
+    assert lines[-1] == "  took    1 min 6 s, processor time 0.2 s"
+
+
+def test_last_lines_that_were_just_shown_are_not_shown_again(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.write("".join(f"ERROR\ttime\tworkerpool0-0\t{line}\n" for line in ARGPARSE).encode(), stderr=True)
+    capfd.readouterr()
+    show_end(console, ended_with_2())
+    assert "--epochs N" not in capfd.readouterr().err
+
+
+def test_a_job_that_did_not_fail_has_a_summary(capfd: pytest.CaptureFixture[str]) -> None:
+    attempts = [{"exitCode": 139}, {"exitCode": 0, "peakMemoryBytes": 12_000_000, "cpuSeconds": 3.0}]
+    job = CustomJob(
+        name="n",
+        display_name="demo",
+        state=states.SUCCEEDED,
+        create_time="2026-01-02T03:04:05Z",
+        end_time="2026-01-02T05:05:10Z",
+        answer={"replicas": [{"name": "workerpool0-0", "attempts": attempts}]},
+    )
+    show_end(Console(), job, [("model", "/m (2 files)")])
+    assert capfd.readouterr().err.splitlines() == [
+        "SUCCEEDED  demo",
+        "  took    2 h 1 min, 2 attempts, exit codes 139 0, peak memory 12.0 MB, processor time 3.0 s",
+        "  model   /m (2 files)",
+    ]
+    show_end(Console(quiet=True), job)
+    assert capfd.readouterr().err == ""
+
+
+def test_the_summary_of_a_timeout_gives_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    error = Status(code=1, message="CANCELED: the job ran longer than its timeout of 5s.")
+    show_end(Console(quiet=True), CustomJob(name="n", display_name="d", state=states.CANCELLED, error=error))
+    assert capfd.readouterr().err == "CANCELLED  d: the job ran longer than its timeout of 5s.\n"
+    error = Status(code=1, message="CANCELED")
+    show_end(Console(), CustomJob(name="n", display_name="d", state=states.CANCELLED, error=error))
+    assert capfd.readouterr().err == "CANCELLED  d\n"
 
 
 def unstarted(message: str) -> CustomJob:
@@ -70,7 +157,7 @@ def test_a_sentence_is_shown_once(
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    show_failure(Console(), unstarted("a:1 cannot be pulled."))
+    show_end(Console(), unstarted("a:1 cannot be pulled."))
     lines = capfd.readouterr().err.splitlines()
     assert lines == [
         lines[0],
@@ -82,7 +169,7 @@ def test_a_sentence_is_shown_once(
 
 
 def test_further_lines_of_a_message_stand_below_its_first(capfd: pytest.CaptureFixture[str]) -> None:
-    show_failure(Console(), unstarted("It cannot be built.\n  pip: not found"))
+    show_end(Console(), unstarted("It cannot be built.\n  pip: not found"))
     rule, *lines = capfd.readouterr().err.splitlines()
     assert lines == ["FAILED  demo: It cannot be built.", "", "    pip: not found", "", rule]
 
@@ -92,6 +179,6 @@ def test_pointers_stand_below_a_single_sentence(capfd: pytest.CaptureFixture[str
     assert job.error is not None
     detail = job.error.details[0] | {"metadata": {"log": "/l", "hint": "Log in."}}
     status = Status(code=9, message=job.error.message, details=(detail,))
-    show_failure(Console(), CustomJob(name="n", display_name="demo", state=states.FAILED, error=status))
+    show_end(Console(), CustomJob(name="n", display_name="demo", state=states.FAILED, error=status))
     rule, *lines = capfd.readouterr().err.splitlines()
-    assert lines == ["FAILED  demo: a:1 cannot be pulled.", "", "  log   /l", "  hint  Log in.", rule]
+    assert lines == ["FAILED  demo: a:1 cannot be pulled.", "  log     /l", "  hint    Log in.", rule]

@@ -48,3 +48,13 @@ def test_stdout_that_leads_to_the_same_place_counts_too(
     console.write(b"err\n", stderr=True)
     console.status("words")
     assert capfd.readouterr().err == "out\nwords\nouterr\nwords\n"
+
+
+def test_details_of_a_preparation_are_folded_unless_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = ("Installing scikit-learn …", "    Resolved 6 packages in 9ms", "     + numpy==2.4.6")
+    for verbosity, shown in (("warning", lines[:1]), ("info", lines)):
+        console = Console(verbosity=verbosity)
+        for line in lines:
+            console.tell(line)
+        assert capfd.readouterr().err.splitlines() == list(shown)
+        assert console.activity == "Resolved 6 packages in 9ms"

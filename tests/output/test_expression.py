@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expression import parse_filter
-from vtrain.output.ordering import parse_sort, sort_documents
+from vtrain.output.filters import parse_filter, parse_sort, sort_documents
 
 NOW = datetime(2026, 1, 10, tzinfo=timezone.utc)
 OAK = {

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
+from vtrain.output.filters import parse_sort
 from vtrain.output.keys import parse_key
-from vtrain.output.ordering import parse_sort
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import FORMATS, parse_format
 from vtrain.output.transforms import _TRANSFORMS

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from vtrain.messages.log import LogEntry
-from vtrain.output.log_lines import LineFormatter, records
+from vtrain.output.log_sinks import LineFormatter, records
 
 SECOND = 1_000_000_000
 

@@ -11,7 +11,7 @@ from vtrain.errors import ConfigError
 from vtrain.output.keys import parse_key
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import FORMATS, parse_format
-from vtrain.output.tree import flatten_documents
+from vtrain.output.projector import flatten_documents
 
 PIANO = {
     "name": "projects/7/locations/europe-west4/customJobs/41",
@@ -254,3 +254,17 @@ def test_any_text_is_a_format_or_a_refusal(tail: str) -> None:
         except ConfigError:
             continue
         assert isinstance("".join(render_list([PIANO, VIOLIN, {}, "text", None], fmt)), str)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"b": 1e300, "a": [[], {}, [{"z": "é\u2028\x7f\x01/\\"}]]}, None),
+        ({"n": 2**70, "t": True, "f": 0.1, "e": "", "k": {"b": None, "a": -0.0}}, None),
+        ({"n": float("nan"), "i": float("-inf")}, '{\n  "i": -Infinity,\n  "n": NaN\n}'),
+        ({"half": "\ud800"}, '{\n  "half": "\ud800"\n}'),
+    ],
+)
+def test_json_is_indented_as_python_does(value: object, text: str | None) -> None:
+    expected = text or json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    assert render(value, parse_format("json")) == expected + "\n"

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from vtrain.packaging.image.plan import ImagePlan, plan_image
+from vtrain.packaging.image_plan import ImagePlan, plan_image
 from vtrain.packaging.source import TrainerSource
 
 BASE = "vtrain-test/python:3.11"

@@ -19,6 +19,7 @@ from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import is_direct, metadata_name, requires_dist, unpack_direct
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.environments.installer import find_uv
 
 TASK = "import sys\nfrom trainer.model import fit\nprint(fit(), sys.argv[1:])\n"
 TREE: dict[str, str | bytes] = {
@@ -129,12 +130,9 @@ def test_pip_installs_it_without_network_and_it_runs(make_tree, tmp_path, isolat
 
 
 def test_uv_installs_it_too(make_tree, tmp_path):
-    uv = shutil.which("uv")
-    if uv is None:
-        pytest.skip("uv is not installed")
     sdist = build_sdist(plan_sdist(source(make_tree(TREE))), tmp_path / "packages").sdist
     site = tmp_path / "site"
-    line = [uv, "pip", "install", "--quiet", "--offline", "--no-index", "--python", sys.executable]
+    line = [find_uv(), "pip", "install", "--quiet", "--offline", "--no-index", "--python", sys.executable]
     environment = {**os.environ, "UV_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run([*line, "--target", str(site), str(sdist)], check=True, env=environment)
     assert run_module(site) == "fitted []\n"
@@ -241,7 +239,7 @@ def test_a_large_package_is_reported_with_its_largest_files(make_tree):
         with (folder / f"trainer/part{number}.bin").open("wb") as out:
             out.truncate((10 + number) * 1_000_000)
     (warning,) = plan_sdist(source(folder)).warnings
-    assert warning.startswith("the package holds 91 MB")
+    assert warning.startswith("the package holds 91.0 MB")
     assert "part6.bin (16.0 MB), trainer/part5.bin" in warning
     assert "part1.bin" not in warning
 

@@ -15,14 +15,16 @@ from vtrain.containers.discovery import EngineAddress
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import find_image, remove_image
 from vtrain.errors import ImageError, PackagingError
-from vtrain.images import Made, make_image
-from vtrain.packaging.image.plan import ImagePlan
+from vtrain.packaging.image_build import Made, make_image
+from vtrain.packaging.image_plan import ImagePlan
 
 pytestmark = pytest.mark.docker
 
 PYPROJECT = '[build-system]\nrequires = ["setuptools>=70"]\nbuild-backend = "setuptools.build_meta"\n'
 PROJECT = '[project]\nname = "tr"\nversion = "1"\n'
-BUILDERS = pytest.mark.parametrize("buildkit", ["1", "0"], ids=["buildkit", "classic"])
+BUILDERS = pytest.mark.parametrize(
+    "buildkit", ["1", pytest.param("0", marks=pytest.mark.pages)], ids=["buildkit", "classic"]
+)
 
 
 class Workbench:
@@ -153,7 +155,7 @@ def test_an_unchanged_trainer_is_not_built_again(bench: Workbench, make_tree, un
     assert first.built
     second = bench.make(plan(folder, python_module="task"))
     assert (second.id, second.built) == (first.id, False)
-    assert bench.lines == [f"Image {first.name}: unchanged, nothing is built."]
+    assert bench.lines == [f"Image {first.name}: cached."]
 
 
 def test_further_names_are_given_also_when_nothing_is_built(

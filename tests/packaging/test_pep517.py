@@ -9,7 +9,7 @@ import pytest
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.archive import is_direct, metadata_name, requires_dist
-from vtrain.packaging.pep517 import tool_versions
+from vtrain.packaging.project import tool_versions
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 

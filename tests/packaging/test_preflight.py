@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from vtrain.errors import PackagingError
@@ -12,7 +14,9 @@ TREE: dict[str, str | bytes] = {"trainer/task.py": "", "trainer/model.py": ""}
 
 
 def plan(folder, module="trainer.task", **given):
-    options = {key: given.pop(key) for key in ("provided", "strict", "packages_dir") if key in given}
+    options = {
+        key: given.pop(key) for key in ("provided", "strict", "packages_dir", "other_python") if key in given
+    }
     return plan_sdist(TrainerSource(folder=folder, python_module=module, **given), **options)
 
 
@@ -59,9 +63,38 @@ def test_empty_missing_and_wrong_folders(make_tree, tmp_path):
         plan(make_tree(TREE) / "trainer/task.py")
 
 
-def test_a_syntax_error_in_the_entry_module(make_tree):
-    with pytest.raises(PackagingError, match=r"^trainer/task\.py:2: "):
-        plan(make_tree({"trainer/task.py": "x = 1\ndef f(:\n"}))
+@pytest.mark.parametrize(
+    ("code", "line", "excerpt"),
+    [
+        ("x = 1\ndef f(:\n", 2, ["    def f(:", "          ^"]),
+        ("if 1:\n\tx = '日本' + (1 2)\n", 2, ["    x = '日本' + (1 2)", "                  ^^^"]),
+        ("x = [" + "1," * 500 + "1 2" + ",3" * 500 + "]", 1, None),
+        ("x = '\x1b[2J' 2\n", 1, ["    x = ' [2J' 2", "               ^"]),
+        ("# coding: nothing\n", 1, []),
+        ("x = '\x00'\n", 1, []),
+    ],
+)
+def test_a_syntax_error_in_the_entry_module(make_tree, monkeypatch, code, line, excerpt):
+    folder = make_tree({"trainer/task.py": code})
+    for place, path in ((folder, ""), (folder.parent, f"{folder.name}/"), (folder / "trainer", None)):
+        monkeypatch.chdir(place)
+        with pytest.raises(PackagingError) as refusal:
+            plan(folder)
+        first, *shown = refusal.value.message.split("\n")
+        shown_path = "task.py" if path is None else f"{path}trainer/task.py"
+        assert first.startswith(f"{shown_path}:{line}: ")
+        assert excerpt is None or shown == excerpt
+        assert all(len(each) < 120 and each.isprintable() for each in shown)
+    monkeypatch.chdir(make_tree({"trainer/task.py": "another file"}, "else"))
+    with pytest.raises(PackagingError, match=f"^{folder}/trainer/task.py:{line}: "):
+        plan(folder)
+
+
+def test_a_syntax_error_is_a_warning_where_the_trainer_may_run_on_a_newer_python(make_tree):
+    folder = make_tree({"trainer/task.py": "import yaml\ntype of tomorrow = int\n"})
+    (warning,) = plan(folder, other_python=True, strict=True).warnings
+    assert "task.py:2: invalid syntax." in warning
+    assert warning.endswith("says so; the trainer's own may be newer.")
 
 
 @pytest.mark.parametrize("given", [{"extra_packages": ("no.whl",)}, {"extra_dirs": ("no",)}])
@@ -76,15 +109,17 @@ def test_an_extra_package_that_cannot_be_read_is_for_pip_to_judge(make_tree):
     assert "the import `yaml`" in warning
 
 
-def test_an_import_that_nothing_provides(make_tree):
+def test_an_import_that_nothing_provides(make_tree, monkeypatch):
     code = "import os\nfrom trainer import model\nimport yaml, numpy\n"
     folder = make_tree({"trainer/task.py": code, "trainer/model.py": "\nfrom sklearn.svm import SVC\n"})
+    monkeypatch.chdir(folder.parent)
+    package = f"{folder.name}/trainer"
     assert plan(folder, provided=frozenset({"numpy"})).warnings == (
-        "trainer/task.py:3: nothing provides the import `yaml`; add pyyaml to requirements",
-        "trainer/model.py:2: nothing provides the import `sklearn`; add scikit-learn to requirements",
+        f"{package}/task.py:3: nothing provides the import `yaml`; add pyyaml to requirements",
+        f"{package}/model.py:2: nothing provides the import `sklearn`; add scikit-learn to requirements",
     )
     assert plan(folder, requirements=("scikit-learn", "PyYAML")).warnings == ()
-    with pytest.raises(PackagingError, match=r"yaml.*sklearn"):
+    with pytest.raises(PackagingError, match=r"(?s)yaml.*\n.*sklearn"):
         plan(folder, provided=frozenset({"numpy"}), strict=True)
 
 
@@ -124,7 +159,7 @@ def test_modules_that_the_entry_does_not_reach_do_not_count(make_tree):
 def test_a_module_of_the_package_that_is_not_there(make_tree):
     folder = make_tree({"trainer/task.py": "from .modle import fit\n", "trainer/model.py": ""})
     (warning,) = plan(folder).warnings
-    assert warning == "trainer/task.py:1: the package has no module `trainer.modle`"
+    assert warning == f"{folder}/trainer/task.py:1: the package has no module `trainer.modle`"
 
 
 def test_shared_namespaces(make_tree):
@@ -206,3 +241,32 @@ def test_a_known_import_is_not_brought_by_a_name_like_it(make_tree):
         make_tree({"trainer/task.py": "import torch"}), requirements=("torch-geometric",)
     ).warnings
     assert "add torch to requirements" in warning
+
+
+def test_what_is_installed_beside_vtrain_decides_nothing(make_tree):
+    """pytest is: its metadata names it, but does not tell that `mine-pytest-mine` fails to bring it."""
+    folder = make_tree({"trainer/task.py": "import pytest"})
+    assert plan(folder, requirements=("mine-pytest-mine",)).warnings == ()
+
+
+@pytest.mark.parametrize("code", ["x = " + "-" * 200_000 + "1", "x = " + "(" * 5000, "x" + ".y" * 200_000])
+def test_a_file_that_is_nested_too_deeply_is_no_crash(make_tree, code):
+    """As the entry it is refused, unless Python can read it; elsewhere it imports nothing."""
+    tree = {"trainer/task.py": "import trainer.deep, yaml", "trainer/deep.py": code}
+    (warning,) = plan(make_tree(tree)).warnings
+    assert "`yaml`" in warning
+    try:
+        plan(make_tree({"trainer/task.py": code}, "entry"))
+    except PackagingError as error:
+        assert "/trainer/task.py:1: " in error.message
+
+
+def test_a_hostile_tree_is_read_in_linear_time(make_tree):
+    """Each part grew with the square of the tree, or with what is installed beside vtrain."""
+    imports = "".join(f"import m{i}, trainer.f{i % 50}\nfrom .f1 import m{i}\n" for i in range(5000))
+    long = "from " + "a." * 2000 + "b import " + ", ".join(f"c{i}" for i in range(20_000)) + "\n"
+    tree = {f"trainer/f{i}.py": "import trainer.task\n" for i in range(100)}
+    folder = make_tree({**tree, "trainer/task.py": imports + long})
+    started = time.process_time()
+    assert len(plan(folder, requirements=("lib-m-1",)).warnings) == 100
+    assert time.process_time() - started < 10

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from vtrain.engine.environments.construction import make_wheel
-from vtrain.engine.environments.wheels import is_plain, unpack_wheel
 from vtrain.packaging.archive import is_direct, unpack_direct
 from vtrain.packaging.project import read_project
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.environments.environment import make_wheel
+from vtrain.runtime.environments.wheels import is_plain, unpack_wheel
 
 
 def output(folder: Path, tmp_path: Path, *args: str, **given: Any) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from vtrain.cli import COMMANDS, GROUPS
+from vtrain import cli
 from vtrain.flags.command import CommandInfo, build_command
 
 EXIT_CODES = {0, 1, 2, 125}
@@ -92,15 +92,16 @@ VALUES = st.sampled_from(NASTY) | st.text(st.characters(exclude_categories=["Cs"
 def all_commands() -> dict[str, CommandInfo]:
     found = {
         f"{group} {info.name}": info
-        for group, (module, _) in GROUPS.items()
-        for info in import_module(module).COMMANDS
+        for group, listed in cli.GROUPS.items()
+        for info in import_module(listed.module).COMMANDS
     }
-    return {line: info for line, info in (found | COMMANDS).items() if line not in LEFT_OUT}
+    found |= {name: cli.late_command(name) for name in cli.LATE_COMMANDS} | cli.COMMANDS
+    return {line: info for line, info in found.items() if line not in LEFT_OUT}
 
 
 def command_lines(line: str, info: CommandInfo) -> st.SearchStrategy[tuple[str, ...]]:
     """Command lines of one command, that do nothing: with --dry-run, or as there is no such job."""
-    command = build_command(info, rich_help=False)
+    command = build_command(info)
     flags = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
     places = [VALUES for p in command.params if p.param_type_name == "argument"]
     words = st.lists(st.sampled_from(flags).flatmap(written), max_size=5).map(tuple)
@@ -131,6 +132,7 @@ def test_every_command_line_has_an_answer(
     line: str, data: st.DataObject, vtrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("VTRAIN_BACKEND", "process")  # no service is asked
+    monkeypatch.setenv("UV_OFFLINE", "1")  # nor a package index
     monkeypatch.chdir(tmp_path)
     argv = data.draw(command_lines(line, all_commands()[line]))
     expect_an_answer(vtrain, *argv)
@@ -173,7 +175,7 @@ DOCUMENTS = st.recursive(
 def test_every_config_file_has_an_answer(
     line: str, document: object, vtrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from vtrain.output.yaml import dump_yaml
+    from vtrain.output.yaml_writer import dump_yaml
 
     monkeypatch.setenv("VTRAIN_BACKEND", "process")
     monkeypatch.chdir(tmp_path)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from vtrain.backends.docker.frames import FrameReader, Piece
-from vtrain.backends.docker.transcript import Transcript
-from vtrain.engine.journal import STDERR, STDOUT
-from vtrain.engine.log_reader import read_logs
+from vtrain.backends.docker.container_log import FrameReader, Piece, Transcript
 from vtrain.messages.log import LogQuery
+from vtrain.runtime.journal import STDERR, STDOUT
+from vtrain.runtime.log_reader import read_logs
 
 MILLISECOND = 10**6
 STREAMS = {STDOUT: "stdout", STDERR: "stderr"}
@@ -41,6 +40,7 @@ READS = st.lists(
 )
 
 
+@example(attempts=[[], []], reads=[(0, "kill", False)])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(attempts=st.lists(LOGS, min_size=1, max_size=3), reads=READS)
 def test_every_piece_once(attempts: list[list[Piece]], reads: list[tuple[int, str, bool]]) -> None:
@@ -64,7 +64,7 @@ def follow_interrupted(
     for stop, verb, in_two in sorted(reads):
         there = whole[:stop]
         if verb == "drain":
-            transcript.drain(lambda count, there=there: there[-count:])  # type: ignore[misc]
+            transcript.drain(lambda count, there=there: there[-count:], no_stream)  # type: ignore[misc]
         else:
             since = transcript.resume()
             asked = [piece for piece in there if piece[1] >= since]
@@ -77,8 +77,12 @@ def follow_interrupted(
                 with base.with_suffix(".log").open("ab") as file:
                     file.write(b"written, and no record of it")
             transcript = Transcript(str(base), attempt)
-    transcript.drain(lambda count: whole[-count:])
+    transcript.drain(lambda count: whole[-count:], no_stream)
     transcript.close()
+
+
+def no_stream(since: int) -> list[list[Piece]]:
+    raise AssertionError("such a log is read by its tail")
 
 
 @given(st.lists(st.binary(max_size=40), max_size=6))

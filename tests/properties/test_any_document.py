@@ -12,25 +12,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from job_strategies import messages
 
-from vtrain.containers.references import read_image_name
-from vtrain.engine import instants
+from vtrain.containers.image_names import read_image_name
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.config_file import read_config
-from vtrain.messages.codec import canonical_document, fields, from_document, read_message, to_document
+from vtrain.flags.input_files import read_config
+from vtrain.messages.codec import fields, from_document, read_message, to_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.formats import check_formats
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import ResourceName, parse_name, resolve_name
 from vtrain.messages.nearest import did_you_mean, nearest
 from vtrain.messages.paths import assign
 from vtrain.messages.persistent_resource import PersistentResource
-from vtrain.messages.rules import check_job
+from vtrain.messages.rules import check_formats, check_job
+from vtrain.messages.service_documents import canonical_document, split_unknown
 from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.messages.unknown import split_unknown
 from vtrain.messages.yaml_reader import load_entries, load_yaml
-from vtrain.output.instants import format_duration, parse_duration, parse_instant, parse_timestamp
-from vtrain.output.yaml import dump_yaml
+from vtrain.output.yaml_writer import dump_yaml
 from vtrain.staging.uris import file_uri, join_uri, split_object, split_uri
+from vtrain.times import epoch, format_duration, from_epoch, parse_duration, parse_instant, parse_timestamp
 
 KINDS = [CustomJob, HyperparameterTuningJob, PersistentResource, TrainingPipeline]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -229,11 +227,11 @@ def test_the_parts_of_an_images_name_come_back(repository: str, tag: str, pinned
 
 @given(st.integers(0, 4_000_000_000_000_000))
 def test_an_instant_comes_back_to_the_microsecond(micros: int) -> None:
-    written = instants.from_epoch(micros / 1_000_000)
-    assert abs(instants.epoch(written) - micros / 1_000_000) < 2e-6
+    written = from_epoch(micros / 1_000_000)
+    assert abs(epoch(written) - micros / 1_000_000) < 2e-6
     parsed = parse_timestamp(written)
     assert parsed is not None
-    assert abs(parsed.timestamp() - instants.epoch(written)) < 1e-6
+    assert abs(parsed.timestamp() - epoch(written)) < 1e-6
 
 
 @given(st.integers(-(10**12), 10**12).filter(bool))  # gcloud writes P0 for nothing, and does not read it

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.expression import parse_filter
+from vtrain.output.filters import parse_filter, parse_sort, sort_documents
 from vtrain.output.keys import Key, get, parse_key
-from vtrain.output.ordering import parse_sort, sort_documents
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import parse_format
 from vtrain.output.scanner import OPERATORS

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from packaging.requirements import InvalidRequirement, Requirement
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.requirements import canonical, distribution_name, read_given, read_requirements
+from vtrain.packaging.requirements import read_given, read_requirements
 from vtrain.packaging.tree import belonging_files
+from vtrain.project_names import canonical, distribution_name
 
 GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "PATH": os.environ["PATH"]}
 FILES = ("a", "ab", "a b", "b.py", "!x", "#x", "[a]", "d/a", "d/ab", "d/e/a", "d/e/b.py", "e/d/a", "\\a")

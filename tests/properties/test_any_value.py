@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError, UsageError, VtrainError
 from vtrain.flags import containers, grammar
-from vtrain.flags.flags_file import expand_flags_files
+from vtrain.flags.input_files import expand_flags_files
+from vtrain.flags.job_options import ContainerFlags
 from vtrain.flags.mounts import read_mounts
-from vtrain.flags.options import ContainerFlags
 from vtrain.flags.pools import KEYS, check_pools, parse_pools, pool_document, pool_list
-from vtrain.flags.resource_fields import read_labels
-from vtrain.flags.resource_pools import KEYS as RESOURCE_KEYS
-from vtrain.flags.resource_pools import (
+from vtrain.flags.resource_config import KEYS as RESOURCE_KEYS
+from vtrain.flags.resource_config import (
     check_flag_pools,
     parse_resource_pools,
     resource_pool_document,
     unused_keys,
 )
+from vtrain.flags.resource_fields import read_labels
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.messages.persistent_resource import ResourcePool
-from vtrain.output.yaml import dump_yaml
+from vtrain.output.yaml_writer import dump_yaml
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 DIGITS = st.from_regex(r"[-+]?[0-9_]{1,25}", fullmatch=True) | st.integers(1, 9000).map(lambda n: "9" * n)

@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 import vtrain
-from vtrain.backends import BackendSettings, JobBackend, Query, open_backend
-from vtrain.engine.folder import JobFolder, lock_holder
+from vtrain.backends import BackendSettings, JobBackend, Query
+from vtrain.backends.registry import open_backend
 from vtrain.errors import ConflictError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.custom_job import EnvVar, GcsDestination
 from vtrain.messages.log import LogQuery
 from vtrain.messages.resources import Job
+from vtrain.runtime.folder import JobFolder, lock_holder
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 

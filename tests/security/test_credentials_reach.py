@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from vtrain.engine.inheritance import inherited_environment
 from vtrain.messages.names import parse_name
+from vtrain.runtime.inheritance import inherited_environment
 
 CREDENTIALS = '{"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "r"}'
 LEAKS = {

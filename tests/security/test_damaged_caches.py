@@ -12,16 +12,18 @@ from pathlib import Path
 
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
+from privileges import run_bound
 
 from vtrain.backends import BackendSettings
-from vtrain.backends.local import open_process
-from vtrain.engine.environments.environment import EnvironmentSpec, make_environment, plan_environment
+from vtrain.backends.registry import open_backend
 from vtrain.errors import VtrainError
 from vtrain.flags.compose import Draft
-from vtrain.packaging.sdist import SdistPlan, build_sdist, plan_sdist
+from vtrain.packaging.sdist import build_sdist, plan_sdist
+from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
-from vtrain.staging.local import LocalBuckets
-from vtrain.submit import Place, Prepared, package_and_stage, prepare
+from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
+from vtrain.staging import LocalBuckets
+from vtrain.submission import Place, Prepared, package_and_stage, prepare
 
 SEED = 20
 Damage = Callable[[Path, random.Random], None]
@@ -114,7 +116,7 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
     """The plan of the job does not read what packaging makes, or stages, again."""
     home, told = tmp_path / "home", list[str]()
     settings = BackendSettings(home=home, project="local", region="us-central1")
-    backend, place = open_process(settings), Place.on_this_machine(home, staging_bucket=bucket)
+    backend, place = open_backend("process", settings), Place.on_this_machine(home, staging_bucket=bucket)
     document = {
         "displayName": "d",
         "jobSpec": {"workerPoolSpecs": [{"replicaCount": 1, "pythonPackageSpec": {}}]},
@@ -129,13 +131,13 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
     (uri,) = package_and_stage(package, place, told.append)
     path, steps = place.buckets.local_path(uri), planned().plan.steps
     whole = path.read_bytes()
-    assert steps[0].startswith("Make the environment /")
+    assert steps[0].startswith("Would install the trainer and its requirements in /")
     for damage in HEADS.values():
         path.write_bytes(damage(whole))
-        assert planned().plan.steps == ("Make the trainer's environment once its package is built.",)
+        assert planned().plan.steps == ("Would install the trainer and its requirements.",)
         package_and_stage(package, place, told.append)
         assert (path.read_bytes(), planned().plan.steps) == (whole, steps)
-        assert "Staged" in told[-1] if bucket else "is damaged or old; it is made again" in told[-2]
+        assert "Staged" in told[-1] if bucket else "is damaged or old; making it again …" in told[-2]
 
 
 def test_a_folder_of_packages_that_is_a_file(tmp_path: Path, trainer: Path) -> None:
@@ -266,3 +268,54 @@ def test_commands_of_a_copy_start_its_own_interpreter(tmp_path: Path) -> None:
     told = subprocess.run([command], capture_output=True, text=True, check=True).stdout.strip()
     assert told == str(Path(copy.python).parents[1])
     assert Path(told).parent == tmp_path / "job"
+
+
+WRITES_BESIDE_REQUIREMENTS = """\
+import pathlib, left
+def attempt(act):
+    try:
+        act()
+    except PermissionError:
+        print("refused", flush=True)
+    else:
+        print("written", flush=True)
+module = pathlib.Path(left.__file__)
+print(left.VERSION, module.with_name("beside.py").exists(), flush=True)
+attempt(lambda: module.write_text("VERSION = 'spoilt'"))
+attempt(lambda: module.with_name("beside.py").write_text("x"))
+attempt(lambda: module.unlink())
+"""
+
+
+def test_an_ordinary_user_cannot_write_to_what_others_import(tmp_path: Path, wheelhouse: Path) -> None:
+    home = tmp_path / "home"
+    package = direct_sdist(tmp_path, WRITES_BESIDE_REQUIREMENTS, ("left",))
+    made = make_environment(plan_environment(EnvironmentSpec(packages=(package,)), home), lambda _: None)
+    for _ in range(2):
+        ended = run_bound([made.python, "-m", "trainer.task"])
+        assert ended.stdout.split("\n") == ["1.0 False", "refused", "refused", "refused", ""], ended.stderr
+
+
+@pytest.mark.parametrize("shared_too", [False, True])
+def test_what_root_writes_in_place_reaches_no_other_environment(
+    tmp_path: Path, wheelhouse: Path, monkeypatch: pytest.MonkeyPatch, shared_too: bool
+) -> None:
+    """Not uv's cache, not one made later, not one that shared the file and is used again."""
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    home = tmp_path / "home"
+    wheel(wheelhouse, "right")
+    first = direct_sdist(tmp_path, "import left; print(left.VERSION)", ("left",))
+    second = direct_sdist(tmp_path, "import left, right; print(left.VERSION)", ("left", "right"))
+    assert trained(home, first) == "1.0"
+    if shared_too:
+        assert trained(home, second) == "1.0"
+    modules = list(home.glob("environments/dependencies/*/lib/python*/site-packages/left.py"))
+    assert len({module.stat().st_ino for module in modules}) == 1
+    mode = modules[0].stat().st_mode
+    modules[0].chmod(0o644)
+    modules[0].write_text("VERSION = 'spoilt'")
+    modules[0].chmod(mode)
+    assert trained(home, second) == "1.0"
+    assert trained(home, first) == "1.0"
+    cached = list((tmp_path / "cache").rglob("left.py"))
+    assert cached and all("spoilt" not in path.read_text() for path in cached)

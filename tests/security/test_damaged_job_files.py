@@ -18,10 +18,11 @@ from chaos_report import SEED_VARIABLE
 
 import vtrain
 from vtrain.backends import BackendSettings
-from vtrain.backends.local import LocalBackend, open_process
-from vtrain.engine.folder import JobFolder
+from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import EnvVar
+from vtrain.runtime.folder import JobFolder
 from vtrain.testing.script import Script, script_job
 
 ROOT = str(Path(vtrain.__file__).parent.parent)
@@ -95,7 +96,7 @@ def files_of(job: Path) -> list[Path]:
 
 
 def opened(home: Path) -> LocalBackend:
-    return open_process(BackendSettings(home=home, project="local", region="us-central1"))
+    return open_backend("process", BackendSettings(home=home, project="local", region="us-central1"))
 
 
 def submit(backend: LocalBackend, *scripts: Script) -> str:
@@ -202,6 +203,25 @@ def test_jobs_whose_files_are_damaged_while_they_run_end(home: Path) -> None:
         backend.cancel(name)
     found = {until_ended(backend, name) for name in names}
     assert found <= {states.CANCELLED, states.FAILED}
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["supervised", "adopted"])
+def test_a_lock_that_is_no_file_hides_no_replica(home: Path, is_killed: bool) -> None:
+    backend = opened(home)
+    name = submit(backend, Script().write("ready\n").hang())
+    job = JobFolder(home / "jobs" / name.rpartition("/")[2])
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not job.replica("workerpool0-0").started():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    lock = job.replica("workerpool0-0").lock
+    lock.unlink()
+    os.mkfifo(lock)
+    if is_killed:
+        kill_supervisor(job.path)
+    backend.get(name)
+    backend.cancel(name)
+    assert until_ended(backend, name) == states.CANCELLED
 
 
 def kill_supervisor(job: Path) -> None:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from storage_service import Http, Reply, StorageEndpoint, storage_service
 
-from vtrain.emulator.storage.places import Places
+from vtrain.emulator.storage.object_files import BucketFolders
 from vtrain.emulator.storage.refusals import Refusal
 
 SECRET = b"the secret of this machine"
@@ -198,11 +198,11 @@ def test_every_path_lies_below_its_bucket_or_aside(tmp_path: Path, bucket: str, 
         (buckets / "good" / "folder").mkdir(parents=True)
         (buckets / "good" / "link").symlink_to(tmp_path)
         (buckets / "good" / "folder" / "up").symlink_to("../..")
-    places = Places(buckets, aside)
+    folders = BucketFolders(buckets, aside)
     name = "/".join(parts)
     for tried in (bucket, "good"):
         try:
-            path = places.make_room(tried, name)
+            path = folders.prepare_file(tried, name)
         except (Refusal, UnicodeEncodeError):
             assert tried == bucket or any("\ud800" <= letter <= "\udfff" for letter in name)
             continue

@@ -75,4 +75,4 @@ def test_in_a_setting(vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     ended = vtrain("custom-jobs", "create", "--dry-run", "--display-name=a", "--worker-pool-spec=script=t.py")
     assert (ended.code, ended.out) == (1, "")
-    assert f"{tmp_path / 'pyproject.toml'}: {key} of [tool.vtrain] holds a NUL character." in ended.err
+    assert f"{tmp_path / 'pyproject.toml'}:2: {key} of [tool.vtrain] holds a NUL character." in ended.err

@@ -11,19 +11,18 @@ from contextlib import suppress
 import pytest
 
 from vtrain.containers.build import base_images
-from vtrain.containers.publishing import default_repository
-from vtrain.containers.references import read_image_name
-from vtrain.engine.environments.installers import _CULPRITS
-from vtrain.engine.source_paths import _FRAME
+from vtrain.containers.image_names import default_repository, read_image_name
 from vtrain.errors import VtrainError
 from vtrain.failure import hint
 from vtrain.flags.resource_fields import check_account
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.output.expression import parse_filter
-from vtrain.output.yaml import dump_yaml
-from vtrain.packaging.image.own import _baked_secrets
+from vtrain.output.filters import parse_filter
+from vtrain.output.yaml_writer import dump_yaml
+from vtrain.packaging.image_plan import _baked_secrets
 from vtrain.packaging.requirements import _named_url
+from vtrain.runtime.environments.installer import _CULPRITS
+from vtrain.runtime.verdict import _FRAME
 
 pytestmark = pytest.mark.timeout(60)
 N = 200_000

@@ -55,7 +55,7 @@ def test_a_trainer_is_staged_once_and_named_by_its_jobs(
     assert first.code == 0, first.err
     sent = relay.bytes_up
     second = vtrain(*create, f"--staging-bucket={bucket}")
-    assert "Nothing was staged: it is there." in second.err
+    assert "Package: cached. Staged files: cached." in second.err
     assert relay.bytes_up == sent > 0
     bodies = [request.body for request in vertex.requests]
     assert len(bodies) == 2 and bodies[0] == bodies[1]

@@ -10,14 +10,15 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from dripping import BODY, answering
+from dripping import BODY, DRIPS, answering
 
 pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
 
 from msgspec.structs import replace
 from storage_relay import QUICK
 
-from vtrain.errors import StorageError
+from vtrain import http_session
+from vtrain.errors import CredentialsError, StorageError
 from vtrain.staging import transfer
 from vtrain.staging.cloud import CloudBuckets
 
@@ -73,3 +74,27 @@ def test_a_bucket_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{address}")
         with pytest.raises(StorageError):
             CloudBuckets("demo", "us-central1", nobody, settings).examine("gs://bucket/x")
+
+
+@pytest.mark.parametrize("slow", [*DRIPS.values(), (b"", b"")], ids=[*DRIPS, "silence"])
+def test_a_token_service_that_never_answers_whole_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: tuple[bytes, bytes]
+) -> None:
+    from google.oauth2.credentials import Credentials
+
+    monkeypatch.setattr(http_session, "TOKEN_SECONDS", 0.3)
+    monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE", "http://127.0.0.1:9/")
+    (tmp_path / "file").write_text("content")
+    settings = replace(QUICK, give_up_after=0.5)
+    with answering(*slow) as address:
+        credentials = Credentials(
+            None, refresh_token="r", token_uri=f"http://{address}/token", client_id="i", client_secret="s"
+        )
+        buckets = CloudBuckets("demo", "us-central1", lambda: credentials, settings)
+        for act in (
+            lambda: buckets.examine("gs://bucket/x"),
+            lambda: buckets.stage_all({tmp_path / "file": "gs://bucket/file"}, lambda _: None),
+        ):
+            with pytest.raises(CredentialsError, match=r"did not answer within 0\.3 s") as raised:
+                act()
+            assert "token service" in raised.value.hint

@@ -1,4 +1,4 @@
-"""The plug: what every backend does, the table of those built in, and how one is opened.
+"""The seam: what every backend does, and the values that it is given and gives back.
 
 A backend never waits. Waiting, following, formatting and exit codes are written once, above it.
 """
@@ -6,30 +6,24 @@ A backend never waits. Waiting, following, formatting and exit codes are written
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from vtrain.engine.container_options import ContainerOptions, SimulatedPreemption
-from vtrain.errors import ConfigError, UnavailableError, VtrainError
+from vtrain.backends.container_options import ContainerOptions
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.nearest import did_you_mean
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-    from vtrain.engine.environments.outlook import Outlook
-    from vtrain.messages.operation import Operation
+    from vtrain.messages.base import Operation
     from vtrain.messages.persistent_resource import PersistentResource
     from vtrain.messages.resources import Job
-    from vtrain.packaging.plan import SdistPlan
+    from vtrain.packaging.sdist_plan import SdistPlan
+    from vtrain.runtime.debugging import Debugger
+    from vtrain.runtime.environments.outlook import Outlook
+    from vtrain.runtime.folder import LentTerminal, ReplicaFolder, SimulatedPreemption, TypedCommand
 
-PROTOCOL_VERSION = 1
-ENTRY_POINTS = "vtrain.backends"
-PACKAGE, PUSHED_IMAGE = "package", "pushed-image"
-TRAINER_FORMS = (PACKAGE, PUSHED_IMAGE)
+PROTOCOL_VERSION = 2
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,14 +34,24 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
     env: dict[str, str]
 
 
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """Sentences on what would have to be made first, names of what is there (`Environment`), and notes."""
+
+    would: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly what `submit` would do.
 
     `job` is what would be sent. `replicas` is what would be started (empty where a service does that).
     `notices` are sentences for people: what is missing, what may be refused. `not_reproduced` names what the
     job asks for and this backend does not reproduce: it declares that, and `--strict` refuses it.
-    `steps` tell what has to be made first, and what is there already. `source_folder` is where the
-    trainer's code lies on the machine of the user, so that a failure can be shown in it, and `snapshot` the
+    `notes` are sentences about what does not change the result. `steps` are sentences on what would be made
+    first ("Would pull …"), `cached` names what is there already. `source_folder` is where the
+    trainer's code lies on the machine of the user, so that a failure can be shown in it, `in_pool_spec`
+    that --worker-pool-spec named it, so that advice fits, and `snapshot` the
     archive of its files as they were packaged. `unknown_fields` is a document of fields that the API is not
     known to have, sent along as they are.
     """
@@ -56,15 +60,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     replicas: tuple[Replica, ...] = ()
     notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     not_reproduced: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    cached: tuple[str, ...] = ()
     source_folder: str = ""
+    in_pool_spec: bool = False
     snapshot: str = ""
     unknown_fields: dict[str, Any] = {}
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which resources to list: those that have all of `labels`. `page_token` goes on after a page."""
+    """A request for a list of resources: with all of `labels`. `page_token` goes on after a page."""
 
     collection: str = "customJobs"
     project: str = "local"
@@ -93,7 +100,7 @@ class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """How a service is spoken to, and as whom. Empty values leave it to gcloud's properties.
+    """API version, credentials and quota for requests. Empty values leave them to gcloud's properties.
 
     `api_version` is `v1`, or `v1beta1` for gcloud's beta and alpha commands. `billing_project` is the project
     whose quota is used. With `log_http` requests and answers are shown on stderr.
@@ -116,20 +123,31 @@ def _unheard(_text: str) -> None:
 
 
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backend is told when it is opened. It may `tell` what it is doing while a command waits."""
+    """The settings with which a backend is opened. It may `tell` its progress while a command waits.
+
+    `terminal` is for new jobs of one replica. `python` is the version or the interpreter of the environments
+    that it makes (empty: the backend decides). Where `active_python` names an interpreter, trainers run on it
+    as it is, and no environment is made. `command` is the line that makes a job, kept with it.
+    """
 
     home: Path
     project: str
     region: str
     container: ContainerOptions = ContainerOptions()
     preemption: SimulatedPreemption | None = None
+    debugger: Debugger | None = None
     aip_dirs: str = ""
+    python_downloads: bool = False
+    terminal: LentTerminal | None = None
+    command: TypedCommand | None = None
+    python: str = ""
+    active_python: str = ""
     access: ServiceAccess = ServiceAccess()
     tell: Tell = _unheard
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How a watcher asks: seconds between two questions, and for how long in spite of failed ones.
+    """The pace of polling: seconds between two requests, and how long failures are tolerated.
 
     The pause is the shortest after news, and grows to the longest while there are none.
     """
@@ -198,8 +216,93 @@ class EnvironmentBackend(Protocol):
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
         """The same answer whatever was built before. Without `trainer` the job's packages are read."""
 
-    def environment_steps(self, job: Job, trainer: SdistPlan | None) -> tuple[str, ...]:
+    def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
         """What has to be made, and what is there. Damaged packages of `trainer` are still to be built."""
+
+
+class Holdings(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a job on this machine: `size` is that of its folder, in bytes; `output` is kept apart.
+
+    `left_files` says that the trainer has left some in its working directory.
+    """
+
+    size: int
+    left_files: bool = False
+    output: Path | None = None
+
+
+@runtime_checkable
+class HoldingBackend(Protocol):
+    """Keeps the files of jobs on this machine."""
+
+    def holdings(self, name: str) -> Holdings:
+        """The job's files on this machine. Raises NotFoundError."""
+
+
+class HostedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as this machine has it: the backend that its replicas run in, and those that run now.
+
+    `replicas` begins with the primary, and has the newest attempt of each.
+    """
+
+    job: Job
+    backend: str
+    replicas: tuple[ReplicaFolder, ...]
+
+
+@runtime_checkable
+class RepeatableBackend(Protocol):
+    """Keeps the command lines that made its jobs."""
+
+    def command(self, name: str) -> TypedCommand | None:
+        """The command line of a job; None where none is known. Raises NotFoundError."""
+
+
+@runtime_checkable
+class HostBackend(Protocol):
+    """Runs replicas on this machine, so that users can look into them, and at the files that they leave."""
+
+    def hosted(self, name: str) -> HostedJob:
+        """The job and its running replicas. Raises NotFoundError."""
+
+    def folders(self, name: str, replica: str) -> tuple[Path, ...]:
+        """The folders of this machine that the replica writes to: the job's output, its working directory.
+
+        An empty name means the primary. Raises NotFoundError for a job or a replica that there is not.
+        """
+
+
+class ReplicaUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """The resources that a running replica uses at one moment.
+
+    `cpu_seconds` have been used so far. `memory_limit` is 0 where there is none but the machine's. `gpus` are
+    the UUIDs or indexes of those that the replica sees; None: all of this machine.
+    """
+
+    cpu_seconds: float
+    memory_bytes: int
+    memory_limit: int = 0
+    processes: int = 0
+    gpus: tuple[str, ...] | None = ()
+
+
+class RunningReplica(Protocol):
+    """A replica that runs on this machine. Its methods raise VtrainError once it has ended."""
+
+    name: str
+
+    @property
+    def shell(self) -> tuple[str, ...]:
+        """The command that starts an interactive shell in it."""
+
+    def execute(self, argv: tuple[str, ...], *, terminal: bool) -> int:
+        """Run a command in its environment and folder, on this process's stdin, stdout and stderr.
+
+        With `terminal` the command gets a terminal. Returns its exit code, 128+n for a signal.
+        """
+
+    def usage(self) -> ReplicaUsage | None:
+        """The present use; None where this machine does not tell, or the replica has just ended."""
 
 
 @runtime_checkable
@@ -222,98 +325,3 @@ class ResourceBackend(Protocol):
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the machines of a resource anew."""
-
-
-class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command has to know of a backend before it is opened.
-
-    The resources of a backend that `is_local` live under `projects/local`: it needs neither project nor
-    region, and only its user can read its jobs. `trainer_form` is what it runs where the command line does
-    not say: a package, or an image that is pushed to a registry.
-    """
-
-    is_local: bool = True
-    trainer_form: str = PACKAGE
-
-
-_SERVICE = Traits(is_local=False, trainer_form=PUSHED_IMAGE)
-BUILT_IN = {
-    "local": ("vtrain.backends.local:open_process", Traits()),
-    "process": ("vtrain.backends.local:open_process", Traits()),
-    "docker": ("vtrain.backends.local:open_docker", Traits()),
-    "vertex": ("vtrain.backends.vertex.backend:open_vertex", _SERVICE),
-}
-"""The backends that come with vtrain, the functions that open them, and their traits."""
-
-
-def traits_of(name: str) -> Traits:
-    """The traits of a backend; a plug-in says them in attributes of what it registers.
-
-    Raises UnavailableError for a plug-in that cannot be loaded or says something else, ConfigError for a
-    name that neither vtrain nor a plug-in knows.
-    """
-    check_available(name)
-    if name in BUILT_IN:
-        return BUILT_IN[name][1]
-    registered, usual = _load_plugin(name), Traits()
-    traits = Traits(
-        is_local=getattr(registered, "is_local", usual.is_local),
-        trainer_form=getattr(registered, "trainer_form", usual.trainer_form),
-    )
-    if not isinstance(traits.is_local, bool) or traits.trainer_form not in TRAINER_FORMS:
-        raise UnavailableError(
-            f"The backend plug-in {name!r} has is_local={traits.is_local!r} and "
-            f"trainer_form={traits.trainer_form!r}; expected a bool and one of {', '.join(TRAINER_FORMS)}."
-        )
-    return traits
-
-
-def check_available(name: str) -> None:
-    """Raise ConfigError for a name that neither vtrain nor a plug-in knows."""
-    if name not in BUILT_IN and not _plugins(name):
-        hint = did_you_mean(name, BUILT_IN, otherwise=f"The built-in ones are {', '.join(BUILT_IN)}.")
-        raise ConfigError(f"There is no backend called {name!r}.", hint=hint)
-
-
-def open_backend(name: str, settings: BackendSettings) -> JobBackend:
-    """The backend of that name, ready for use.
-
-    Raises UnavailableError for one whose packages are not installed, ConfigError for a name that neither
-    vtrain nor a plug-in knows.
-    """
-    check_available(name)
-    if name in BUILT_IN:
-        module, _, function = BUILT_IN[name][0].partition(":")
-        backend: JobBackend = getattr(import_module(module), function)(settings)
-        return backend
-    return _open_plugin(name, settings)
-
-
-def _plugins(name: str) -> list[EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return [entry for entry in entry_points(group=ENTRY_POINTS) if entry.name == name]
-
-
-def _load_plugin(name: str) -> Callable[[BackendSettings], JobBackend]:
-    try:
-        registered: Callable[[BackendSettings], JobBackend] = _plugins(name)[0].load()
-    except Exception as error:  # a plug-in is other people's code: whatever it raises is reported by its name
-        raise UnavailableError(f"The backend plug-in {name!r} cannot be loaded: {error}.") from error
-    return registered
-
-
-def _open_plugin(name: str, settings: BackendSettings) -> JobBackend:
-    registered = _load_plugin(name)
-    try:
-        backend = registered(settings)
-    except VtrainError:
-        raise
-    except Exception as error:
-        raise UnavailableError(f"The backend plug-in {name!r} cannot be opened: {error}.") from error
-    if backend.protocol_version != PROTOCOL_VERSION:
-        raise UnavailableError(
-            f"The backend plug-in {name!r} speaks protocol {backend.protocol_version}, "
-            f"and this vtrain speaks {PROTOCOL_VERSION}."
-        )
-    return backend

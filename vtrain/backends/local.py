@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.atomic import remove_folder
-from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Page, Plan, Query, Replica
-from vtrain.backends.local_plan import check_replicas, custom_job
-from vtrain.engine.adoption import adopt, start_supervisor
-from vtrain.engine.capacity.admission import enqueue
-from vtrain.engine.capacity.queue import attend, due
-from vtrain.engine.database import has_store, storage_errors
-from vtrain.engine.deletion import delete_job
-from vtrain.engine.folder import JobFolder, JobOrder, closed_on_error, hold_lock
-from vtrain.engine.instants import timestamp
-from vtrain.engine.record import stored_job
-from vtrain.engine.store import Record, Store, not_found
+from vtrain.backends import (
+    PROTOCOL_VERSION,
+    BackendSettings,
+    Holdings,
+    HostedJob,
+    Page,
+    Plan,
+    Query,
+    Replica,
+    Steps,
+)
+from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, custom_job
 from vtrain.errors import (
     ConfigError,
     ConflictError,
@@ -39,31 +39,35 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, KEY_LABEL, ResourceName, parse_name
 from vtrain.privacy import make_private
+from vtrain.runtime.adoption import adopt
+from vtrain.runtime.capacity.queue import attend, due, enqueue
+from vtrain.runtime.database import has_store, storage_errors
+from vtrain.runtime.folder import (
+    DamagedFileError,
+    JobFolder,
+    JobOrder,
+    ReplicaFolder,
+    SimulatedPreemption,
+    TypedCommand,
+    closed_on_error,
+    hold_lock,
+)
+from vtrain.runtime.history import stored_job
+from vtrain.runtime.store import Record, Store, delete_job, not_found
+from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
+from vtrain.times import timestamp
 
 if TYPE_CHECKING:
-    from vtrain.backends.local_plan import Way
-    from vtrain.engine.container_options import SimulatedPreemption
-    from vtrain.engine.environments.outlook import Outlook
+    from vtrain.backends.local_plan import Planner
     from vtrain.messages.resources import Job
-    from vtrain.packaging.plan import SdistPlan
+    from vtrain.packaging.sdist_plan import SdistPlan
+    from vtrain.runtime.environments.outlook import Outlook
 
-_WAYS = {
-    "process": "vtrain.backends.process_plan:ProcessWay",
-    "docker": "vtrain.backends.docker.plan:DockerWay",
-}
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL; Vertex's own is not documented, this is Kubernetes' default."""
+WORK = ("replicas/*/work", "replicas/*/restarts/*/work")
+"""The working directories of a job's attempts, below its folder."""
 GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
-
-
-def open_process(settings: BackendSettings) -> LocalBackend:
-    """The backend `process`, for `open_backend`."""
-    return LocalBackend(settings, "process")
-
-
-def open_docker(settings: BackendSettings) -> LocalBackend:
-    """The backend `docker`, for `open_backend`."""
-    return LocalBackend(settings, "docker")
 
 
 class LocalBackend:
@@ -71,87 +75,94 @@ class LocalBackend:
 
     protocol_version = PROTOCOL_VERSION
 
-    def __init__(self, settings: BackendSettings, way: str) -> None:
-        """`way` is how submitted jobs run; jobs that are there are looked after whichever way they run."""
+    def __init__(
+        self, settings: BackendSettings, name: str, planner: Callable[[BackendSettings], Planner]
+    ) -> None:
+        """`name` and `planner` are for new jobs; those that are there are looked after wherever they run."""
         self._settings = settings
-        self._way_name = way
+        self._name = name
+        self._make_planner = planner
         self._home = settings.home
         self._store: Store | None = None
 
     @cached_property
-    def _way(self) -> Way:
-        module, _, name = _WAYS[self._way_name].partition(":")
-        way: Way = getattr(import_module(module), name)(self._settings)
-        return way
+    def _planner(self) -> Planner:
+        return self._make_planner(self._settings)
 
     def plan(self, job: Job) -> Plan:
         """Exactly what submit would do.
 
         Raises ConfigError for a job that breaks a rule of the API and for a bad setting of this machine,
-        UnavailableError for one that cannot run this way.
+        UnavailableError for one that cannot run in this backend.
         """
-        from vtrain.engine.hardware import check_hardware
-        from vtrain.engine.job_storage import check_aip_dirs
+        from vtrain.messages.hardware import check_hardware
         from vtrain.messages.rules import check_job
+        from vtrain.runtime.job_storage import check_aip_dirs
+        from vtrain.runtime.machines import name_notices
 
         own = custom_job(job)
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
         check_hardware(own.job_spec)
         _check_preemption(own, self._settings.preemption)
+        if self._settings.debugger is not None:
+            _check_debugger(own)
         check_aip_dirs(
             self._settings.aip_dirs,
             own.job_spec,
             has_credentials=bool(self._settings.container.credentials_file),
         )
         _grace_seconds()  # refuses what is no time
-        return self._way.plan(own)
+        plan = self._planner.plan(own)
+        return msgspec.structs.replace(plan, notices=(*name_notices(own.job_spec), *plan.notices))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
         from vtrain.messages.rules import check_job
+        from vtrain.runtime.default_output import with_output
 
         own = custom_job(job)
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
-        return self._way.view(own, trial_id)
+        return self._planner.view(with_output(own, PLANNED_JOB_ID), trial_id)
 
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
         """What the job's environments will lack here. Raises EnvironmentFailed for a damaged package."""
-        return self._way.outlook(custom_job(job), trainer)
+        return self._planner.outlook(custom_job(job), trainer)
 
-    def environment_steps(self, job: Job, trainer: SdistPlan | None) -> tuple[str, ...]:
+    def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
         """What has to be made for the environments. Raises EnvironmentFailed for a damaged package."""
-        return self._way.environment_steps(custom_job(job), trainer)
+        return self._planner.environment_steps(custom_job(job), trainer)
 
     def submit(self, plan: Plan) -> CustomJob:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more.
 
         Raises KeyTakenError where another job has its idempotency key, unless that one did not succeed.
         """
-        from vtrain.engine.credentials import keep_credentials, with_own_copy
-        from vtrain.engine.working_folder import keep_files
+        from vtrain.runtime.default_output import with_output
+        from vtrain.runtime.inheritance import keep_credentials, with_own_copy
+        from vtrain.runtime.working_folder import keep_files
 
         name = ResourceName(
             project=self._settings.project,
             location=self._settings.region,
             collection=CUSTOM_JOBS,
-            id=_new_id(),
+            id=new_job_id(self._home),
         )
-        job = _pending(custom_job(plan.job), str(name))
+        job = with_output(_pending(custom_job(plan.job), str(name)), name.id)
         store = self._open_store()
         store.check_writable()
         folder = self._folder(job.name)
         with storage_errors(self._home), _removed_on_error(folder.path):
             make_private(self._home / "buckets")  # before a trainer's umask decides
-            order = self._order(job, plan.source_folder)
+            order = self._order(job, plan)
             folder.make(with_own_copy(order, folder))
-            keep_credentials(order.container.credentials_file, folder)
+            keep_credentials(order.credentials_file, folder)
             keep_files(plan.snapshot, folder)
             lock = hold_lock(folder.lock)
             assert lock is not None
             with closed_on_error(lock):
-                self._insert(store, _record(job, self._way_name), order)
+                self._insert(store, _record(job, self._name), order)
         if order.claim.is_empty or job.name in due(store, self._home):
             self._spawn_supervisor(folder, lock)
             return job
@@ -206,7 +217,7 @@ class LocalBackend:
         record = self._existing_store(query.name).get(query.name)
         self._adopt(record)
         with storage_errors(self._home):
-            from vtrain.engine.log_reader import lost_log, read_logs
+            from vtrain.runtime.log_reader import lost_log, read_logs
 
             folder = self._folder(query.name).logs
             with suppress(FileNotFoundError):  # in the middle of it, where the job is being deleted
@@ -214,6 +225,35 @@ class LocalBackend:
                     return read_logs(folder, query, ended=states.has_ended(record.state))
         self._open_store().get(query.name)
         return lost_log(query)
+
+    def hosted(self, name: str) -> HostedJob:
+        """The job, and the folders of its replicas that run now."""
+        record = self._existing_store(name).get(name)
+        self._adopt(record)
+        job = stored_job(record)
+        replicas = () if states.has_ended(job.state) else _running(self._folder(name), job)
+        return HostedJob(job=job, backend=record.backend, replicas=replicas)
+
+    def folders(self, name: str, replica: str) -> tuple[Path, ...]:
+        """The job's output folder, and the working directory of the replica's newest attempt."""
+        from vtrain.runtime.replica import PRIMARY
+
+        output = self._output(name)
+        folder, task = self._folder(name), replica or PRIMARY.name
+        attempts = folder.attempts(task)
+        if replica and not attempts:
+            raise NotFoundError(f"No replica {replica} of the job has started.")
+        found = (output, folder.replica(task, max(attempts, default=0)).work)
+        return tuple(path for path in found if path is not None and path.is_dir())
+
+    def command(self, name: str) -> TypedCommand | None:
+        """The command line that made the job; None for a job of an earlier version, or of another program."""
+        self._existing_store(name).get(name)
+        try:
+            order = self._folder(name).order()
+        except DamagedFileError:
+            return None
+        return order.command and msgspec.structs.replace(order.command, source_folder=order.source_folder)
 
     def cancel(self, name: str) -> None:
         """Ask the job's supervisor to end it; nothing for a job that has ended."""
@@ -241,29 +281,66 @@ class LocalBackend:
             self._adopt(record)
             record = store.get(name)  # which has ended by now, if no supervisor can look after it
         if not states.has_ended(record.state):
+            ends = record.state == states.CANCELLING
+            hint = (
+                "Wait for its end: vtrain custom-jobs wait"
+                if ends
+                else "Cancel it: vtrain custom-jobs cancel"
+            )
             raise ConflictError(
                 f"{name} is {states.short(record.state)} and can be deleted once it has ended.",
-                hint=f"Cancel it first: vtrain custom-jobs cancel {name}",
+                hint=f"{hint} {name}",
             )
-        delete_job(store, name, self._folder(name))
+        from vtrain.runtime.default_output import remove_if_empty
 
-    def _order(self, job: CustomJob, source_folder: str) -> JobOrder:
-        from vtrain.engine.boot import boot_id
-        from vtrain.engine.inheritance import inherited_environment
+        output = self._output(name)
+        delete_job(store, name, self._folder(name))
+        if output is not None:
+            remove_if_empty(output, self._home)
+
+    def holdings(self, name: str) -> Holdings:
+        """The job's files here, as far as a damaged entry still tells of them."""
+        from vtrain.runtime.gc.candidate import byte_count
+
+        output, folder = self._output(name), self._folder(name).path
+        left_files = False
+        with suppress(FileNotFoundError):  # somebody else removes the job
+            left_files = any(True for place in WORK for _ in folder.glob(f"{place}/*"))
+        return Holdings(size=byte_count(folder), left_files=left_files, output=output)
+
+    def _output(self, name: str) -> Path | None:
+        """The folder of this machine that the job writes its output to. Raises NotFoundError."""
+        from vtrain.runtime.gc.living import job_document, output_of
+
+        record = self._existing_store(name).get(name)
+        return output_of(job_document(record, self._folder(name).path), self._home)
+
+    def _order(self, job: CustomJob, plan: Plan) -> JobOrder:
+        from vtrain.runtime.boot import boot_id
+        from vtrain.runtime.inheritance import inherited_environment
+        from vtrain.runtime.replica import replica_ids
 
         order = JobOrder(
             home=str(self._home.absolute()),
             name=job.name,
             job=job,
-            backend=self._way_name,
+            backend=self._name,
             base_env=inherited_environment(),
             grace_seconds=_grace_seconds(),
-            source_folder=source_folder,
+            source_folder=plan.source_folder,
+            in_pool_spec=plan.in_pool_spec,
             preemption=self._settings.preemption,
+            debugger=self._settings.debugger,
             aip_dirs=self._settings.aip_dirs,
+            python_downloads=self._settings.python_downloads,
+            command=self._settings.command,
+            terminal=self._settings.terminal if len(replica_ids(job.job_spec)) == 1 else None,
+            python=self._settings.python,
+            active_python=self._settings.active_python,
+            credentials_file=self._settings.container.credentials_file,
             boot_id=boot_id(),
         )
-        return self._way.complete(order)
+        return self._planner.complete(order)
 
     def _folder(self, name: str) -> JobFolder:
         parsed = parse_name(name)
@@ -295,10 +372,19 @@ class LocalBackend:
         start_supervisor(folder, lock)
 
 
+def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
+    """The newest attempt of each replica that has started and not ended."""
+    from vtrain.runtime.replica import replica_ids
+
+    names = [member.name for member in replica_ids(job.job_spec)]
+    newest = [folder.replica(name, max(folder.attempts(name), default=0)) for name in names]
+    return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
+
+
 def _leave_waiting(store: Store, folder: JobFolder, job: CustomJob, order: JobOrder) -> CustomJob:
     """The job as QUEUED, with all that whoever starts it later needs."""
-    from vtrain.engine.capacity.admission import waiting_reason
-    from vtrain.engine.service_log import ServiceLog
+    from vtrain.runtime.capacity.queue import waiting_reason
+    from vtrain.runtime.service_log import ServiceLog
 
     folder.keep_environment()
     if reason := waiting_reason(store, order):
@@ -313,7 +399,7 @@ def _leave_waiting(store: Store, folder: JobFolder, job: CustomJob, order: JobOr
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:
     """Raise ConfigError where the replica that is to be preempted is none of the job's."""
-    from vtrain.engine.replica import replica_ids
+    from vtrain.runtime.replica import replica_ids
 
     names = [member.name for member in replica_ids(job.job_spec)]
     if preemption is not None and preemption.replica and preemption.replica not in names:
@@ -323,9 +409,13 @@ def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) ->
         )
 
 
-def _new_id() -> str:
-    """19 digits, as the service's own ids have."""
-    return str(10**18 + int.from_bytes(os.urandom(8), "big") % (9 * 10**18))
+def _check_debugger(job: CustomJob) -> None:
+    """Raise ConfigError where the primary is a container of its own, into which nothing is installed."""
+    if job.job_spec.worker_pool_specs[0].python_package_spec is None:
+        raise ConfigError(
+            "--debugpy is for Python trainers, and not for an image that runs as it is.",
+            hint="Leave out --bake, or start debugpy in the image yourself.",
+        )
 
 
 def _pending(job: CustomJob, name: str) -> CustomJob:

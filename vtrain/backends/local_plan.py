@@ -1,4 +1,4 @@
-"""What the plans of all local backends share."""
+"""The common part of the plans of all local backends."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from vtrain.backends import Plan, Replica
-from vtrain.engine.folder import JobOrder
+from vtrain.backends import Plan, Replica, Steps
 from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
+from vtrain.runtime.folder import JobOrder
 
 if TYPE_CHECKING:
-    from vtrain.engine.capacity.claim import Claim
-    from vtrain.engine.container_options import ContainerOptions
-    from vtrain.engine.environments.outlook import Outlook
     from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.messages.resources import Job
-    from vtrain.packaging.plan import SdistPlan
+    from vtrain.packaging.sdist_plan import SdistPlan
+    from vtrain.runtime.capacity.leases import Claim
+    from vtrain.runtime.environments.outlook import Outlook
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 MAX_REPLICAS = 1000
@@ -27,8 +26,8 @@ PLANNED_JOB_ID = "0" * 19
 """CLOUD_ML_JOB_ID in a plan: the id is given by `submit`."""
 
 
-class Way(Protocol):
-    """How replicas are run here, as far as it matters before a supervisor takes over."""
+class Planner(Protocol):
+    """The planner of jobs on a backend of the local runtime, before a supervisor takes over."""
 
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submitting the job would do; touches nothing."""
@@ -39,11 +38,11 @@ class Way(Protocol):
     def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
         """What the environments that are made for the job will lack."""
 
-    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> tuple[str, ...]:
+    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
         """What has to be made for the job's environments, and what is there."""
 
     def complete(self, order: JobOrder) -> JobOrder:
-        """The order with what only this way of running needs."""
+        """The order with what only this backend needs."""
 
 
 def custom_job(job: Job) -> CustomJob:
@@ -73,12 +72,13 @@ def completed(job: CustomJob) -> CustomJob:
     return msgspec.structs.replace(job, job_spec=spec)
 
 
-def local_claim(spec: CustomJobSpec, options: ContainerOptions) -> Claim:
+def local_claim(spec: CustomJobSpec, *, memory_bytes: int = 0, all_gpus: bool = False) -> Claim:
     """What a job claims of this machine. Raises ConfigError for a limit that cannot be meant."""
-    from vtrain.engine.capacity.demand import claim_of, wants_accelerators
-    from vtrain.engine.capacity.offer import machine_offer
+    from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
+    from vtrain.runtime.capacity.offer import machine_offer
 
-    return claim_of(spec, options, machine_offer(accelerators=wants_accelerators(spec, options)))
+    offer = machine_offer(accelerators=wants_accelerators(spec, all_gpus=all_gpus))
+    return claim_of(spec, offer, memory_bytes=memory_bytes, all_gpus=all_gpus)
 
 
 def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:

@@ -1,4 +1,9 @@
-"""The program of a job's supervisor: `python supervise.py FOLDER LOCK`. `LOCK` is the job's lock, held."""
+"""The program of a job's supervisor.
+
+`supervise.py FOLDER LOCK` supervises the job in `FOLDER`; `LOCK` is the descriptor of its lock, held.
+`supervise.py FOLDER BACKEND CHANNEL` loads that backend first, and gets the lock by a socket once the job
+exists.
+"""
 
 from __future__ import annotations
 
@@ -9,33 +14,37 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
 import signal
-from importlib import import_module
+from contextlib import suppress
 from pathlib import Path
 
-from vtrain.engine.folder import JobFolder
-from vtrain.engine.launcher import Launcher
-
-LAUNCHERS = {
-    "process": "vtrain.backends.process:ProcessLauncher",
-    "docker": "vtrain.backends.docker.launcher:DockerLauncher",
-}
-
-
-def make_launcher(backend: str) -> Launcher:
-    """The launcher of a local backend."""
-    module, _, name = LAUNCHERS[backend].partition(":")
-    launcher: Launcher = getattr(import_module(module), name)()
-    return launcher
+from vtrain.backends.registry import launcher_of
+from vtrain.errors import VtrainError
+from vtrain.runtime.folder import JobFolder
 
 
 def main(folder: str, lock: int) -> None:
     """Supervise the job in `folder`, with the launcher that its backend has."""
-    from vtrain.engine.supervisor import supervise
+    from vtrain.runtime.supervisor import supervise
 
     os.chdir(folder)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    supervise(Path(folder), make_launcher(JobFolder(Path(folder)).order().backend), lock)
+    supervise(Path(folder), launcher_of(JobFolder(Path(folder)).order().backend), lock)
+
+
+def stand_by(folder: str, backend: str, channel: int) -> None:
+    """Load what a supervisor needs, then wait for the job."""
+    import vtrain.runtime.supervisor  # noqa: F401
+    from vtrain.runtime.supervisor_process import await_job
+
+    with suppress(VtrainError):  # the command says so
+        launcher_of(backend or "process")  # most of it is what every launcher needs
+    lock = await_job(Path(folder), channel)
+    if lock >= 0:
+        main(folder, lock)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    if len(sys.argv) == 3:
+        main(sys.argv[1], int(sys.argv[2]))
+    else:
+        stand_by(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,4 +1,4 @@
-"""What follows a `create`: words about the new job, and staying until it ends where that was asked for."""
+"""The end of a `create`: messages about the new job, and waiting until it ends if that was requested."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.commands.kinds import ResourceKind
+from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, resource_document
 from vtrain.commands.watching import DETACH, come_back, interrupt_action, stay_to_the_end, wait_seconds
 from vtrain.errors import UsageError
 from vtrain.flags.options import InterruptFlag, WaitFlags
+from vtrain.output.colours import name
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 
 class Staying(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether to stay with a new job, with its log or without; `timeout` is in seconds, None for no end."""
+    """The wish to wait for a new job, with its log or without; `timeout` is in seconds, None for no limit."""
 
     stays: bool
     stream: bool
@@ -44,8 +46,8 @@ def show_created(
     """
     log_command, _ = come_back(job.name).splitlines()
     done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"
-    session.console.status(f"{kind.noun} [{job.name}] {done}.")
-    session.console.progress(f"\n$ vtrain {kind.group} describe {job.name}\n{log_command}\n")
+    session.console.status(f"{kind.noun} [", name(shown_name(job.name)), f"] {done}.")
+    session.console.progress(f"\n$ {command_about(job.name, 'describe')}\n{log_command}\n")
     if not staying.stays:
         session.console.result(resource_document(job))
         return

@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import msgspec
 
+from vtrain.backends.base import RuntimeBackend
 from vtrain.commands.after_create import read_staying, show_created
 from vtrain.commands.drafting import (
-    becomes_image,
     create_request,
     draft_job,
-    image_order,
-    open_for,
+    prepare_in_session,
     show_plan,
-    warn_of_name,
     with_local_flags,
 )
 from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import CUSTOM_JOB
 from vtrain.commands.session import find_target, sent_document
 from vtrain.flags.compose import Draft
+from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
-    ContainerFlags,
     DryRunFlag,
     InterruptFlag,
     KeyFlag,
     PlaceFlags,
     PlaintextFlag,
-    SpecFlags,
-    TrainerFlags,
     WaitFlags,
 )
+from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of
 from vtrain.flags.secrets import check_secrets
-from vtrain.submit import launch, prepare
+from vtrain.runtime.supervisor_process import stand_by
+from vtrain.submission import launch
 
 
 def create(
@@ -52,24 +50,18 @@ def create(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """From the flags to a custom job that is there, or to the plan of one."""
-    request = create_request(spec, trainer, remainder)
+    line = job_line(spec, trainer, remainder)
+    spec, trainer = line.spec, line.trainer
+    request = create_request(line, remainder)
     staying = read_staying(waiting, interrupt)
     check_key(once)
-    target = with_local_flags(find_target(common, place), local)
+    target = with_local_flags(find_target(common, place, region=line.region), local)
+    if isinstance(target.backend, RuntimeBackend) and not run.dry_run:
+        stand_by(target.settings.home, target.choice.value)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
     draft = keyed(draft, once.idempotency_key)
-    baked = becomes_image(target, draft, packages, trainer, container)
-    session = open_for(target, draft, container, baked=baked)
-    if not baked:
-        warn_of_name(session, draft)
-    prepared = prepare(
-        draft,
-        session.backend,
-        packages,
-        strict=trainer.strict,
-        image=image_order(session, draft) if baked else None,
-    )
+    session, prepared = prepare_in_session(target, draft, packages, trainer, container, origin=line.origin)
     told = check_secrets(
         prepared.plan.job,
         local=session.is_local,
@@ -87,7 +79,7 @@ def create(
         session,
         CUSTOM_JOB,
         once,
-        lambda: launch(prepared, session.backend, packages, session.console.progress),
+        lambda: launch(prepared, session.jobs, packages, session.console.progress),
     )
     show_created(session, CUSTOM_JOB, job, staying, new=new)
 

@@ -8,7 +8,8 @@ from vtrain.commands.after_create import read_staying, show_created
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.idempotency import check_key, create_once, with_key
 from vtrain.commands.kinds import TUNING_JOB
-from vtrain.commands.session import find_target, resource_document
+from vtrain.commands.session import find_target, sent_document
+from vtrain.flags.job_options import TuningFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,
@@ -19,7 +20,6 @@ from vtrain.flags.options import (
     WaitFlags,
 )
 from vtrain.flags.secrets import check_secrets
-from vtrain.flags.tuning import TuningFlags
 from vtrain.flags.tuning_config import check_given, compose_tuning
 
 
@@ -38,16 +38,16 @@ def create(
     target = find_target(common, place, kind=TUNING_JOB)
     staying = read_staying(waiting, interrupt)
     check_key(once)
-    job = compose_tuning(spec, target.settings.project)
+    job, unknown = compose_tuning(spec, target.settings.project, target.api_has)
     job = msgspec.structs.replace(job, labels=with_key(job.labels, once.idempotency_key))
     session = target.open()
-    plan = session.backend.plan(job)
+    plan = msgspec.structs.replace(session.jobs.plan(job), unknown_fields=unknown)
     told = check_secrets(
         plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets, strict=spec.strict
     )
     warn_all(session.console, (*([told] if told else ()), *plan.notices))
     if run.dry_run:
-        session.console.result(resource_document(plan.job), "yaml")
+        session.console.result(sent_document(plan.job, plan.unknown_fields), "yaml")
         return
-    created, new = create_once(session, TUNING_JOB, once, lambda: session.backend.submit(plan))
+    created, new = create_once(session, TUNING_JOB, once, lambda: session.jobs.submit(plan))
     show_created(session, TUNING_JOB, created, staying, new=new)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from vtrain.commands.kinds import CUSTOM_JOB, WATCHED_JOB, Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.local import LocalFlags
+from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local import InteractiveFlag, LocalFlags
 from vtrain.flags.options import (
     CommonFlags,
-    ContainerFlags,
     DryRunFlag,
-    GpuFlags,
     InterruptFlag,
     JobNameFlag,
     KeyFlag,
-    ListFlags,
     PlaceFlags,
     PlaintextFlag,
     ReplicaFlags,
-    SpecFlags,
-    StreamFlags,
-    TimeoutFlag,
-    TrainerFlags,
     WaitFlags,
 )
 
@@ -27,8 +22,19 @@ COMMANDS = (
     CommandInfo(
         name="create",
         handler="vtrain.commands.create:create",
-        summary="Create a custom job, and with --stream-logs or --wait stay until it ends.",
-        details="What follows -- are the trainer's own arguments.",
+        summary="Create a custom job. With --stream-logs or --wait, stay until it ends.",
+        examples=(
+            (
+                "Run the script of a folder on this machine, and print its log",
+                "vtrain custom-jobs create --display-name=demo --backend=process --local-package-path=. "
+                "--script=train.py --stream-logs -- --epochs=3",
+            ),
+            (
+                "Create the job that a file describes",
+                "vtrain custom-jobs create --display-name=demo --config=job.yaml --region=us-central1",
+            ),
+        ),
+        required=("--display-name",),
         flags=(
             SpecFlags,
             TrainerFlags,
@@ -47,14 +53,23 @@ COMMANDS = (
     CommandInfo(
         name="local-run",
         handler="vtrain.commands.local_run:local_run",
-        summary="Run a trainer on this machine and end with its exit code.",
-        details="One replica's stdout and stderr pass through untouched; lines of several carry their "
-        "replica's name. What follows -- are the trainer's own arguments.",
+        summary="Run a trainer on this machine, and exit with its exit code.",
+        details="The output of a single replica is passed through unchanged. If there are several replicas, "
+        "each line begins with the name of its replica.",
+        examples=(
+            ("Run a script", "vtrain custom-jobs local-run --script=train.py -- --epochs=3"),
+            (
+                "Run a module of a folder in a container",
+                "vtrain custom-jobs local-run --backend=docker --executor-image-uri=python:3.12 "
+                "--local-package-path=. --python-module=trainer.task",
+            ),
+        ),
         flags=(
             SpecFlags,
             TrainerFlags,
             DryRunFlag,
             InterruptFlag,
+            InteractiveFlag,
             GpuFlags,
             ContainerFlags,
             LocalFlags,
@@ -66,8 +81,16 @@ COMMANDS = (
     CommandInfo(
         name="environment",
         handler="vtrain.commands.environment:environment",
-        summary="Print what a replica would see: its environment and its command. Nothing is run or made.",
-        details="What follows -- are the trainer's own arguments.",
+        summary="Print the environment and the command that a replica would have.",
+        details="Nothing is run or created.",
+        examples=(
+            (
+                "Print a variable of the second worker pool",
+                "vtrain custom-jobs environment --config=job.yaml --replica=workerpool1-0 "
+                "--format='value(env.CLUSTER_SPEC)'",
+            ),
+            ("Print the command of a script", "vtrain custom-jobs environment --script=train.py"),
+        ),
         flags=(
             SpecFlags,
             TrainerFlags,
@@ -78,68 +101,17 @@ COMMANDS = (
         ),
         takes_remainder=True,
     ),
-    CommandInfo(
-        name="list",
-        handler="vtrain.commands.jobs:list_jobs",
-        summary="List custom jobs, newest first: as a table on a terminal, as YAML elsewhere.",
-        flags=(
-            ListFlags,
-            PlaceFlags,
-            CommonFlags,
+    *job_commands(
+        CUSTOM_JOB,
+        JobNameFlag,
+        Words(
+            job="custom job",
+            describe="Print one custom job.",
+            cancel="Cancel a custom job. Its replicas get SIGTERM, and SIGKILL after a grace period.",
+            stream_logs="Print the log of a job until it ends, and exit with a code for its state.",
+            stream_details="The job may also be a hyperparameter tuning job.",
+            delete="Delete an ended custom job with its log and its files.",
         ),
-    ),
-    CommandInfo(
-        name="describe",
-        handler="vtrain.commands.jobs:describe",
-        summary="Print one custom job.",
-        flags=(
-            JobNameFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="cancel",
-        handler="vtrain.commands.jobs:cancel",
-        summary="Ask a custom job to end. Its replicas get SIGTERM, and SIGKILL after a grace period.",
-        flags=(
-            JobNameFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="stream-logs",
-        handler="vtrain.commands.watch_jobs:stream_logs",
-        summary="Print a job's log, from its first line to its last; the job's state decides the exit code.",
-        details="It takes the name of a hyperparameter tuning job too.",
-        flags=(
-            JobNameFlag,
-            StreamFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="wait",
-        handler="vtrain.commands.watch_jobs:wait",
-        summary="Stay until a custom job ends; its state decides the exit code.",
-        flags=(
-            JobNameFlag,
-            TimeoutFlag,
-            InterruptFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="delete",
-        handler="vtrain.commands.jobs:delete",
-        summary="Remove an ended custom job: its record, its log and its files.",
-        flags=(
-            JobNameFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
+        watched=WATCHED_JOB,
     ),
 )

@@ -1,53 +1,58 @@
-"""What create and local-run share: flags to a draft, and the plan as words."""
+"""The common part of create and local-run: flags to a draft, and the plan as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
 
-from vtrain.backends import PUSHED_IMAGE
-from vtrain.commands.buckets import find_buckets
+from vtrain.backends.base import CREDENTIALS_FLAG, TrainerForm
+from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.commands.session import Session, Target, check_current_folder
-from vtrain.engine.notices import declaration
-from vtrain.errors import ConfigError, EngineError, UsageError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_options, given_flags
+from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local import (
     AIP_DIRS_FLAG,
+    DEBUGPY_FLAG,
+    ENVIRONMENT_FLAG,
     PREEMPTION_FLAG,
+    PYTHON_DOWNLOADS_FLAG,
+    PYTHON_FLAG,
     LocalFlags,
+    active_environment,
     aip_dirs_form,
+    debugger_of,
+    python_request,
     simulated_preemption,
 )
-from vtrain.flags.options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
-from vtrain.flags.request import job_request
+from vtrain.flags.project_job import JobLine
 from vtrain.flags.secrets import with_callers_values
 from vtrain.messages.secrets import masked_words
+from vtrain.output.colours import dim
 from vtrain.output.console import Console
+from vtrain.runtime.debugging import REQUIREMENT
+from vtrain.runtime.notices import declaration, without_consequence
 from vtrain.settings import find_staging_bucket
-from vtrain.submit import ImageOrder, Place, Prepared, would_make
+from vtrain.submission import Place, Prepared, prepare, would_make
 
 MAX_WARNINGS = 10
-IMAGE_FLAGS = ("--pull", "--platform")
-"""Flags of containers that also concern the building of an image."""
-QUEUE_FLAGS = ("--memory", "--require-accelerators")
-"""Flags of containers that also say what a job needs of this machine, whatever it runs in."""
-OWN_ACCOUNT = "the job runs as its service account"
 POOL_KEY = "--worker-pool-spec: output-image-uri"
-BAKE_HINT = "Take --backend=docker, and name a base with --executor-image-uri=IMAGE."
 
 
+PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
 NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
 
 
-def create_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None) -> JobRequest:
-    """What the flags of `create` ask for. Raises UsageError where what to run, or its name, is missing."""
-    request = job_request(spec, trainer, remainder)
+def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobRequest:
+    """What the line of a `create` asks for. Raises UsageError where what to run, or its name, is missing."""
+    request = line.request(remainder)
     if request.config is None and not request.pools and request.source is None:
-        raise UsageError("What to run is not given.", hint="Give --worker-pool-spec, --config or both.")
-    if request.config is None and request.display_name is None and not request.assignments:
+        hint = f"Give --worker-pool-spec, --config or both. {PROJECT_HINT}"
+        raise UsageError("What to run is not given.", hint=hint)
+    named = request.display_name is not None or request.fallback_name
+    if request.config is None and not named and not request.assignments:
         raise UsageError(NO_NAME)
     return request
 
@@ -62,21 +67,43 @@ def draft_job(target: Target, request: JobRequest, trainer: TrainerFlags) -> tup
 
 
 def draft_request(target: Target, request: JobRequest) -> Draft:
-    """The draft of a request, with the caller's values for `--env NAME`."""
-    request = with_callers_values(request, local=target.is_local)
-    return compose(request, executor_required=not target.is_local)
+    """The draft of a request, with the caller's values for `--env NAME`, and with debugpy if it is wanted."""
+    request = with_callers_values(request, local=target.backend.is_local)
+    draft = compose(request, executor_required=not target.backend.is_local, api_has=target.api_has)
+    if target.settings.debugger is None or draft.source is None:
+        return draft
+    if draft.source.script and not draft.source.script.endswith(".py"):
+        raise ConfigError(f"{DEBUGPY_FLAG} is for Python, and {draft.source.script} is not a Python script.")
+    requirements = (*draft.source.requirements, REQUIREMENT)
+    return msgspec.structs.replace(
+        draft, source=msgspec.structs.replace(draft.source, requirements=requirements)
+    )
 
 
 def with_local_flags(target: Target, local: LocalFlags) -> Target:
     """The target with what only this machine can do. Raises UsageError, ConfigError for a service."""
     preemption, aip_dirs = simulated_preemption(local), aip_dirs_form(local)
     given = [PREEMPTION_FLAG] * bool(preemption) + [AIP_DIRS_FLAG] * bool(aip_dirs)
-    if given and not target.is_local:
-        raise ConfigError(
-            f"{given[0]} is for jobs on this machine.", hint="Leave it out, or take --backend=local."
-        )
-    settings = msgspec.structs.replace(target.settings, preemption=preemption, aip_dirs=aip_dirs)
+    given += [PYTHON_DOWNLOADS_FLAG] * local.python_downloads + [DEBUGPY_FLAG] * bool(local.debugpy)
+    active, python = active_environment(local), python_request(local)
+    given += _python_flags(python, active)
+    for sentence in target.backend.unheeded(given):
+        target.console.warn(sentence)
+    settings = msgspec.structs.replace(
+        target.settings,
+        preemption=preemption,
+        aip_dirs=aip_dirs,
+        python_downloads=local.python_downloads,
+        python="" if active else python,
+        active_python=active,
+        debugger=debugger_of(local),
+    )
     return msgspec.structs.replace(target, settings=settings)
+
+
+def _python_flags(python: str, active_python: str) -> list[str]:
+    """The flags that decided on the trainer's Python."""
+    return [PYTHON_FLAG] * bool(python) + [ENVIRONMENT_FLAG] * bool(active_python)
 
 
 def open_for(
@@ -90,15 +117,35 @@ def open_for(
     images = draft.images
     if baked:
         images = msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
+    python_flags = _python_flags(target.settings.python, target.settings.active_python)
+    if python_flags and not baked:  # an image that is only named does not call for a container then
+        images = msgspec.structs.replace(images, executors=())
     session = target.open(images, options)
-    if session.backend_name != "docker":
-        for flag in given_flags(container, gpu):
-            if (baked and flag in IMAGE_FLAGS) or (session.is_local and flag in QUEUE_FLAGS):
-                continue
-            session.console.warn(f"{flag} concerns containers, and has no effect on {session.backend_name}.")
-    if options.credentials_file and not session.is_local:
-        session.console.warn(f"--credentials has no effect on {session.backend_name}: {OWN_ACCOUNT}.")
+    credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
+    given = (*given_flags(container, gpu), *credentials, *python_flags)
+    for sentence in session.backend.unheeded(given, builds_image=baked):
+        session.console.warn(sentence)
     return session
+
+
+def prepare_in_session(
+    target: Target,
+    draft: Draft,
+    packages: Place,
+    trainer: TrainerFlags,
+    container: ContainerFlags,
+    *,
+    origin: str = "",
+) -> tuple[Session, Prepared]:
+    """The session in which a job is created, and its plan. `origin` says whose job it is."""
+    baked = becomes_image(target, draft, packages, trainer, container)
+    session = open_for(target, draft, container, baked=baked)
+    session.tell_origin(origin)
+    if not baked:
+        warn_of_name(session, draft)
+    image = image_order(session, draft) if baked else None
+    with draft.blamed():
+        return session, prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
 
 
 def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
@@ -110,39 +157,19 @@ def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
 def image_order(session: Session, draft: Draft) -> ImageOrder:
     """How the trainer becomes an image: for the engine here, or published for a service.
 
-    Raises UsageError where there is nothing to make one of, ConfigError for a name or a platform that the
-    service does not take.
+    Raises UsageError where there is nothing to make one of, and as the backend refuses it.
     """
     if draft.source is None:
         raise UsageError("There is no trainer to make an image of.", hint="Give --local-package-path=DIR.")
-    if session.backend_name == "process":
-        raise UsageError("An image is run by containers, and not by the backend process.", hint=BAKE_HINT)
     options = session.settings.container
-    order = ImageOrder(platform=options.platform, pull=options.pull)
-    return with_engine(order if session.is_local else _published(order, session, draft))
-
-
-def with_engine(order: ImageOrder) -> ImageOrder:
-    """With the engine that answers. Without one the plan still tells first what is wrong with the trainer."""
-    from vtrain.containers.discovery import find_engine
-
-    with suppress(EngineError):
-        return msgspec.structs.replace(order, engine=find_engine())
-    return order
-
-
-def _published(order: ImageOrder, session: Session, draft: Draft) -> ImageOrder:
-    from vtrain.containers.publishing import PUBLISHED_PLATFORM, check_published_name, default_repository
-
-    if order.platform not in ("", PUBLISHED_PLATFORM):
-        raise ConfigError(
-            f"--platform: the machines of Vertex AI are {PUBLISHED_PLATFORM}, not {order.platform}.",
-            hint=f"Take --platform={PUBLISHED_PLATFORM}, or leave it out.",
-        )
-    if draft.output_image_uri:
-        check_published_name(draft.output_image_uri, "output-image-uri")
-    repository = default_repository(session.settings.project, draft.document["displayName"])
-    return msgspec.structs.replace(order, platform=PUBLISHED_PLATFORM, push=True, repository=repository)
+    wish = ImageWish(
+        name=draft.output_image_uri,
+        platform=options.platform,
+        pull=options.pull,
+        project=session.settings.project,
+        display_name=draft.document.get("displayName", ""),
+    )
+    return session.backend.image_order(wish)
 
 
 def becomes_image(
@@ -156,8 +183,9 @@ def becomes_image(
         raise UsageError("--bake makes an image, and --package-format=sdist does not.")
     if container.bake or trainer.package_format != "auto":
         return container.bake or trainer.package_format == "image"
-    pushed = target.traits.trainer_form == PUSHED_IMAGE
-    return draft.source is not None and pushed and not place.staging_bucket
+    if draft.source is None or target.backend.trainer_form is TrainerForm.PACKAGE:
+        return False
+    return target.backend.trainer_form is TrainerForm.LOCAL_IMAGE or not place.staging_bucket
 
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:
@@ -165,9 +193,11 @@ def packages_place(target: Target, trainer: TrainerFlags) -> Place:
     check_current_folder()
     return Place(
         home=target.settings.home,
-        buckets=find_buckets(target.choice.value, target.settings),
+        buckets=target.backend.buckets(target.settings),
         staging_bucket=find_staging_bucket(trainer.staging_bucket),
         show=target.console.show_state,
+        checks_imports=not target.settings.active_python,
+        other_python=bool(target.settings.python or target.settings.active_python),
     )
 
 
@@ -185,13 +215,22 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     warn_all(console, package.warnings if package is not None else ())
     for notice in prepared.plan.notices:
         console.warn(notice)
-    if prepared.plan.not_reproduced:
-        console.warn(declaration(prepared.plan.not_reproduced))
+    harmless, others = without_consequence(prepared.plan.not_reproduced)
+    if others:
+        console.warn(declaration(others))
+    if harmless:
+        verb = "have" if len(harmless) > 1 else "has"
+        note = f"Note: {', '.join(harmless)} {verb} no effect on the backend {prepared.plan.backend}."
+        console.progress(dim(note))
+    for note in prepared.plan.notes:
+        console.progress(dim(f"Note: {note}"))
     if dry_run and package is not None:
         console.progress(would_make(package))
         if prepared.image is not None and prepared.image.push:
             console.progress(f"Would push {prepared.image_uri}.")
-    for step in prepared.plan.steps:
+    for step in prepared.plan.steps if dry_run else ():
         console.progress(step)
+    if dry_run and prepared.plan.cached:
+        console.progress(" ".join(f"{what}: cached." for what in prepared.plan.cached))
     for replica in prepared.plan.replicas if dry_run else ():
         console.progress(f"Would start {replica.name}: {' '.join(masked_words(replica.argv))}")

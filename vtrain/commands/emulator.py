@@ -9,10 +9,14 @@ COMMANDS = (
     CommandInfo(
         name="storage",
         handler="vtrain.commands.emulator_storage:storage",
-        summary="Serve the local buckets as Cloud Storage does, until Ctrl-C or SIGTERM.",
-        details="Prints the line that clients need in their environment: "
-        "STORAGE_EMULATOR_HOST=http://127.0.0.1:PORT. Without --require-token it wants no credentials: "
-        "whoever reaches the address may read and write every bucket, web pages excepted.",
+        summary="Serve the local buckets with the API of Cloud Storage, until Ctrl-C or SIGTERM.",
+        details="Prints the environment variable for clients: STORAGE_EMULATOR_HOST=http://127.0.0.1:PORT. "
+        "Without --require-token no credentials are needed: every program that can reach the address can "
+        "read and write every bucket. Requests of web pages are refused.",
+        examples=(
+            ("Serve the buckets on a port of your choice", "vtrain emulator storage --port=9023"),
+            ("Serve them to a container", "vtrain emulator storage --host=0.0.0.0 --require-token"),
+        ),
         flags=(
             EmulatorFlags,
             CommonFlags,

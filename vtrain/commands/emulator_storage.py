@@ -6,7 +6,8 @@ import ipaddress
 from secrets import token_urlsafe
 
 from vtrain.commands.session import open_console
-from vtrain.errors import UnavailableError, UsageError
+from vtrain.errors import InterruptedByUser, UnavailableError, UsageError
+from vtrain.extras import install_command
 from vtrain.flags.options import CommonFlags, EmulatorFlags
 from vtrain.output.console import Console
 from vtrain.settings import home_folder
@@ -27,7 +28,7 @@ def storage(where: EmulatorFlags, common: CommonFlags) -> None:
             raise
         raise UnavailableError(
             f"The emulator needs {error.name}, which is not installed.",
-            hint="Install it: pip install 'vtrain[emulator]'",
+            hint=f"Install it: {install_command('emulator')}",
         ) from error
     if not _is_loopback(where.host) and not where.require_token:
         console.warn(
@@ -36,11 +37,15 @@ def storage(where: EmulatorFlags, common: CommonFlags) -> None:
         )
     names = frozenset(name.lower() for name in (where.host, *where.allowed_host))
     admission = Admission(hosts=names, token=token_urlsafe(24) if where.require_token else "")
-    serve(home_folder(), where.host, port, admission, lambda url: _announce(console, url))
+    try:
+        serve(home_folder(), where.host, port, admission, lambda url: _announce(console, url))
+    except KeyboardInterrupt:  # the usual end, and no accident
+        raise InterruptedByUser("Stopped.") from None
 
 
 def _announce(console: Console, url: str) -> None:
     console.result({"environment": f"STORAGE_EMULATOR_HOST={url}", "url": url}, "value(environment)")
+    console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
 
 
 def _port(text: str) -> int:

@@ -8,6 +8,7 @@ import msgspec
 
 from vtrain.backends import Replica, ViewingBackend
 from vtrain.commands.drafting import (
+    PROJECT_HINT,
     becomes_image,
     draft_request,
     image_order,
@@ -18,18 +19,13 @@ from vtrain.commands.drafting import (
 from vtrain.commands.session import Session, find_target
 from vtrain.errors import ConfigError, UnavailableError, UsageError
 from vtrain.flags.compose import JobRequest
-from vtrain.flags.options import (
-    CommonFlags,
-    ContainerFlags,
-    PlaceFlags,
-    ReplicaFlags,
-    SpecFlags,
-    TrainerFlags,
-)
-from vtrain.flags.request import job_request, with_key_of
+from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
+from vtrain.flags.options import CommonFlags, PlaceFlags, ReplicaFlags
+from vtrain.flags.project_job import job_line
+from vtrain.flags.request import with_key_of
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.secrets import masked_replica
-from vtrain.submit import plan_job
+from vtrain.submission import plan_job
 
 NAME = "environment"
 """What a job is called that has no name; no replica sees it."""
@@ -46,12 +42,15 @@ def environment(
 ) -> None:
     """From the flags of `create` to what one replica of the job would see."""
     trial = _trial_id(wanted.trial)
-    request = _unnamed(job_request(spec, trainer, remainder))
-    target = find_target(common, place)
+    line = job_line(spec, trainer, remainder)
+    spec, trainer = line.spec, line.trainer
+    request = _unnamed(line.request(remainder))
+    target = find_target(common, place, region=line.region)
     packages = packages_place(target, trainer)
     draft = draft_request(target, with_key_of(request, spec, target.settings.project))
     baked = becomes_image(target, draft, packages, trainer, container)
     session = open_for(target, draft, container, baked=baked)
+    session.tell_origin(line.origin)
     image = image_order(session, draft) if baked else None
     job, package, _ = plan_job(draft, packages, strict=trainer.strict, image=image)
     warn_all(session.console, package.warnings if package is not None else ())
@@ -62,7 +61,8 @@ def environment(
 def _unnamed(request: JobRequest) -> JobRequest:
     """The request, which needs no display name here. Raises UsageError where what would run is missing."""
     if request.config is None and not request.pools and request.source is None:
-        raise UsageError("What would run is not given.", hint="Give --config, --worker-pool-spec or both.")
+        hint = f"Give --config, --worker-pool-spec or both. {PROJECT_HINT}"
+        raise UsageError("What would run is not given.", hint=hint)
     return msgspec.structs.replace(request, fallback_name=NAME)
 
 
@@ -74,11 +74,11 @@ def _trial_id(text: str) -> str:
 
 def _view(session: Session, job: CustomJob, trial: str) -> tuple[Replica, ...]:
     """Raises UnavailableError for a backend that does not tell what replicas see."""
-    if isinstance(session.backend, ViewingBackend):
-        return session.backend.view(job, trial)
-    replicas = session.backend.plan(job).replicas
+    if isinstance(session.jobs, ViewingBackend):
+        return session.jobs.view(job, trial)
+    replicas = session.jobs.plan(job).replicas
     if trial or not replicas:
-        raise UnavailableError(f"The backend {session.backend_name} does not tell what replicas see.")
+        raise UnavailableError(f"The backend {session.backend.name} does not tell what replicas see.")
     return replicas
 
 

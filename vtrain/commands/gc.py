@@ -3,48 +3,78 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from vtrain.backends.registry import every_backend
 from vtrain.commands.session import open_console
 from vtrain.errors import EngineError, UsageError
-from vtrain.flags.grammar import duration_seconds
+from vtrain.flags.grammar import duration_seconds, join_lists
 from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
+from vtrain.messages.nearest import did_you_mean
 from vtrain.output.console import Console
 from vtrain.settings import home_folder
+from vtrain.sizes import size_in_words
 
 if TYPE_CHECKING:
-    from vtrain.leftovers.leftover import Leftover, Search
+    from vtrain.runtime.gc.candidate import Candidate, Search
 
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
+NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
+"""For a terminal, which a wider one would not fit."""
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
 _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 
 
 def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
-    """Remove what `leftovers` finds, and list it with what became of it."""
+    """Remove what `candidates` finds, and list it with what became of it."""
     console = open_console(common)
     search = _search(prune)
-    found = _found(console, prune, search)
-    documents = [_document(leftover, dry_run=run.dry_run) for leftover in found]
+    documents: list[dict[str, Any]] = []
+    is_table = console.format is None and sys.stdout.isatty()
+    console.show_state("Looking for what is unused …")
+    for candidate in _found(console, search):
+        console.show_state(f"{len(documents)} found: {candidate.label or candidate.name}")
+        document = _document(candidate, dry_run=run.dry_run)
+        documents.append(document | {"name": candidate.label or candidate.name} if is_table else document)
+    console.close()
     if documents or console.format is not None:
-        console.results(documents, TABLE)
+        console.results(documents, NARROW_TABLE if is_table else TABLE)
     _sum_up(console, documents, dry_run=run.dry_run)
     if run.dry_run:
-        _tell_usage(console, prune, search, documents)
+        _tell_usage(console, search, documents)
 
 
 def _search(prune: PruneFlags) -> Search:
-    from vtrain.leftovers.leftover import Search
+    from vtrain.runtime.gc.candidate import Search
 
     return Search(
         home=home_folder(),
         older_than=_age(prune.older_than),
         now=time.time(),
+        kinds=_kinds(prune),
         all_homes=prune.all_homes,
+        images_of_any_age=prune.images and prune.older_than is None,
     )
+
+
+def _kinds(prune: PruneFlags) -> frozenset[str]:
+    """The kinds to look for; empty for the usual ones. Raises UsageError for one that does not exist."""
+    from vtrain.runtime.gc.candidate import KINDS, ON_ENGINE
+
+    kinds = join_lists(prune.kind, "--kind")
+    if kinds and prune.images:
+        hint = f"Instead of --images: --kind={','.join(ON_ENGINE)}"
+        raise UsageError("--images and --kind exclude each other.", hint=hint)
+    for kind in kinds:
+        if kind not in KINDS:
+            hint = did_you_mean(kind, KINDS, otherwise=f"The kinds are {', '.join(KINDS)}.")
+            raise UsageError(f"--kind: there is no kind {kind!r}.", hint=hint)
+    return frozenset(ON_ENGINE if prune.images else kinds)
 
 
 def _age(text: str | None) -> float:
@@ -55,65 +85,71 @@ def _age(text: str | None) -> float:
     return duration_seconds(text, AGE_FLAG)
 
 
-def _found(console: Console, prune: PruneFlags, search: Search) -> Iterator[Leftover]:
-    from vtrain.containers.engine import connect
-    from vtrain.leftovers.sweep import on_engine, on_machine
+def _found(console: Console, search: Search) -> Iterator[Candidate]:
+    from vtrain.runtime.gc.candidate import ON_ENGINE
+    from vtrain.runtime.gc.sweep import on_machine
 
-    any_age = prune.images and prune.older_than is None
-    try:
-        with closing(connect()) as engine:
-            yield from on_engine(engine, search, float("inf") if any_age else search.unused_since)
-    except EngineError as error:
-        if prune.images:
-            raise
-        console.status(f"Images and containers are left as they are: {error.message}")
-    if not prune.images:
-        yield from on_machine(search)
+    candidates = chain(_of_backends(console, search) if search.wants(*ON_ENGINE) else (), on_machine(search))
+    return (found for found in candidates if not search.kinds or found.kind in search.kinds)
 
 
-def _document(leftover: Leftover, *, dry_run: bool) -> dict[str, Any]:
-    from vtrain.leftovers.space import bytes_in_words
+def _of_backends(console: Console, search: Search) -> Iterator[Candidate]:
+    for backend in every_backend():
+        try:
+            yield from backend.garbage(search)
+        except EngineError as error:
+            if search.kinds:
+                raise
+            console.status(f"Images and containers are left as they are: {error.message}")
 
-    kept = leftover.kept or ("" if dry_run else leftover.discard())
-    status = f"kept: {kept}" if kept else "would be removed" if dry_run else "removed"
+
+def _document(candidate: Candidate, *, dry_run: bool) -> dict[str, Any]:
+    from vtrain.runtime.gc.candidate import ELSEWHERE
+
+    kept = candidate.kept or ("" if dry_run else candidate.discard())
+    status = "would be removed" if dry_run else "removed"
+    if kept:
+        status = kept if kept == ELSEWHERE else f"kept: {kept}"
     return {
-        "name": leftover.name,
-        "id": leftover.id,
-        "kind": leftover.kind,
-        "size": leftover.size,
-        "sizeText": bytes_in_words(leftover.size) if leftover.size else "",
-        "created": leftover.created,
+        "name": candidate.name,
+        "id": candidate.id,
+        "kind": candidate.kind,
+        "size": candidate.size,
+        "sizeText": size_in_words(candidate.size) if candidate.size else "",
+        "created": candidate.created,
         "status": status,
     }
 
 
-def _tell_usage(console: Console, prune: PruneFlags, search: Search, documents: list[dict[str, Any]]) -> None:
+def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]]) -> None:
     """A line for each kind: what is there, and how much of it would go."""
-    from vtrain.containers.engine import connect
-    from vtrain.leftovers.space import bytes_in_words
-    from vtrain.leftovers.usage import usage_of_home, usage_of_images
+    from vtrain.runtime.gc.candidate import ON_ENGINE, ON_MACHINE, OUTPUT
+    from vtrain.runtime.gc.sweep import usage_of_home
 
-    found = [] if prune.images else [*usage_of_home(search.home)]
-    with suppress(EngineError), closing(connect()) as engine:
-        found.append(usage_of_images(engine, search.home))
+    found = [*usage_of_home(search.home)] if search.wants(*ON_MACHINE) else []
+    for backend in every_backend() if search.wants(*ON_ENGINE) else ():
+        with suppress(EngineError):
+            found += backend.usage(search.home)
     for usage in found:
         going = [entry for entry in documents if entry["kind"] in usage.kinds and not _stays(entry)]
         noun = usage.noun if usage.count == 1 else f"{usage.noun}s"
-        words = f"{usage.count} {noun}, {bytes_in_words(usage.size)}"
-        console.status(f"{words}; {len(going)} would go, {bytes_in_words(sum(e['size'] for e in going))}.")
+        words = f"{usage.count} {noun}, {size_in_words(usage.size)}"
+        if search.wants(*usage.kinds):
+            console.status(f"{words}; {len(going)} would go, {size_in_words(sum(e['size'] for e in going))}.")
+        elif usage.size and not search.kinds:
+            console.status(f"{words}; they stay unless you ask: vtrain gc --kind={OUTPUT}")
 
 
 def _stays(document: dict[str, Any]) -> bool:
-    return str(document["status"]).startswith("kept")
+    """Whether this command removes nothing of it."""
+    return document["status"] not in ("removed", "would be removed")
 
 
 def _sum_up(console: Console, documents: Iterable[dict[str, Any]], *, dry_run: bool) -> None:
-    from vtrain.leftovers.space import bytes_in_words
-
     going = [document for document in documents if not _stays(document)]
     if not going:
         console.status("There is nothing to remove.")
         return
     items = "1 item" if len(going) == 1 else f"{len(going)} items"
-    size = bytes_in_words(sum(document["size"] for document in going))
+    size = size_in_words(sum(document["size"] for document in going))
     console.status(f"{'Would remove' if dry_run else 'Removed'} {items}, {size}.")

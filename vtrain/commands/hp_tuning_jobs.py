@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from vtrain.commands.kinds import TUNING_JOB, Words, job_commands
 from vtrain.flags.command import CommandInfo
+from vtrain.flags.job_options import TuningFlags, TuningJobFlag
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,
     InterruptFlag,
     KeyFlag,
-    ListFlags,
     PlaceFlags,
     PlaintextFlag,
-    StreamFlags,
-    TimeoutFlag,
     WaitFlags,
 )
-from vtrain.flags.tuning import TuningFlags, TuningJobFlag
 
 COMMANDS = (
     CommandInfo(
         name="create",
         handler="vtrain.commands.create_tuning_job:create",
-        summary="Create a hyperparameter tuning job, and with --stream-logs or --wait stay until it ends.",
+        summary="Create a hyperparameter tuning job. With --stream-logs or --wait, stay until it ends.",
+        examples=(
+            (
+                "Create the job that a file describes",
+                "vtrain hp-tuning-jobs create --display-name=tune --config=tuning.yaml",
+            ),
+            (
+                "Run 20 trials, four at the same time, and wait for the end",
+                "vtrain hp-tuning-jobs create --display-name=tune --config=tuning.yaml --max-trial-count=20 "
+                "--parallel-trial-count=4 --wait",
+            ),
+        ),
+        required=("--display-name", "--config"),
         flags=(
             TuningFlags,
             DryRunFlag,
@@ -33,68 +43,15 @@ COMMANDS = (
             CommonFlags,
         ),
     ),
-    CommandInfo(
-        name="list",
-        handler="vtrain.commands.tuning_jobs:list_jobs",
-        summary="List hyperparameter tuning jobs, newest first: as a table on a terminal, as YAML elsewhere.",
-        flags=(
-            ListFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="describe",
-        handler="vtrain.commands.tuning_jobs:describe",
-        summary="Print one hyperparameter tuning job, its trials included.",
-        flags=(
-            TuningJobFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="cancel",
-        handler="vtrain.commands.tuning_jobs:cancel",
-        summary="Ask a hyperparameter tuning job to end. Trials that run are stopped; those that ended stay.",
-        flags=(
-            TuningJobFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="stream-logs",
-        handler="vtrain.commands.tuning_jobs:stream_logs",
-        summary="Print a tuning job's log, from its first line to its last; the job's state decides the exit "
-        "code.",
-        flags=(
-            TuningJobFlag,
-            StreamFlags,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="wait",
-        handler="vtrain.commands.tuning_jobs:wait",
-        summary="Stay until a hyperparameter tuning job ends; its state decides the exit code.",
-        flags=(
-            TuningJobFlag,
-            TimeoutFlag,
-            InterruptFlag,
-            PlaceFlags,
-            CommonFlags,
-        ),
-    ),
-    CommandInfo(
-        name="delete",
-        handler="vtrain.commands.tuning_jobs:delete",
-        summary="Remove an ended hyperparameter tuning job.",
-        flags=(
-            TuningJobFlag,
-            PlaceFlags,
-            CommonFlags,
+    *job_commands(
+        TUNING_JOB,
+        TuningJobFlag,
+        Words(
+            job="hyperparameter tuning job",
+            describe="Print one hyperparameter tuning job with its trials.",
+            cancel="Cancel a hyperparameter tuning job. Running trials are stopped.",
+            stream_logs="Print the log of a tuning job until it ends, and exit with a code for its state.",
+            delete="Delete an ended hyperparameter tuning job.",
         ),
     ),
 )

@@ -60,18 +60,18 @@ def create_once(
     try:
         job = create()
     except KeyTakenError as taken:
-        return session.backend.get(taken.name), False
+        return session.jobs.get(taken.name), False
     oldest = job if session.is_local else _oldest(session, kind, key, job)
     if oldest.name == job.name:
         return job, True
     with suppress(NotFoundError):  # somebody has deleted it
-        session.backend.cancel(job.name)
+        session.jobs.cancel(job.name)
     return oldest, False
 
 
 def _oldest(session: Session, kind: ResourceKind, key: str, job: Job) -> Job:
     """The oldest job with this key after `job` was created, by all that `LOOKS` looks have shown."""
-    pause = getattr(session.backend, "pace", LOCAL_PACE).fastest
+    pause = getattr(session.jobs, "pace", LOCAL_PACE).fastest
     for look in range(LOOKS):
         time.sleep(pause if look else 0)
         found = _earlier_job(session, kind, key, failed_too=False)
@@ -88,7 +88,7 @@ def _earlier_job(session: Session, kind: ResourceKind, key: str, *, failed_too: 
         location=settings.region,
         labels={KEY_LABEL: key},
     )
-    found = list(all_jobs(session.backend.list, query))
+    found = list(all_jobs(session.jobs.list, query))
     counting = [job for job in found if job_state(job.state) not in UNSUCCESSFUL]
     if counting or not failed_too:
         return min(counting, key=_age, default=None)

@@ -1,18 +1,32 @@
-"""What every group does with resources that are there: list, describe, cancel, delete."""
+"""The commands about existing jobs in each group: list, describe, cancel, delete."""
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from vtrain.backends import Page, Query
-from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
-from vtrain.commands.session import Session, open_session, resource_document
-from vtrain.errors import ServiceError
-from vtrain.flags.options import CommonFlags, JobNameFlag, ListFlags, PlaceFlags
+from vtrain.backends import HoldingBackend, Holdings, Page, Query
+from vtrain.commands.kinds import JOB_KINDS, ResourceKind
+from vtrain.commands.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
+from vtrain.commands.session import (
+    Session,
+    is_configured_elsewhere,
+    open_console,
+    open_named,
+    open_session,
+    resource_document,
+)
+from vtrain.errors import ServiceError, VtrainError
+from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
+from vtrain.messages import states
+from vtrain.output.console import Console
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
@@ -21,35 +35,25 @@ MOST_NAMED = 5
 """How many damaged entries a warning names."""
 
 
-def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """List custom jobs."""
-    list_kind(CUSTOM_JOB, listing, place, common)
+def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
+    """List the jobs of a kind; where they are elsewhere, say how many are on this machine."""
+    with suppress(VtrainError):  # what follows fails for the same reason, and says more
+        _tell_of_jobs_here(common, place, kind)
+    _list(listing, open_session(common, place, kind=kind), kind)
 
 
-def describe(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Print one custom job."""
-    describe_job(CUSTOM_JOB, job.custom_job, place, common)
+def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
+    """Say how to see the jobs that a project hides: first, as a terminal may be asked for a region next."""
+    count = len(jobs_here(kind.collection)) if is_configured_elsewhere(common, place) else 0
+    if count:
+        what = "1 job is" if count == 1 else f"{count} jobs are"
+        open_console(common).progress(f"{what} on this machine: {list_command(kind.group)} --backend=local")
 
 
-def cancel(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Ask a custom job to end."""
-    cancel_job(CUSTOM_JOB, job.custom_job, place, common)
-
-
-def delete(job: JobNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
-    """Remove an ended custom job."""
-    delete_job(CUSTOM_JOB, job.custom_job, place, common)
-
-
-# the same for every kind of job
-
-
-def list_kind(kind: ResourceKind, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """List the jobs of a kind."""
-    session = open_session(common, place, kind=kind)
+def _list(listing: ListFlags, session: Session, kind: ResourceKind) -> None:
     query = msgspec.structs.replace(query_all(session, kind), page_size=page_size(session, listing))
     damaged: list[str] = []
-    jobs = all_jobs(session.backend.list, query, damaged)
+    jobs = all_jobs(session.jobs.list, query, damaged)
     show_resources(session, kind, listing, map(resource_document, jobs))
     if damaged:
         session.console.warn(_damage(damaged))
@@ -63,28 +67,45 @@ def _damage(names: list[str]) -> str:
     return f"{len(names)} entries in the store are damaged: these jobs are not listed: {shown}."
 
 
-def describe_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
-    """Print the job that `text` names."""
-    session = open_session(common, place, name=text, kind=kind)
-    session.console.result(resource_document(session.backend.get(session.full_name(text, kind))), "yaml")
+def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
+    """Print one job."""
+    session, name = open_named(common, place, job.text, kind)
+    session.console.result(resource_document(session.jobs.get(name)), "yaml")
 
 
-def cancel_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
-    """Ask the job that `text` names to end."""
-    session = open_session(common, place, name=text, kind=kind)
-    name = session.full_name(text, kind)
-    session.backend.cancel(name)
-    session.console.status(f"Request to cancel {kind.noun} [{name}] has been sent.")
-    session.console.progress(f"\n$ vtrain {kind.group} wait {name}\n")
+def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
+    """Ask a job to end. People on a terminal are told where one of this machine has ended already."""
+    session, name = open_named(common, place, job.text, kind)
+    state = session.jobs.get(name).state if session.is_local and sys.stderr.isatty() else ""
+    if states.has_ended(state):
+        session.console.status(f"{kind.noun} [{shown_name(name)}] has ended already: {states.short(state)}.")
+    else:
+        session.jobs.cancel(name)
+        session.console.status(f"Request to cancel {kind.noun} [{shown_name(name)}] has been sent.")
+        session.console.progress(f"\n$ {command_about(name, 'wait')}\n")
     session.console.result({})
 
 
-def delete_job(kind: ResourceKind, text: str, place: PlaceFlags, common: CommonFlags) -> None:
-    """Remove the ended job that `text` names."""
-    session = open_session(common, place, name=text, kind=kind)
-    name = session.full_name(text, kind)
-    session.backend.delete(name)
-    session.console.status(f"Deleted {kind.noun} [{name}].")
+def delete(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
+    """Remove an ended job."""
+    session, name = open_named(common, place, job.text, kind)
+    held = session.jobs.holdings(name) if isinstance(session.jobs, HoldingBackend) else None
+    shown = shown_name(name)
+    session.jobs.delete(name)
+    session.console.status(f"Deleted {kind.noun} [{shown}].")
+    if held is not None:
+        _say_what_went(session.console, held)
+
+
+def _say_what_went(console: Console, held: Holdings) -> None:
+    """Say what was removed of a job, and where its output is, which stays."""
+    from vtrain.sizes import size_in_words
+
+    left = ", also those that the trainer left in its working directory" if held.left_files else ""
+    console.progress(f"Removed its record, its log and its files ({size_in_words(held.size)}){left}.")
+    if held.output is not None and held.output.exists():
+        folder = shlex.quote(str(held.output))
+        console.progress(f"Its output stays. To remove that too:\n$ rm -r {folder}")
 
 
 # lists
@@ -146,5 +167,23 @@ def show_resources(
     """Print resources as the flags of a list command say: filtered, sorted, limited, formatted."""
     from vtrain.commands.selection import show_list
 
-    default = kind.list_table if sys.stdout.isatty() else "yaml"
-    show_list(session.console, listing, documents, default=default, uri_of=session.uri_of)
+    is_terminal = sys.stdout.isatty()
+    draw = partial(_job_table, session, kind) if is_terminal and kind in JOB_KINDS else None
+    default = kind.list_table if is_terminal else "yaml"
+    show_list(session.console, listing, documents, default=default, uri_of=session.uri_of, draw=draw)
+
+
+def _job_table(session: Session, kind: ResourceKind, documents: Iterable[dict[str, Any]]) -> str:
+    """The jobs as a table for a terminal, those of this machine with short ids."""
+    from vtrain.output.colours import has_colours
+    from vtrain.output.job_table import job_row, job_table
+
+    backends = jobs_here(kind.collection) if session.is_local else {}
+    ids = short_ids(backends)
+    rows = []
+    for document in documents:
+        name = str(document.get("name", ""))
+        backend = backends.get(name, session.backend.name)
+        rows.append(job_row(document, shown_id=ids.get(name, job_id(name)), backend=backend))
+    width = shutil.get_terminal_size().columns
+    return job_table(rows, width=width, coloured=has_colours(sys.stdout)) if rows else ""

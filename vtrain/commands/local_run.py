@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import re
-import time
+import errno
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from vtrain.backends.base import INTERACTIVE_FLAG
+from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.drafting import (
     POOL_KEY,
+    PROJECT_HINT,
     becomes_image,
     draft_request,
     image_order,
@@ -22,35 +26,29 @@ from vtrain.commands.drafting import (
     warn_of_name,
     with_local_flags,
 )
-from vtrain.commands.session import Session, find_target, resource_document
-from vtrain.commands.watching import CANCEL, Stay, conclude, interrupt_action, stay
+from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
+from vtrain.commands.session import Session, Target, find_target, resource_document
+from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.compose import Draft, JobRequest, make_source
-from vtrain.flags.local import LocalFlags
-from vtrain.flags.options import (
-    CommonFlags,
-    ContainerFlags,
-    DryRunFlag,
-    GpuFlags,
-    InterruptFlag,
-    PlaceFlags,
-    SpecFlags,
-    TrainerFlags,
-)
-from vtrain.flags.request import job_request, with_key_of
+from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local import InteractiveFlag, LocalFlags
+from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFlags
+from vtrain.flags.project_job import job_line
+from vtrain.flags.request import with_key_of
 from vtrain.flags.secrets import check_secrets
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
-from vtrain.messages.states import SUCCEEDED
 from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.folder import TERMINAL_FIFO
+from vtrain.runtime.supervisor_process import stand_by
 from vtrain.settings import user_path
-from vtrain.staging import LocalBuckets, join_uri
-from vtrain.submit import Place, Prepared, launch, prepare
+from vtrain.submission import Place, Prepared, launch, prepare
 from vtrain.verdict import raise_local_verdict
 
-OUTPUT_BUCKET = "gs://local-runs"
-"""Where a run that names no base output directory writes: a folder of its own in this bucket."""
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 
 def local_run(
@@ -58,6 +56,7 @@ def local_run(
     trainer: TrainerFlags,
     run: DryRunFlag,
     interrupt: InterruptFlag,
+    typing: InteractiveFlag,
     gpu: GpuFlags,
     container: ContainerFlags,
     local: LocalFlags,
@@ -66,38 +65,48 @@ def local_run(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """The path of `create` on a local backend, to its end."""
-    with _before_the_trainer(ConfigError, PackagingError):
+    with _around_the_trainer(ConfigError, PackagingError):
         target = with_local_flags(find_target(common, place, local_only=True), local)
+        target = _with_terminal(target, typing)
+        if not run.dry_run:
+            stand_by(target.settings.home, target.choice.value)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
+        line = job_line(spec, trainer, remainder)
+        spec, trainer = line.spec, _with_folder(line.trainer, line.spec)
+        line = msgspec.structs.replace(line, trainer=trainer)
         packages = packages_place(target, trainer)
-        trainer = _with_folder(trainer, spec)
-        request = with_key_of(job_request(spec, trainer, remainder), spec, target.settings.project)
+        request = with_key_of(line.request(remainder), spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         baked = becomes_image(target, draft, packages, trainer, container)
         session = open_for(target, draft, container, gpu, baked=baked)
+        session.tell_origin(line.origin)
         baked = baked or _is_named(session, draft, trainer, gpu)
         if not baked:
             warn_of_name(session, draft, "--output-image-uri" if gpu.output_image_uri else POOL_KEY)
         image = image_order(session, draft) if baked else None
-        prepared = prepare(draft, session.backend, packages, strict=trainer.strict, image=image)
+        with draft.blamed():
+            prepared = prepare(draft, session.jobs, packages, strict=trainer.strict, image=image)
         check_secrets(prepared.plan.job, local=True, allowed=False)
+        _check_typing(session, prepared.plan.job, typing)
     if gpu.docker_run_options:
         session.console.warn("--docker-run-options has no effect, as in gcloud; --mount, --user, … have.")
     show_plan(session, prepared, dry_run=run.dry_run)
     if run.dry_run:
         session.console.result(resource_document(prepared.plan.job), "yaml")
         return
-    with _before_the_trainer():
+    with _around_the_trainer():
         ended = _run(session, prepared, packages, on_interrupt)
-    _say_where(session, ended)
+        conclude(session, ended)
+        session.console.result(resource_document(ended))
     raise_local_verdict(ended)
 
 
 @contextmanager
-def _before_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
-    """What keeps the trainer from running is 125, so that it is not taken for the trainer's own code.
+def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
+    """End with 125 where vtrain fails, so that it is not taken for the trainer's own code.
 
-    But for `refusals`: what is wrong with the command itself ends as it does in every other command.
+    But for `refusals`: what is wrong with the command itself ends with 1, as in gcloud and in every other
+    command. An interrupt keeps its code.
     """
     try:
         yield
@@ -107,10 +116,20 @@ def _before_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
         if error.exit_code != 1:
             raise
         raise LocalRunError(error.message, hint=error.hint) from error
+    except OSError as error:
+        if refusals and error.errno == errno.ENAMETOOLONG:  # no file of the command can be meant
+            raise
+        place = f": {error.filename}" if error.filename else ""
+        raise LocalRunError(f"{error.strerror or error}{place}.") from error
+    except Exception as error:
+        from vtrain.command_log import write_crash_report
+
+        report = write_crash_report(sys.argv[1:], error)
+        raise LocalRunError(report.message, hint=report.hint) from error
 
 
 def _run(session: Session, prepared: Prepared, packages: Place, on_interrupt: str) -> CustomJob:
-    job = launch(prepared, session.backend, packages, session.console.progress)
+    job = launch(prepared, session.jobs, packages, session.console.progress)
     assert isinstance(job, CustomJob)
     return _watch(session, job, on_interrupt)
 
@@ -118,7 +137,7 @@ def _run(session: Session, prepared: Prepared, packages: Place, on_interrupt: st
 def _is_named(session: Session, draft: Draft, trainer: TrainerFlags, gpu: GpuFlags) -> bool:
     """Whether an image is made of the trainer because there is a name for it, as gcloud's local-run does."""
     wanted = bool(gpu.output_image_uri) and draft.source is not None and trainer.package_format == "auto"
-    return wanted and session.backend_name == "docker"
+    return wanted and session.backend.image_form is not None
 
 
 def _with_folder(trainer: TrainerFlags, spec: SpecFlags) -> TrainerFlags:
@@ -135,7 +154,11 @@ def _with_folder(trainer: TrainerFlags, spec: SpecFlags) -> TrainerFlags:
     if spec.config or (path is not None and user_path(path).is_file()):
         return trainer
     if not trainer.executor_image_uri:
-        raise UsageError("local-run needs --python-module=MODULE or --script=FILE, or --config=FILE.")
+        raise UsageError(
+            "What to run is not given.",
+            hint="Name a script, vtrain run train.py, or give --python-module=MODULE, --script=FILE or "
+            f"--config=FILE.\n{PROJECT_HINT}",
+        )
     return _without_trainer(trainer)
 
 
@@ -153,62 +176,67 @@ def _without_trainer(trainer: TrainerFlags) -> TrainerFlags:
 
 
 def _with_defaults(request: JobRequest, trainer: TrainerFlags, output_image_uri: str) -> JobRequest:
-    """A name, and a place for the model, where none is given; an image alone is a container."""
+    """A name, where none is given; an image alone is a container."""
     source, pools = request.source, request.pools
     if not (source or pools or request.config):
         if output_image_uri:
             raise ConfigError("--output-image-uri names a trainer's image, and no trainer is named.")
         pools = ({"machine-type": "", "container-image-uri": trainer.executor_image_uri},)
-    name = request.display_name or _name_of(source)[:MAX_DISPLAY_NAME]
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run"
-    base = join_uri(OUTPUT_BUCKET, f"{slug}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
     return msgspec.structs.replace(
         request,
         pools=pools,
         output_image_uri=output_image_uri,
-        fallback_name=name,
-        fallback_fields={"baseOutputDirectory": {"outputUriPrefix": base}},
+        fallback_name=request.fallback_name or _name_of(source)[:MAX_DISPLAY_NAME],
     )
 
 
-def _watch(session: Session, job: CustomJob, on_interrupt: str) -> CustomJob:
-    from vtrain.output.sinks import PassThroughSink, TextSink
+def _with_terminal(target: Target, typing: InteractiveFlag) -> Target:
+    """The target that lends this terminal to the trainer, if there is one."""
+    terminal = find_terminal(interactive=typing.interactive)
+    return msgspec.structs.replace(
+        target, settings=msgspec.structs.replace(target.settings, terminal=terminal)
+    )
 
-    replicas = sum(pool.replica_count for _, pool in non_empty_pools(job))
-    single = replicas == 1
-    sink = PassThroughSink(session.console) if single else TextSink(session.console, stderr=False)
+
+def _check_typing(session: Session, job: Job, typing: InteractiveFlag) -> None:
+    """Raise ConfigError or UsageError where no replica could read the keyboard."""
+    if typing.interactive and INTERACTIVE_FLAG not in session.backend.heeded_flags:
+        raise ConfigError(
+            f"{INTERACTIVE_FLAG} does not work on {session.backend.name}.",
+            hint="Add --backend=process, or open a shell in the running job: vtrain shell @last",
+        )
+    if typing.interactive and not _is_single(job):
+        raise UsageError(f"{INTERACTIVE_FLAG} is for a job of one replica.")
+
+
+def _watch(session: Session, job: CustomJob, on_interrupt: str) -> CustomJob:
+    from vtrain.output.log_sinks import PassThroughSink
+
+    single = _is_single(job)
+    sink = PassThroughSink(session.console) if single else text_sink(session, stderr=False)
+    terminal = session.settings.terminal if single else None
+    fifo = session.settings.home / "jobs" / job.name.rpartition("/")[2] / TERMINAL_FIFO
     order = Stay(
         console=session.console,
-        backend=session.backend,
+        backend=session.jobs,
         name=job.name,
         sink=sink,
         query=LogQuery(name=job.name, raw=single),
         on_interrupt=on_interrupt,
         slowest_poll=0.02,
+        at_each_look=Window(fifo).keep_up if terminal else None,
+        how_to_go_on=partial(how_to_go_on, session),
     )
-    ended = stay(order)
+    with typing_for(fifo) if terminal and terminal.interactive else nullcontext():
+        ended = stay(order)
     assert isinstance(ended, CustomJob)
     return ended
 
 
-def _say_where(session: Session, job: CustomJob) -> None:
-    """Where the model lies and what else the trainer left; then how the job ended."""
-    from vtrain.engine.working_folder import remarks_on
-
-    output = job.job_spec.output_uri
-    if output and job.state == SUCCEEDED:
-        folder = LocalBuckets(session.settings.home).local_path(join_uri(output, "model"))
-        files = [file for file in folder.rglob("*") if file.is_file()] if folder.is_dir() else []
-        if files:
-            session.console.progress(
-                f"Model: {folder} ({len(files)} {'file' if len(files) == 1 else 'files'})"
-            )
-    remarks = remarks_on(session.settings.home, job.name.rpartition("/")[2])
-    for note in remarks.notes:
-        session.console.progress(note)
-    for warning in remarks.warnings:
-        session.console.warn(warning)
-    conclude(session.console, job)
+def _is_single(job: Job) -> bool:
+    """Whether the job has one replica, which may then have this terminal."""
+    assert isinstance(job, CustomJob)
+    return sum(pool.replica_count or 1 for _, pool in non_empty_pools(job)) == 1
 
 
 def _name_of(source: TrainerSource | None) -> str:

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, OutputDirFlag, TrainerFlags
+from vtrain.flags.job_options import ImageFlags, TrainerFlags
+from vtrain.flags.options import CommonFlags, DryRunFlag, OutputDirFlag
 
 COMMANDS = (
     CommandInfo(
         name="image",
         handler="vtrain.commands.package_image:image",
-        summary="Build a trainer's container image, and print its name.",
-        details="The image is built on --executor-image-uri, in layers: dependencies, extra packages, code. "
-        "What was built before of the same files, on the same base, is not built again.",
+        summary="Build a container image of a trainer, and print its name.",
+        details="The image is based on --executor-image-uri. An image of the same files on the same base is "
+        "not built again.",
+        examples=(
+            (
+                "Build an image",
+                "vtrain package image --local-package-path=. --script=train.py "
+                "--executor-image-uri=python:3.12",
+            ),
+            (
+                "Build an image with your own Dockerfile, and push it",
+                "vtrain package image --local-package-path=. --dockerfile=Dockerfile --push "
+                "--output-image-uri=us-docker.pkg.dev/my-project/my-repo/trainer:v1",
+            ),
+        ),
+        required=("--local-package-path",),
         flags=(
             TrainerFlags,
             ImageFlags,
@@ -22,8 +36,19 @@ COMMANDS = (
     CommandInfo(
         name="sdist",
         handler="vtrain.commands.package_sdist:sdist",
-        summary="Package a trainer as an sdist, and print where it lies.",
-        details="The same files give the same bytes and the same name, and what is there is not made again.",
+        summary="Package a trainer as a source distribution, and print its path or URI.",
+        details="The same files give the same package with the same name.",
+        examples=(
+            (
+                "Write a package into the folder dist",
+                "vtrain package sdist --local-package-path=. --python-module=trainer.task",
+            ),
+            (
+                "Upload a package to a bucket",
+                "vtrain package sdist --local-package-path=. --script=train.py --output-dir=gs://my-bucket/packages",
+            ),
+        ),
+        required=("--local-package-path",),
         flags=(
             TrainerFlags,
             OutputDirFlag,

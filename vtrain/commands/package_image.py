@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from vtrain.commands.drafting import warn_all, with_engine
+from vtrain.backends.image_order import ImageOrder, with_engine
+from vtrain.commands.drafting import warn_all
 from vtrain.commands.session import check_current_folder, open_console
-from vtrain.containers.publishing import PUBLISHED_PLATFORM
-from vtrain.containers.references import check_tag_name, read_image_name
+from vtrain.containers.image_names import PUBLISHED_PLATFORM, check_tag_name, read_image_name
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import platform_name, pull_policy
-from vtrain.flags.options import CommonFlags, DryRunFlag, ImageFlags, TrainerFlags
+from vtrain.flags.job_options import ImageFlags, TrainerFlags
+from vtrain.flags.options import CommonFlags, DryRunFlag
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import user_path
-from vtrain.submit import ImageOrder, MadeImage, make_trainer_image, plan_trainer_image, would_make
+from vtrain.submission import MadeImage, make_trainer_image, plan_trainer_image, would_make
 
 
 def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: CommonFlags) -> None:

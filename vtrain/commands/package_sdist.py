@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from vtrain.commands.buckets import output_buckets
+from vtrain.backends import BackendSettings
+from vtrain.backends.base import checked_access
+from vtrain.backends.registry import find_backend
 from vtrain.commands.drafting import warn_all
-from vtrain.commands.session import check_current_folder, open_console
+from vtrain.commands.session import check_current_folder, open_console, service_access
 from vtrain.errors import UsageError
-from vtrain.flags.options import CommonFlags, OutputDirFlag, TrainerFlags
+from vtrain.flags.job_options import TrainerFlags
+from vtrain.flags.options import CommonFlags, OutputDirFlag
 from vtrain.flags.request import check_format, trainer_source
-from vtrain.settings import home_folder, user_path
-from vtrain.staging import file_uri, split_uri
-from vtrain.submit import Place, package_and_stage, plan_package
+from vtrain.output.console import Console
+from vtrain.settings import choose_backend, find_project, home_folder, user_path
+from vtrain.staging import Buckets, LocalBuckets, file_uri, split_uri
+from vtrain.submission import Place, package_and_stage, plan_package
 
 
 def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
@@ -26,7 +30,7 @@ def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> 
     destination = _destination(output.output_dir)
     place = Place(
         home=home_folder(),
-        buckets=output_buckets(console, common, destination),
+        buckets=_output_buckets(console, common, destination),
         staging_bucket=destination,
         flat=True,
         show=console.show_state,
@@ -47,3 +51,17 @@ def _path(uri: str) -> str:
     """The path of a file that lies in a folder; the URI of one in a bucket."""
     scheme, rest = split_uri(uri)
     return rest if scheme == "file" else uri
+
+
+def _output_buckets(console: Console, common: CommonFlags, uri: str) -> Buckets:
+    """The buckets of a command without a job: Cloud Storage where a job would go to Vertex AI."""
+    home = home_folder()
+    if not uri.startswith("gs://"):
+        return LocalBuckets(home)
+    project = find_project(common.project)
+    choice = choose_backend(flag="", name="", project=project)
+    console.progress(f"{uri} as on the backend {choice.value} ({choice.origin})")
+    access = checked_access(service_access(common))
+    project_id = project.value if project else ""
+    settings = BackendSettings(home=home, project=project_id, region="", access=access)
+    return find_backend(choice.value).buckets(settings)

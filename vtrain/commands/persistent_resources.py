@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
+from vtrain.flags.job_options import PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
-from vtrain.flags.persistent_resources import PersistentResourceFlags, ResourceNameFlag
 
 COMMANDS = (
     CommandInfo(
         name="create",
         handler="vtrain.commands.resources:create",
-        summary="Create a persistent resource. It goes on after the command; `describe` tells its state.",
+        summary="Create a persistent resource.",
+        details="The command does not wait until the machines are running; 'describe' prints their state.",
+        examples=(
+            (
+                "Keep two machines",
+                "vtrain persistent-resources create --persistent-resource-id=team --region=us-central1 "
+                "--resource-pool-spec=machine-type=n1-standard-4,replica-count=2",
+            ),
+            (
+                "Run a job on them",
+                "vtrain custom-jobs create --display-name=demo --config=job.yaml "
+                "--persistent-resource-id=team",
+            ),
+        ),
+        required=("--persistent-resource-id",),
         flags=(
             PersistentResourceFlags,
             DryRunFlag,
@@ -21,8 +35,12 @@ COMMANDS = (
     CommandInfo(
         name="list",
         handler="vtrain.commands.resources:list_resources",
-        summary="List persistent resources, but for clusters of Ray: as a table on a terminal, as YAML "
-        "elsewhere.",
+        summary="List persistent resources: as a table on a terminal, as YAML elsewhere.",
+        details="Clusters of Ray are left out.",
+        examples=(
+            ("List the resources of a region", "vtrain persistent-resources list --region=us-central1"),
+            ("Print their names", "vtrain persistent-resources list --format='value(name.basename())'"),
+        ),
         flags=(
             ListFlags,
             PlaceFlags,
@@ -33,6 +51,10 @@ COMMANDS = (
         name="describe",
         handler="vtrain.commands.resources:describe",
         summary="Print one persistent resource.",
+        examples=(
+            ("Print a resource as YAML", "vtrain persistent-resources describe team"),
+            ("Print its state", "vtrain persistent-resources describe team --format='value(state)'"),
+        ),
         flags=(
             ResourceNameFlag,
             PlaceFlags,
@@ -42,7 +64,8 @@ COMMANDS = (
     CommandInfo(
         name="delete",
         handler="vtrain.commands.resources:delete",
-        summary="Remove a persistent resource. What runs on it is cancelled.",
+        summary="Delete a persistent resource. Its jobs are cancelled.",
+        examples=(("Delete a resource", "vtrain persistent-resources delete team --region=us-central1"),),
         flags=(
             ResourceNameFlag,
             PlaceFlags,
@@ -52,7 +75,8 @@ COMMANDS = (
     CommandInfo(
         name="reboot",
         handler="vtrain.commands.resources:reboot",
-        summary="Start the machines of a persistent resource anew. Nothing may run on it.",
+        summary="Restart the machines of a persistent resource. No job may be running on it.",
+        examples=(("Restart the machines", "vtrain persistent-resources reboot team --region=us-central1"),),
         flags=(
             ResourceNameFlag,
             PlaceFlags,

@@ -11,6 +11,7 @@ from vtrain.settings import TRAINING_REGIONS
 
 MENU = tuple(region for region in TRAINING_REGIONS if region != "asia-south2")
 """gcloud's own menu, so that who types a number gets the same region."""
+NO_REGION, GIVE_REGION = "No region was chosen.", "Give --region=REGION."
 
 
 def prompted_region(console: Console) -> str:
@@ -30,12 +31,12 @@ def prompted_region(console: Console) -> str:
 
 def _choose(console: Console) -> str:
     """The region of the number, or name, that is typed; asked until it is one."""
+    from vtrain.commands.asking import answer_to
+
     while True:
-        console.ask("Number or name: ")
-        answer = sys.stdin.readline()
-        word = answer.strip()
-        if not answer or word == str(len(MENU) + 1):
-            raise ConfigError("No region was chosen.", hint="Give --region=REGION.")
+        word = answer_to(console, "Number or name: ", otherwise=NO_REGION, hint=GIVE_REGION)
+        if word == str(len(MENU) + 1):
+            raise ConfigError(NO_REGION, hint=GIVE_REGION)
         if word in TRAINING_REGIONS:
             return word
         if word.isdecimal() and 1 <= int(word) <= len(MENU):

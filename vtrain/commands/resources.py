@@ -9,12 +9,12 @@ from vtrain.backends import Query, ResourceBackend
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import pages, query_all, show_resources
 from vtrain.commands.kinds import PERSISTENT_RESOURCE
-from vtrain.commands.session import Session, open_session, resource_document, sent_document
+from vtrain.commands.session import Session, open_named, open_session, resource_document, sent_document
+from vtrain.flags.job_options import PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
-from vtrain.flags.persistent_resources import PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.resource_config import check_given, compose_resource
+from vtrain.messages.base import Operation
 from vtrain.messages.names import ResourceName
-from vtrain.messages.operation import Operation
 
 
 def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, common: CommonFlags) -> None:
@@ -22,7 +22,7 @@ def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, co
     check_given(spec)
     session = open_session(common, place, kind=PERSISTENT_RESOURCE)
     backend, settings = session.resources, session.settings
-    draft = compose_resource(spec, settings.project)
+    draft = compose_resource(spec, settings.project, session.api_has)
     warn_all(session.console, draft.warnings)
     if run.dry_run:
         session.console.result(sent_document(draft.resource, draft.unknown_fields), "yaml")
@@ -63,9 +63,7 @@ def list_resources(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -
 
 
 def _open(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
-    text = resource.persistent_resource
-    session = open_session(common, place, name=text, kind=PERSISTENT_RESOURCE)
-    return session, session.full_name(text, PERSISTENT_RESOURCE)
+    return open_named(common, place, resource.persistent_resource, PERSISTENT_RESOURCE)
 
 
 def _show_begun(session: Session, name: str, what: str, operation: Operation) -> None:

@@ -1,7 +1,8 @@
-"""What list commands show: flattened, filtered, sorted, limited, in pages, as URIs. In this order."""
+"""The output of list commands: flattened, filtered, sorted, limited, in pages, as URIs. In this order."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from vtrain.errors import VtrainError
 from vtrain.flags.grammar import count_or_unlimited, split_list
 from vtrain.flags.options import ListFlags
+from vtrain.messages.states import KNOWN, short
 from vtrain.output.console import Console
 from vtrain.output.projection import parse_format
 
@@ -17,17 +19,31 @@ UriOf = Callable[[dict[str, Any]], str]
 
 
 def show_list(
-    console: Console, listing: ListFlags, documents: Documents, *, default: str, uri_of: UriOf
+    console: Console,
+    listing: ListFlags,
+    documents: Documents,
+    *,
+    default: str,
+    uri_of: UriOf,
+    draw: Callable[[Documents], str] | None = None,
 ) -> None:
-    """Print the documents that the flags choose, in `--format` or in `default`.
+    """Print the documents that the flags choose, in `--format`, or as `draw` lays them out, or in `default`.
 
     Everything is read before the first document is asked for, and only as many are asked for as are shown.
     If they end in an error, what came before it is shown. Raises UsageError and ConfigError for bad flags.
     """
     selection = Selection(console, listing, default=default, uri_of=uri_of)
-    console.print_list(selection.apply(documents), selection.format)
+    if draw is not None and selection.text == default and not selection.page_size:
+        if console.user_output:
+            console.write(draw(selection.apply(documents)).encode("utf-8", "replace"))
+    else:
+        console.print_list(selection.apply(documents), selection.format)
     if not selection.shown and selection.failure is None and console.format is None:
         console.status("Listed 0 items.")
+        if found := re.search(
+            f"(?<![A-Z_])({'|'.join(map(short, sorted(KNOWN)))})(?![A-Z_])", listing.filter
+        ):
+            console.progress(f"States are called as in the API: JOB_STATE_{found[1]}.")
     if selection.failure is not None:
         raise selection.failure
 
@@ -44,12 +60,12 @@ class Selection:
         self.text = console.format_text or ("value(.)" if listing.uri else console.default_format or default)
         self.format = parse_format(self.text)
         if listing.sort_by:
-            from vtrain.output.ordering import order_suffix, parse_sort
+            from vtrain.output.filters import order_suffix, parse_sort
 
             self.order = parse_sort(",".join(split_list(listing.sort_by, "--sort-by")))
             self.format = parse_format(self.text + order_suffix(self.order))
         if listing.filter:
-            from vtrain.output.expression import parse_filter
+            from vtrain.output.filters import parse_filter
 
             self.filter = parse_filter(listing.filter, aliases=self.format.aliases)
         self.shown = 0
@@ -61,7 +77,7 @@ class Selection:
         if self.listing.filter:
             chosen = self._filtered(chosen)
         if self.listing.sort_by:
-            from vtrain.output.ordering import sort_documents
+            from vtrain.output.filters import sort_documents
 
             chosen = sort_documents(chosen, self.order)
         chosen = self._paged(islice(chosen, self.limit))
@@ -90,7 +106,7 @@ class Selection:
         """The documents, with the mark of a new page after every `page_size` of them."""
         for document in documents:
             if self.page_size and self.shown and self.shown % self.page_size == 0:
-                from vtrain.output.printers import PAGE
+                from vtrain.output.format import PAGE
 
                 yield PAGE
             self.shown += 1
@@ -98,8 +114,8 @@ class Selection:
 
     def _addressed(self, documents: Documents) -> Iterator[Any]:
         """URIs in place of the documents, or documents that know theirs."""
-        from vtrain.output.printers import PAGE
-        from vtrain.output.text_transforms import Addressed
+        from vtrain.output.format import PAGE
+        from vtrain.output.value_transforms import Addressed
 
         for document in documents:
             if document is PAGE or not isinstance(document, dict):

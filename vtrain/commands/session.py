@@ -1,99 +1,113 @@
-"""What every command begins with: its console, and the backend that its line means."""
+"""The start of each command: its console, and the backend that its line means."""
 
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends import (
-    BackendSettings,
-    JobBackend,
-    ResourceBackend,
-    ServiceAccess,
-    Traits,
-    open_backend,
-    traits_of,
-)
+from vtrain.backends import BackendSettings, JobBackend, ResourceBackend, ServiceAccess
+from vtrain.backends.base import Backend, CommandLine, RuntimeBackend
+from vtrain.backends.container_options import ContainerOptions
+from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found
+from vtrain.command_log import current_command
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
+from vtrain.commands.references import find_reference
 from vtrain.commands.region_prompt import prompted_region
-from vtrain.engine.container_options import ContainerOptions
-from vtrain.errors import ConfigError, EngineError, UnavailableError, UsageError
+from vtrain.errors import ConfigError, UnavailableError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.base import Resource
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT, parse_name, resolve_name
+from vtrain.output.colours import dim
 from vtrain.output.console import VERBOSITIES, Console
 from vtrain.properties import property_flag, property_value, use_configuration
+from vtrain.pyproject import nearest_pyproject
 from vtrain.settings import (
     Choice,
     choose_backend,
     find_project,
-    find_region,
     given_backend,
-    home_folder,
     project_in_region,
 )
 
 if TYPE_CHECKING:
     from vtrain.flags.compose import Images
-
-API_VERSIONS = ("v1", "v1beta1")
+    from vtrain.runtime.folder import TypedCommand
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command line talks to, before the job is known that may decide on a backend."""
+    """The target of a command line, before the job is known that may decide on a backend.
+
+    `name` is the resource that the line is about, a full name or an id; empty where it is about none.
+    """
 
     console: Console
     choice: Choice
-    traits: Traits
+    backend: Backend
     settings: BackendSettings
+    name: str = ""
 
-    @property
-    def is_local(self) -> bool:
-        """Whether jobs live under `projects/local`."""
-        return self.traits.is_local
+    def api_has(self, message: str, document: dict[str, Any]) -> bool:
+        """Whether the backend takes fields of a message that vtrain does not know."""
+        return self.backend.has_fields(message, document, self.settings)
 
     def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
         """The session. `images` are those of the job to be started, which decide what `local` means."""
-        choice, notice = self.choice, ""
-        if images is not None and choice.value == "local":
-            choice, notice = _resolve_local(choice, images)
-        if self.choice.value == "local":
+        backend, choice = self.backend, msgspec.structs.replace(self.choice, value=self.backend.name)
+        notice = ""
+        if images is not None:
+            chosen = choose_for(self.choice.value, images.containers, images.executors)
+            backend, notice = chosen.backend, chosen.notice
+            origin = f"{choice.origin}; {chosen.why}" if chosen.why else choice.origin
+            choice = Choice(value=backend.name, origin=origin)
+        if is_choice(self.choice.value):
             _announce(self.console, choice)
         if notice:
             self.console.warn(notice)
         settings = msgspec.structs.replace(
-            self.settings, container=container or ContainerOptions(), tell=self.console.progress
+            self.settings,
+            container=container or ContainerOptions(),
+            command=_typed_command() if isinstance(backend, RuntimeBackend) else None,
+            tell=self.console.progress,
         )
-        backend = open_backend(choice.value, settings)
-        return Session(
-            console=self.console,
-            backend=backend,
-            backend_name=choice.value,
-            is_local=self.is_local,
-            settings=settings,
-        )
+        jobs = open_found(backend, settings)
+        return Session(console=self.console, backend=backend, jobs=jobs, settings=settings)
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One command at work."""
+    """One command at work: `backend` describes where, `jobs` is that backend, opened."""
 
     console: Console
-    backend: JobBackend
-    backend_name: str
-    is_local: bool
+    backend: Backend
+    jobs: JobBackend
     settings: BackendSettings
+
+    def api_has(self, message: str, document: dict[str, Any]) -> bool:
+        """Whether the backend takes fields of a message that vtrain does not know."""
+        return self.backend.has_fields(message, document, self.settings)
+
+    def tell_origin(self, sentence: str) -> None:
+        """Say where the job comes from that no flag names."""
+        if sentence and not self.console.quiet:
+            self.console.status(sentence)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the jobs live under `projects/local`."""
+        return self.backend.is_local
 
     @property
     def resources(self) -> ResourceBackend:
         """The backend as a keeper of persistent resources. Raises UnavailableError if it keeps none."""
-        if isinstance(self.backend, ResourceBackend):
-            return self.backend
+        if isinstance(self.jobs, ResourceBackend):
+            return self.jobs
         raise UnavailableError(
-            f"The backend {self.backend_name} has no persistent resources.",
+            f"The backend {self.backend.name} has no persistent resources.",
             hint="They live on Vertex AI: add --backend=vertex --project=PROJECT_ID.",
         )
 
@@ -102,14 +116,21 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return _full_name(text, kind, project=self.settings.project, location=self.settings.region)
 
     def uri_of(self, document: dict[str, Any]) -> str:
-        """What `--uri` prints of a resource: its address at the service; its name, where it lives here."""
+        """What `--uri` prints of a resource: its address, or its name where nothing serves it."""
         name = str(document.get("name", ""))
         full = parse_name(name)
-        if self.backend_name != "vertex" or full is None:
-            return name
-        from vtrain.backends.vertex.clients import service_endpoint
+        return name if full is None else self.backend.uri(full, self.settings)
 
-        return f"{service_endpoint(full.location)}/{self.settings.access.api_version}/{name}"
+
+def _typed_command() -> TypedCommand | None:
+    """The command line that runs now; None where there is none, or no folder that it runs in."""
+    from vtrain.runtime.folder import TypedCommand
+
+    words = current_command()
+    try:
+        return TypedCommand(words=words, folder=os.getcwd()) if words else None  # noqa: PTH109 - as below
+    except FileNotFoundError:
+        return None
 
 
 def open_console(common: CommonFlags) -> Console:
@@ -148,49 +169,101 @@ def find_target(
     name: str | None = None,
     kind: ResourceKind = CUSTOM_JOB,
     local_only: bool = False,
+    region: str = "",
 ) -> Target:
-    """What a command about the resource `name` of a kind, or about none in particular, talks to."""
+    """The target of a command about the resource `name` of a kind, or about none in particular.
+
+    `region` is the project's, on a service, where no flag names one.
+    """
     console = open_console(common)
-    if name is not None:
-        _full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
     found = find_project(common.project)
     project = None if local_only else project_in_region(place.region) or found
-    try:
+    with suppress(FileNotFoundError):  # a command that needs no folder works in one that was removed
+        nearest_pyproject(Path.cwd())  # checked by every command, also where a flag says more than it
+    reference = None if name is None else find_reference(name, kind, place)
+    with _in_current_folder():
         if local_only:
             choice = _local_choice(place.backend)
+        elif reference is not None and reference.name and not _names_service(common, place):
+            choice = choose_backend(
+                flag=place.backend,
+                name=reference.name,
+                project=project,
+                named_by="the job is on this machine",
+            )
         else:
             choice = choose_backend(flag=place.backend, name=name or "", project=project)
-    except FileNotFoundError:
-        check_current_folder()
-        raise
-    if choice.value != "local":
+    backend = find_backend(choice.value)
+    if reference is not None:
+        name = reference.meant_on(backend, kind)
+        _full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
+    if not is_choice(choice.value):
         _announce(console, choice)
-    traits = traits_of(choice.value)
-    if traits.is_local:
-        settings = _local_settings(place, name or "")
-    else:
-        settings = _service_settings(console, common, place, project, name or "")
-    return Target(console=console, choice=choice, traits=traits, settings=settings)
+    line = CommandLine(
+        name=name or "",
+        region=place.region or ("" if backend.is_local else region),
+        project=project,
+        access=service_access(common),
+        ask_region=lambda: prompted_region(console),
+    )
+    settings = backend.settings(line)
+    return Target(console=console, choice=choice, backend=backend, settings=settings, name=name or "")
+
+
+def _names_service(common: CommonFlags, place: PlaceFlags) -> bool:
+    """Whether the line itself, and no configuration, names a project of a service."""
+    given = project_in_region(place.region) or (find_project(common.project) if common.project else None)
+    return given is not None and given.value != LOCAL_PROJECT
+
+
+def is_configured_elsewhere(common: CommonFlags, place: PlaceFlags) -> bool:
+    """Whether configuration, and no flag, makes the line one of a service. Raises as `find_target` does."""
+    if place.backend or _names_service(common, place):
+        return False
+    with _in_current_folder():
+        choice = choose_backend(flag="", name="", project=find_project(common.project))
+    return not find_backend(choice.value).is_local
 
 
 def _local_choice(flag: str) -> Choice:
     """The backend of `local-run`. Raises ConfigError for a flag that names one of a service."""
     given = given_backend(flag)
-    if given is not None and traits_of(given.value).is_local:
+    if given is not None and find_backend(given.value).is_local:
         return given
     if flag:
         raise ConfigError(
             f"local-run runs a trainer on this machine, and --backend={flag} does not.",
             hint=f"Leave --backend out, or take: vtrain custom-jobs create --backend={flag} --stream-logs",
         )
-    return Choice(value="local", origin="local-run is always local")
+    return Choice(value=LOCAL, origin="local-run is always local")
 
 
-def open_session(
-    common: CommonFlags, place: PlaceFlags, *, name: str | None = None, kind: ResourceKind = CUSTOM_JOB
-) -> Session:
+def open_session(common: CommonFlags, place: PlaceFlags, *, kind: ResourceKind = CUSTOM_JOB) -> Session:
     """The session of a command about resources that are there."""
-    return find_target(common, place, name=name, kind=kind).open()
+    return find_target(common, place, kind=kind).open()
+
+
+def open_named(
+    common: CommonFlags, place: PlaceFlags, text: str, kind: ResourceKind = CUSTOM_JOB
+) -> tuple[Session, str]:
+    """The session of a command about one resource, and the full name of that resource.
+
+    A job of this machine is also named by the first digits of its id, its display name or `@last`. Raises
+    ConfigError for a text that is no name or means several jobs, NotFoundError for a name that no job has.
+    """
+    target = find_target(common, place, name=text, kind=kind)
+    session = target.open()
+    return session, session.full_name(target.name, kind)
+
+
+@contextmanager
+def _in_current_folder() -> Iterator[None]:
+    """Name the current folder where a setting cannot be read because somebody has removed it."""
+    try:
+        yield
+    except FileNotFoundError:
+        check_current_folder()
+        raise
 
 
 def check_current_folder() -> None:
@@ -206,76 +279,11 @@ def check_current_folder() -> None:
 def _announce(console: Console, choice: Choice) -> None:
     """Say which backend a command uses, and why, before anything else."""
     if not console.quiet:
-        console.status(f"Backend: {choice.value} ({choice.origin})")
-
-
-def _resolve_local(choice: Choice, images: Images) -> tuple[Choice, str]:
-    """`local` means docker where the job names an image and an engine answers; a sentence where none does."""
-    if not (images.containers or images.executors):
-        return Choice(value="process", origin=choice.origin), ""
-    from vtrain.containers.discovery import find_engine
-
-    try:
-        engine = find_engine()
-    except EngineError as error:
-        if images.containers:
-            raise
-        image = images.executors[0]
-        notice = f"{image} is not used: {error.message} What it contains is installed here instead."
-        return Choice(value="process", origin=choice.origin), notice
-    return Choice(
-        value="docker", origin=f"{choice.origin}; an image is named, and {engine.origin} answers"
-    ), ""
-
-
-def _local_settings(place: PlaceFlags, name: str) -> BackendSettings:
-    full = parse_name(name)
-    region = full.location if full and not place.region else find_region(place.region, local=True)[0]
-    return BackendSettings(home=home_folder(), project=LOCAL_PROJECT, region=region)
-
-
-def _service_settings(
-    console: Console, common: CommonFlags, place: PlaceFlags, project: Choice | None, name: str
-) -> BackendSettings:
-    """Project, region and access to a service. A full name says itself where its resource lives."""
-    if common.api_version not in API_VERSIONS:
-        raise UsageError(f"--api-version: expected v1 or v1beta1, found {common.api_version!r}.")
-    _trust_certificates()
-    full = parse_name(name)
-    if full is not None:
-        project_id, region = (project.value if project else full.project), full.location
-    else:
-        project_id, region = _find_location(console, place.region, project)
-    return BackendSettings(
-        home=home_folder(), project=project_id, region=region, access=service_access(common)
-    )
-
-
-def _trust_certificates() -> None:
-    """Trust whom gcloud is told to trust, as behind a proxy that looks into TLS."""
-    authorities = property_value("core", "custom_ca_certs_file")
-    if authorities is not None:
-        os.environ.setdefault("REQUESTS_CA_BUNDLE", authorities.value)  # what Google's libraries read
-
-
-def _find_location(console: Console, region_flag: str, project: Choice | None) -> tuple[str, str]:
-    """Project and region. Raises ConfigError where one is missing and nobody can be asked."""
-    if project is None:
-        raise ConfigError(
-            "No project is set.",
-            hint="Give --project=PROJECT_ID, or set CLOUDSDK_CORE_PROJECT, or run\n"
-            "$ gcloud config set project PROJECT_ID",
-        )
-    region, _ = find_region(region_flag or prompted_region(console), local=False)
-    return project.value, region
+        console.status(dim(f"Backend: {choice.value} ({choice.origin})"))
 
 
 def service_access(common: CommonFlags) -> ServiceAccess:
-    """How the flags have a service spoken to. Raises ConfigError for what no header holds."""
-    if not re.fullmatch(r"[!-~]*", common.billing_project):
-        raise ConfigError(f"{common.billing_project!r} (from --billing-project) is not a project id.")
-    if not re.fullmatch(r"[!-~ ]*", common.trace_token):
-        raise ConfigError(f"--trace-token: {common.trace_token!r} is not a token.")
+    """How the flags have a service spoken to; a backend that is one checks it."""
     return ServiceAccess(
         **{field: getattr(common, field) for field in ServiceAccess.__struct_fields__}  # the same names
     )
@@ -303,6 +311,6 @@ def sent_document(resource: Resource, unknown_fields: dict[str, Any]) -> dict[st
     """A resource as it would be sent, with the fields that vtrain does not know, and without its secrets."""
     from vtrain.messages.codec import to_document
     from vtrain.messages.secrets import masked_document
-    from vtrain.messages.unknown import laid_over
+    from vtrain.messages.service_documents import laid_over
 
     return masked_document(laid_over(to_document(resource), unknown_fields))

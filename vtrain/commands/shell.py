@@ -1,35 +1,106 @@
 """Shell completion: installed by `--install-completion`, and asked by the shell at each TAB.
 
-Typer writes the scripts and walks the commands. bash splits words at `=`, so that `--region=us` reaches us
-as three words; they are put together again, and answers cut to what bash replaces.
+The shell gives the words as `COMP_WORDS`, one per line, and the place of the last as `COMP_CWORD`. The answer
+begins with a line `files` or `words`: whether the shell completes the name of a file itself. Then each line
+is a word, and behind a tab its text. Of `--flag=VALUE` the answer is the value alone.
 """
 
 from __future__ import annotations
 
-import io
 import os
+import shlex
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any
 
 from vtrain.errors import UsageError
+from vtrain.flags.completion import FILES
 
 VARIABLE = "_VTRAIN_COMPLETE"
-SHELLS = ("bash", "zsh", "fish")
+SCRIPTS = {
+    "bash": r"""
+_vtrain_completion() {
+    local IFS=$'\n' line kind=""
+    COMPREPLY=()
+    while read -r line; do
+        if [[ -z $kind ]]; then kind=$line; else COMPREPLY+=("${line%%$'\t'*}"); fi
+    done < <(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD COMP_TYPE=$COMP_TYPE \
+        _VTRAIN_COMPLETE=bash "$1" 2>/dev/null)
+    if [[ $kind == words ]]; then compopt +o default 2>/dev/null; fi
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+    return 0
+}
+complete -o default -F _vtrain_completion vtrain
+""",
+    "zsh": r"""
+#compdef vtrain
+compdef _vtrain vtrain
+
+_vtrain() {
+    local line value text
+    local -a answer spaced unspaced
+    answer=("${(@f)$(env COMP_WORDS="${(pj:\n:)${(@Q)words[1,CURRENT]}}" COMP_CWORD=$((CURRENT - 1)) \
+        _VTRAIN_COMPLETE=zsh ${~words[1]} 2>/dev/null)}")
+    compset -P 1 '--*='
+    if [[ $answer[1] == files ]]; then
+        _files
+        return
+    fi
+    for line in "${(@)answer[2,-1]}"; do
+        value=${line%%$'\t'*}
+        text=${line#*$'\t'}
+        line=${${value//\\/\\\\}//:/\\:}
+        [[ $text == $value ]] || line+=":$text"
+        if [[ $value == *= ]]; then unspaced+=("$line"); else spaced+=("$line"); fi
+    done
+    _describe -V vtrain spaced -- unspaced -S ''
+}
+
+# The file is the body of the function at its first call, and defines it for all others.
+if [[ $funcstack[1] == _vtrain ]]; then
+    _vtrain "$@"
+fi
+""",
+    "fish": r"""
+function __vtrain_completion
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l flag (string match -r -- '^--[^=]*=' $current)
+    set -l program $words[1]
+    command -q $program; or set program vtrain
+    set -l answer (env COMP_WORDS=(string join \n -- $words "$current" | string collect) \
+        COMP_CWORD=(count $words) _VTRAIN_COMPLETE=fish $program 2>/dev/null)
+    if test "$answer[1]" = files
+        set answer x (__fish_complete_path (string replace -- "$flag" "" "$current"))
+    end
+    for line in $answer[2..]
+        echo -- "$flag$line"
+    end
+end
+
+complete --command vtrain --no-files --arguments "(__vtrain_completion)"
+""",
+}
 
 
 def answer(root: Any, invocation: Any) -> None:
     """Print what the shell that asks through `VARIABLE` may offer."""
-    typer_completion = import_module("typer.completion")
-    typer_completion.completion_init()
-    instruction = os.environ[VARIABLE]
-    cut = _join_words() if instruction == "complete_bash" else 0
-    output = io.StringIO()
-    with redirect_stdout(output):
-        typer_completion.shell_complete(root, {"obj": invocation}, "vtrain", VARIABLE, instruction)
-    lines = output.getvalue().splitlines()
-    print("\n".join(line[cut:] for line in lines))
+    words, cut = os.environ.get("COMP_WORDS", "").split("\n"), 0
+    words = words[: int(os.environ.get("COMP_CWORD") or 0) + 1]
+    if os.environ[VARIABLE] == "bash":
+        words, cut = _joined(words)
+    *args, incomplete = words[1:] or [""]
+    offers = [(FILES, "")] if "--" in args else _offers(root, invocation, args, incomplete)
+    if any(value.endswith(FILES) for value, _ in offers):
+        print("files")
+        return
+    if os.environ[VARIABLE] == "bash":
+        offers = _described(offers)
+    print(
+        "\n".join(["words", *(f"{value[cut:]}\t{text}" if text else value[cut:] for value, text in offers)])
+    )
 
 
 def set_up(words: Sequence[str]) -> str:
@@ -40,14 +111,34 @@ def set_up(words: Sequence[str]) -> str:
     word = next(word for word in words if word.partition("=")[0].endswith("-completion"))
     flag, _, shell = word.partition("=")
     shell = shell or _current_shell()
-    if shell not in SHELLS:
-        raise UsageError(f"{flag}: the shell is not known.", hint=f"Name it: {flag}={'|'.join(SHELLS)}")
-    scripts = import_module("typer._completion_shared")
-    names = {"prog_name": "vtrain", "complete_var": VARIABLE, "shell": shell}
+    if shell not in SCRIPTS:
+        raise UsageError(f"{flag}: the shell is not known.", hint=f"Name it: {flag}={'|'.join(SCRIPTS)}")
+    script = SCRIPTS[shell].lstrip()
     if flag == "--show-completion":
-        return str(scripts.get_completion_script(**names))
-    _, path = scripts.install(**names)
+        return script.rstrip()
+    installers = import_module("typer._completion_shared")  # they know the start-up files of each shell
+    _, path = installers.install(prog_name="vtrain", complete_var=VARIABLE, shell=shell)
+    path.write_text(script)
     return f"Completion for {shell} is installed in {path}. Open a new shell to use it."
+
+
+def _offers(root: Any, invocation: Any, args: list[str], incomplete: str) -> list[tuple[str, str]]:
+    """Words that may stand for the last one, each with its text."""
+    completer = import_module("typer._completion_classes").BashComplete
+    asked = completer(root, {"obj": invocation}, "vtrain", VARIABLE)
+    items = asked.get_completions(args, incomplete)
+    return [(str(item.value), " ".join((item.help or "").split())) for item in items]
+
+
+def _described(offers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The offers for bash, which shows no texts: ids of jobs are listed with theirs.
+
+    bash inserts only what all the words have in common; not so a menu, which inserts them one by one.
+    """
+    is_menu = os.environ.get("COMP_TYPE") == str(ord("%"))
+    if is_menu or len(offers) < 2 or not all(value.isdecimal() and text for value, text in offers):
+        return offers
+    return [(f"{value}  ({text})", "") for value, text in offers]
 
 
 def _current_shell() -> str:
@@ -59,18 +150,26 @@ def _current_shell() -> str:
         return ""
 
 
-def _join_words() -> int:
-    """Put words together that bash split at `=`, in the environment; how much of the last one bash keeps."""
-    words, number = os.environ.get("COMP_WORDS", "").split("\n"), int(os.environ.get("COMP_CWORD", "0"))
+def _joined(words: Sequence[str]) -> tuple[list[str], int]:
+    """The words without quotes, and put together where bash split them at `=`.
+
+    Also how much of the last value bash keeps, so that an answer has to come without it.
+    """
     joined: list[str] = []
     kept = 0
-    for word in words[: number + 1]:
+    for word in words:
         continues = bool(joined) and joined[-1].startswith("--") and (word == "=" or joined[-1].endswith("="))
         kept = len(joined[-1]) if continues else 0
         joined = [*joined[:-1], joined[-1] + word] if continues else [*joined, word]
-    if words[number : number + 1] == ["="]:
+    if words[-1:] == ["="]:
         kept += 1
-    os.environ["COMP_WORDS"] = "\n".join(joined)
-    os.environ["COMP_CWORD"] = str(len(joined) - 1)
     option, equals, _ = joined[-1].partition("=") if joined else ("", "", "")
-    return max(kept - len(option) - len(equals), 0) if equals else 0
+    cut = max(kept - len(option) - len(equals), 0) if equals else 0
+    return [_unquoted(word) for word in joined], cut
+
+
+def _unquoted(word: str) -> str:
+    try:
+        return "".join(shlex.split(word))
+    except ValueError:  # a quote that is still open
+        return word.lstrip("'\"")

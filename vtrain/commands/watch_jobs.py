@@ -1,52 +1,48 @@
-"""What every group does that stays with a job: wait and stream-logs."""
+"""The commands of each group that wait for a job: wait and stream-logs."""
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import CUSTOM_JOB, WATCHED_JOB, ResourceKind
-from vtrain.commands.session import open_session
+import msgspec
+
+from vtrain.commands.conclusion import conclude
+from vtrain.commands.kinds import ResourceKind
+from vtrain.commands.session import Session, open_named
 from vtrain.commands.watching import (
     DETACH,
     Stay,
     interrupt_action,
     stay,
     stay_to_the_end,
+    text_sink,
     wait_seconds,
 )
 from vtrain.errors import ConfigError
 from vtrain.flags.grammar import count_or_unlimited
-from vtrain.flags.options import CommonFlags, InterruptFlag, JobNameFlag, PlaceFlags, StreamFlags, TimeoutFlag
+from vtrain.flags.options import (
+    CommonFlags,
+    FollowFlag,
+    InterruptFlag,
+    NameFlag,
+    PlaceFlags,
+    StreamFlags,
+    TimeoutFlag,
+)
 from vtrain.messages.log import LogQuery
-from vtrain.output.card import show_failure
-from vtrain.output.sinks import RecordSink, TextSink
+from vtrain.output.log_sinks import LogSink, RecordSink
 from vtrain.verdict import raise_verdict
 
 
 def wait(
-    job: JobNameFlag, waiting: TimeoutFlag, interrupt: InterruptFlag, place: PlaceFlags, common: CommonFlags
-) -> None:
-    """Stay until a custom job ends."""
-    wait_for_job(CUSTOM_JOB, job.custom_job, waiting, interrupt, place, common)
-
-
-def stream_logs(job: JobNameFlag, stream: StreamFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """Print a custom job's log, or a tuning job's."""
-    stream_job(WATCHED_JOB, job.custom_job, stream, place, common)
-
-
-# the same for every kind of job
-
-
-def wait_for_job(
-    kind: ResourceKind,
-    text: str,
+    job: NameFlag,
     waiting: TimeoutFlag,
     interrupt: InterruptFlag,
     place: PlaceFlags,
     common: CommonFlags,
+    *,
+    kind: ResourceKind,
 ) -> None:
-    """Stay until the job that `text` names ends."""
-    session = open_session(common, place, name=text, kind=kind)
-    name = session.full_name(text, kind)
+    """Stay until a job ends."""
+    session, name = open_named(common, place, job.text, kind)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     stay_to_the_end(
         session, name, stream=False, timeout=wait_seconds(waiting.wait_timeout), on_interrupt=on_interrupt
@@ -63,26 +59,61 @@ def _interval(text: str) -> int | None:
     return count_or_unlimited(text, "--polling-interval") if text else None
 
 
-def stream_job(
-    kind: ResourceKind, text: str, stream: StreamFlags, place: PlaceFlags, common: CommonFlags
+def stream_logs(
+    job: NameFlag, stream: StreamFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind
 ) -> None:
-    """Print the log of the job that `text` names, to its end."""
-    session = open_session(common, place, name=text, kind=kind)
-    name = session.full_name(text, kind)
-    multiline = stream.allow_multiline_logs
-    if session.console.format is not None:
-        sink: TextSink | RecordSink = RecordSink(session.console, multiline=multiline)
-    else:
-        sink = TextSink(session.console, stderr=False, multiline=multiline)
+    """Print a job's log, to its end."""
+    session, name = open_named(common, place, job.text, kind)
+    sink = _log_sink(session, stream)
     interval = _interval(stream.polling_interval)
     order = Stay(
         console=session.console,
-        backend=session.backend,
+        backend=session.jobs,
         name=name,
         sink=sink,
         query=LogQuery(name=name, task_name=stream.task_name),
         slowest_poll=interval,
     )
     ended = stay(order)
-    show_failure(session.console, ended)
+    conclude(session, ended)
     raise_verdict(ended)
+
+
+def _log_sink(session: Session, stream: StreamFlags) -> LogSink:
+    """What prints a log on stdout, as text or in `--format`."""
+    if session.console.format is not None:
+        return RecordSink(session.console, multiline=stream.allow_multiline_logs)
+    return text_sink(session, stderr=False, multiline=stream.allow_multiline_logs)
+
+
+def logs(
+    job: NameFlag,
+    follow: FollowFlag,
+    stream: StreamFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    *,
+    kind: ResourceKind,
+) -> None:
+    """Print a job's log as far as it goes, or follow it to its end."""
+    if follow.follow:
+        stream_logs(job, stream, place, common, kind=kind)
+        return
+    _interval(stream.polling_interval)
+    session, name = open_named(common, place, job.text, kind)
+    sink = _log_sink(session, stream)
+    query = LogQuery(name=name, task_name=stream.task_name)
+    troubles: list[str] = []
+    try:
+        while True:
+            page = session.jobs.logs(query)
+            sink.show(page.entries)
+            if page.trouble and page.trouble not in troubles:
+                troubles.append(page.trouble)
+            if not page.more or page.cursor == query.cursor:
+                break
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+    finally:
+        sink.close()
+    for trouble in troubles:
+        session.console.warn(trouble)

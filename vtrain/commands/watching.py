@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.backends import JobBackend
-from vtrain.commands.kinds import CUSTOM_JOB, KINDS
+from vtrain.backends import HostBackend, JobBackend
+from vtrain.commands.conclusion import conclude, how_to_go_on
+from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session, resource_document
 from vtrain.errors import (
     InterruptedByUser,
@@ -19,41 +22,74 @@ from vtrain.errors import (
     VtrainError,
 )
 from vtrain.flags.grammar import duration_seconds
-from vtrain.follow import Follow, follow
+from vtrain.following import Follow, follow
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import parse_name
+from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.messages.states import has_ended, short
-from vtrain.output.card import show_failure
 from vtrain.output.console import Console
-from vtrain.output.controls import on_one_line
-from vtrain.output.sinks import LogSink, TextSink
+from vtrain.output.log_sinks import LogSink, TextSink
+from vtrain.output.terminal import on_one_line
 from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
+    from vtrain.commands.usage_line import UsageLine
     from vtrain.messages.resources import Job
 
 DETACH, CANCEL = "detach", "cancel"
+ROOM_HINT = "  With --memory=1g a job asks for less; with VTRAIN_MEMORY=none memory is not counted."
+"""What a job that waits on this machine can do about it."""
 
 
 class JobWatcher:
-    """Shows the log through a sink, and the state as a line. `job` is what was seen last of it."""
+    """Shows the log through a sink, and the state as a line. `job` is what was seen last of it.
 
-    def __init__(self, console: Console, sink: LogSink | None) -> None:
+    With `backend` the line tells what the job uses, where it runs on this machine.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        sink: LogSink | None,
+        at_each_look: Callable[[], None] | None = None,
+        backend: JobBackend | None = None,
+    ) -> None:
         self.console = console
         self.sink = sink
+        self._at_each_look = at_each_look
         self.job: Job | None = None
+        self.cursor = ""
         self._has_told_queued = False
+        self._backend = backend
+        self._usage: UsageLine | None = None
 
     def saw_page(self, page: LogPage) -> None:
+        self.cursor = page.cursor  # first: after an interrupt no line is shown twice
         if self.sink is not None:
             self.sink.show(page.entries)
 
     def saw_job(self, job: Job, elapsed: float) -> None:
         self.job = job
+        if self._at_each_look is not None:
+            self._at_each_look()
         if short(job.state) == "QUEUED" and not self._has_told_queued:
             self._has_told_queued = True
-            self.console.progress(f"{job.name} is QUEUED, until there is room for it.")
-        self.console.show_state(f"{short(job.state)}  {clock(elapsed)}  {on_one_line(job.display_name)}")
+            self.console.progress(f"{shown_name(job.name)} is QUEUED, until there is room for it.")
+            full = parse_name(job.name)
+            if full is not None and full.project == LOCAL_PROJECT:
+                self.console.progress(ROOM_HINT)
+        preparing = self.console.activity if short(job.state) == "PENDING" else ""
+        what = preparing or (self.sink.frame if self.sink else "") or job.display_name
+        used = self._used(job) if short(job.state) == "RUNNING" and self.console.has_status_line else ""
+        self.console.show_state(f"{short(job.state)}  {clock(elapsed)}  {used}{on_one_line(what)}")
+
+    def _used(self, job: Job) -> str:
+        """What the job uses, and a gap; empty where this machine cannot tell."""
+        if self._usage is None and isinstance(self._backend, HostBackend):
+            from vtrain.commands.usage_line import UsageLine
+
+            self._usage = UsageLine(self._backend, job.name)
+        text = self._usage.text() if self._usage is not None else ""
+        return f"{text}  " if text else ""
 
     def cannot_ask(self, error: VtrainError) -> None:
         self.console.warn(f"{error.message} Asking again.")
@@ -74,7 +110,10 @@ def clock(seconds: float) -> str:
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """How to stay with a job."""
+    """An order to wait for a job.
+
+    `at_each_look` is called whenever its state is seen, `how_to_go_on` about a job that was stopped.
+    """
 
     console: Console
     backend: JobBackend
@@ -84,11 +123,13 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     on_interrupt: str = DETACH
     slowest_poll: float | None = None
+    at_each_look: Callable[[], None] | None = None
+    how_to_go_on: Callable[[Job], str] | None = None
 
 
 def stay(order: Stay) -> Job:
     """The ended job. Ctrl-C, SIGTERM and SIGHUP detach from it or cancel it, as `on_interrupt` says."""
-    watcher = JobWatcher(order.console, order.sink)
+    watcher = JobWatcher(order.console, order.sink, order.at_each_look, order.backend)
     try:
         return _follow(order, watcher)
     except (KeyboardInterrupt, TerminatedBySignal) as interrupt:
@@ -100,60 +141,72 @@ def stay(order: Stay) -> Job:
             raise type(reason)(ended, hint=_look_again(order.name)) from interrupt
         if order.on_interrupt == DETACH:
             raise type(reason)("Detached; the job goes on.", hint=come_back(order.name)) from interrupt
-        raise _cancel(order, reason) from interrupt
+        raise _cancel(order, watcher, reason) from interrupt
     except OutputError:
         if order.on_interrupt == CANCEL:
             order.backend.cancel(order.name)
         raise
     finally:
-        order.console.close()
+        try:
+            if order.sink is not None:
+                order.sink.close()
+        finally:
+            order.console.close()
 
 
 def come_back(name: str) -> str:
     """The commands with which to come back to a job and to cancel it."""
-    group = _group(name)
-    return f"$ vtrain {group} stream-logs {name}\n$ vtrain {group} cancel {name}"
+    return f"$ {command_about(name, 'stream-logs')}\n$ {command_about(name, 'cancel')}"
 
 
 def _look_again(name: str) -> str:
-    return f"$ vtrain {_group(name)} describe {name}"
-
-
-def _group(name: str) -> str:
-    full = parse_name(name)
-    return KINDS[full.collection].group if full and full.collection in KINDS else CUSTOM_JOB.group
+    return f"$ {command_about(name, 'describe')}"
 
 
 def _follow(order: Stay, watcher: JobWatcher) -> Job:
+    query = order.query
+    if query is not None and order.sink is not None and order.sink.follows_open_lines:
+        query = msgspec.structs.replace(query, partial=True, by_end=True)
     follow_order = Follow(
         backend=order.backend,
         name=order.name,
-        query=order.query,
+        query=query,
         timeout=order.timeout,
         slowest_poll=order.slowest_poll,
     )
-    try:
-        return follow(follow_order, watcher)
-    finally:
-        if order.sink is not None:
-            order.sink.close()
+    return follow(follow_order, watcher)
 
 
-def _cancel(order: Stay, reason: VtrainError) -> VtrainError:
-    """Stop the job and see it end; a second signal kills it or, where nothing can, leaves it to itself."""
+def _cancel(order: Stay, watcher: JobWatcher, reason: VtrainError) -> VtrainError:
+    """Stop the job and see it end; a second signal kills it or, where nothing can, leaves it to itself.
+
+    The trainer's last lines are shown: the checkpoint that it saves, say.
+    """
     kill = getattr(order.backend, "kill", None)
-    watcher = JobWatcher(order.console, None)
     try:  # from the start: the second signal may come at once
         order.backend.cancel(order.name)  # first: after a hangup there is nobody to write to
         again = "kills it" if kill else "does not wait for that"
         order.console.status(f"Stopping the job; once more {again}.")
-        _follow(msgspec.structs.replace(order, timeout=None, query=None, sink=None), watcher)
+        job = _see_end(order, watcher, timeout=None)
     except (KeyboardInterrupt, TerminatedBySignal):
         if kill is None:
             return type(reason)("The job was asked to stop.", hint=_look_again(order.name))
         kill(order.name)
-        _follow(msgspec.structs.replace(order, timeout=10.0, query=None, sink=None), watcher)
-    return type(reason)("Stopped.")
+        job = _see_end(order, watcher, timeout=10.0)
+    return type(reason)("Stopped.", hint=order.how_to_go_on(job) if order.how_to_go_on else "")
+
+
+def _see_end(order: Stay, watcher: JobWatcher, *, timeout: float | None) -> Job:
+    """The ended job, its log shown from where it was left; without it, where nobody reads that any more."""
+    query = order.query
+    if query is not None and watcher.cursor:
+        query = msgspec.structs.replace(query, cursor=watcher.cursor)
+    rest = msgspec.structs.replace(order, timeout=timeout, query=query)
+    try:
+        return _follow(rest, watcher)
+    except OutputError:
+        unseen = msgspec.structs.replace(rest, query=None, sink=None)
+        return _follow(unseen, JobWatcher(order.console, None))
 
 
 def interrupt_action(flag: str, *, default: str) -> str:
@@ -165,29 +218,33 @@ def interrupt_action(flag: str, *, default: str) -> str:
     return flag or default
 
 
-def conclude(console: Console, job: Job, *, default: str = "") -> None:
-    """Say how a job ended: the card of a failed one, the state, the job itself in `--format`."""
-    show_failure(console, job)
-    console.progress(f"{job.name}: {short(job.state)}")
-    console.result(resource_document(job), default)
-
-
 def stay_to_the_end(
     session: Session, name: str, *, stream: bool, timeout: float | None, on_interrupt: str
 ) -> None:
     """Follow a job to its end, print it, and let its state decide the exit code."""
     order = Stay(
         console=session.console,
-        backend=session.backend,
+        backend=session.jobs,
         name=name,
-        sink=TextSink(session.console, stderr=True) if stream else None,
+        sink=text_sink(session, stderr=True) if stream else None,
         query=LogQuery(name=name) if stream else None,
         timeout=timeout,
         on_interrupt=on_interrupt,
+        how_to_go_on=partial(how_to_go_on, session),
     )
     job = stay(order)
-    conclude(session.console, job)
+    conclude(session, job)
+    session.console.result(resource_document(job))
     raise_verdict(job)
+
+
+def text_sink(session: Session, *, stderr: bool, multiline: bool = False) -> LogSink:
+    """Shows a log as text: for people on a terminal, and elsewhere in gcloud's columns."""
+    if not (sys.stderr if stderr else sys.stdout).isatty():
+        return TextSink(session.console, stderr=stderr, multiline=multiline)
+    from vtrain.output.terminal_log import TerminalSink
+
+    return TerminalSink(session.console, stderr=stderr, local=session.is_local, multiline=multiline)
 
 
 def wait_seconds(text: str) -> float | None:

@@ -1,24 +1,23 @@
-"""Builds images by the engine's API: BuildKit where the engine has it, the classic builder else."""
+"""Builds images by the Engine API: BuildKit where the engine has it, else the classic builder."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from vtrain.containers.buildkit import TRACE, follow_trace
-from vtrain.containers.classic import ClassicProgress
-from vtrain.containers.context import ContextFile as ContextFile
-from vtrain.containers.context import tar_stream
 from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words
 from vtrain.containers.images import ensure_image
+from vtrain.containers.progress import TRACE, BuildSteps, ClassicProgress, follow_trace
 from vtrain.containers.refusals import NO_SPACE, explain_program
-from vtrain.containers.steps import BuildSteps
 from vtrain.errors import EngineAwayError, EngineError, ImageError
 
 Tell = Callable[[str], None]
@@ -42,7 +41,7 @@ _WRAPPINGS = re.compile(
 _NOT_THERE = re.compile(r"not found|file does not exist|no such file")
 _LONGEST_LINE = 500
 _LOST_CACHE = "failed to get digest"
-"""What the classic builder says of a layer in its cache that somebody removes at this moment."""
+"""The classic builder's words about a layer in its cache that is being removed at this moment."""
 
 
 class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,18 +134,15 @@ def _build(
 def _build_once(
     engine: Engine, request: BuildRequest, dockerfile: str, variant: dict[str, str], tell: Tell
 ) -> str:
-    from vtrain.containers.transport import post_stream
-
     own = () if request.dockerfile_name else (ContextFile(name=DOCKERFILE, content=dockerfile.encode()),)
     outcome = _Outcome(BuildSteps(tell))
     try:
         with engine_errors("build the image"):
-            messages = post_stream(
-                engine.client,
+            messages = engine.calls.post_stream(
                 "/build",
-                params={**_parameters(request), **variant},
-                headers={"Content-Type": "application/x-tar"},
+                {**_parameters(request), **variant},
                 data=tar_stream((*request.files, *own)),
+                headers={"Content-Type": "application/x-tar"},
             )
             with closing(messages):
                 outcome.follow(messages)
@@ -174,7 +170,7 @@ def _parameters(request: BuildRequest) -> dict[str, Any]:
 
 
 class _Outcome:
-    """What a build comes to, read from the engine's messages; both builders' are understood."""
+    """The result of a build, read from the engine's messages; those of both builders are understood."""
 
     def __init__(self, steps: BuildSteps) -> None:
         self._steps = steps
@@ -245,3 +241,59 @@ def _not_built(error: str, step: str = "", lines: tuple[str, ...] = ()) -> Image
         else ""
     )
     return ImageError(f"The image cannot be built{where}: {said}.{shown}", hint=missing)
+
+
+_BLOCK_BYTES = 512 * 1024
+_FILE_MODE = 0o644
+_PROGRAM_MODE = 0o755
+
+
+class ContextFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the context. `name` is relative, with `/`; `content` is the bytes, or the file with them."""
+
+    name: str
+    content: bytes | Path
+    executable: bool = False
+
+
+def tar_stream(files: Iterable[ContextFile]) -> Iterator[bytes]:
+    """The archive in blocks, sorted by name. Raises ImageError for a file that cannot be read, or changes.
+
+    Owner, group and times are all zero: the layers of an image depend on the content alone.
+    """
+    for file in sorted(files, key=lambda file: file.name):
+        yield from _entry(file)
+    yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+def _entry(file: ContextFile) -> Iterator[bytes]:
+    if isinstance(file.content, bytes):
+        yield from _blocks(file, io.BytesIO(file.content), len(file.content))
+        return
+    try:
+        with file.content.open("rb") as source:
+            yield from _blocks(file, source, source.seek(0, io.SEEK_END))
+    except OSError as error:
+        raise ImageError(
+            f"The image cannot be built: {file.content} cannot be read ({error.strerror}).",
+            hint="Make it readable, or leave it out with an ignore file.",
+        ) from error
+
+
+def _blocks(file: ContextFile, source: BinaryIO, size: int) -> Iterator[bytes]:
+    info = tarfile.TarInfo(file.name)
+    info.size = size
+    info.mode = _PROGRAM_MODE if file.executable else _FILE_MODE
+    yield info.tobuf(tarfile.PAX_FORMAT)
+    source.seek(0)
+    left = size
+    while left:
+        block = source.read(min(left, _BLOCK_BYTES))
+        if not block:
+            raise ImageError(
+                f"The image cannot be built: {file.content!s} became shorter while it was read.",
+                hint="Build again when nothing writes to it.",
+            )
+        left -= len(block)
+        yield block
+    yield bytes(-size % tarfile.BLOCKSIZE)

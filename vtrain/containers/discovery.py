@@ -1,20 +1,17 @@
-"""Where the Docker engine of this user is: what the environment names, else the usual sockets."""
+"""The search for this user's Docker Engine: the environment's choice, else the usual sockets."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vtrain.containers.address import EngineAddress as EngineAddress
-from vtrain.containers.address import checked
-from vtrain.containers.connection import SSH_CONNECT_SECONDS, ping
-from vtrain.containers.contexts import current_context
+from vtrain.containers.address import checked, current_context
+from vtrain.containers.client import SSH_CONNECT_SECONDS, ping, reason_of
 from vtrain.errors import EngineError
 
 PING_SECONDS = 2.0
-_SSL_DECORATION = re.compile(r"^\[SSL[^\]]*\] | \(_ssl\.c:\d+\)$")
 _START_HINT = (
     "Start one (Docker Engine, Docker Desktop, Colima, Podman's service), or name it in DOCKER_HOST."
 )
@@ -25,7 +22,7 @@ def find_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress:
 
     What DOCKER_HOST, DOCKER_CONTEXT or Docker's current context names is the only one tried.
     """
-    chosen = _chosen(environ)
+    chosen = named_engine(environ)
     if chosen is not None:
         if reason := refusal(chosen):
             raise EngineError(
@@ -53,26 +50,12 @@ def answers(address: EngineAddress) -> bool:
 
 
 def refusal(address: EngineAddress) -> str:
-    """Why no engine answers there, in a few words; empty when one does."""
+    """The reason why no engine answers there, in a few words; empty when one does."""
     try:
         ping(address, SSH_CONNECT_SECONDS if address.host.startswith("ssh:") else PING_SECONDS)
     except (OSError, ValueError) as error:
         return reason_of(error)
     return ""
-
-
-def reason_of(error: Exception) -> str:
-    """A failure to connect in a few words."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, FileNotFoundError):
-        return f"{error.filename} is missing" if error.filename else "no such socket"
-    if isinstance(error, ConnectionRefusedError):
-        return "nobody listens there"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    words = (error.strerror if isinstance(error, OSError) else "") or str(error)
-    return _SSL_DECORATION.sub("", words).rstrip(".")
 
 
 def usual_sockets(environ: Mapping[str, str]) -> Iterator[EngineAddress]:
@@ -101,8 +84,8 @@ def _home(environ: Mapping[str, str]) -> str:
     return environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path.home raises for a user without
 
 
-def _chosen(environ: Mapping[str, str]) -> EngineAddress | None:
-    """The engine that was named. Raises EngineError where what names it makes no sense."""
+def named_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress | None:
+    """The engine that was named, if any. Raises EngineError where what names it makes no sense."""
     folder = Path(environ.get("DOCKER_CONFIG") or f"{_home(environ)}/.docker")
     host = environ.get("DOCKER_HOST", "").strip()
     if host:

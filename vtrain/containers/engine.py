@@ -1,19 +1,18 @@
-"""A connection to the Docker engine, and its errors in our words."""
+"""A connection to the Docker Engine, and its errors as vtrain's own."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.calls import CallRefused, EngineCalls
-from vtrain.containers.connection import SSH_CONNECT_SECONDS, ping
-from vtrain.containers.discovery import find_engine, reason_of
+from vtrain.containers.client import SSH_CONNECT_SECONDS, CallRefused, EngineCalls, ping, reason_of
+from vtrain.containers.discovery import find_engine
 from vtrain.errors import EngineAwayError, EngineError
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ _GOING = re.compile(
     r"transport is closing|error while dialing|connection is closing|shutting down"
     r"|containerd.*not (running|ready)|from store: open |update store for object"
 )
+_FULL = "no space left on device"
 _PREFIXES = re.compile(r"^(Error response from daemon|error from daemon in stream): ", re.IGNORECASE)
 
 
@@ -37,19 +37,19 @@ class Engine:
         """`version` is the newest one of the API that the engine speaks; empty where it does not say."""
         self.address = address
         self.calls = EngineCalls(address, version)
-        """What needs no SDK."""
+        """The client for frequent calls, which needs no SDK."""
         self._version = version
 
     @cached_property
     def client(self) -> APIClient:
         """The SDK's low-level client, a requests session too; imported when it is asked for."""
-        from vtrain.containers.transport import make_client
+        from vtrain.containers.sdk import make_client
 
         with engine_errors(f"be used at {self.address.host}"):
             return make_client(self.address, self._version)
 
     def info(self) -> dict[str, Any]:
-        """What the engine says of itself and its machine (`GET /info`); asked once. Raises EngineError."""
+        """The engine's description of itself and its machine (`GET /info`); asked once."""
         return self._info
 
     @cached_property
@@ -90,7 +90,7 @@ def engine_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except CallRefused as error:
-        raise _refused(doing, error.status_code, error.explanation) from error
+        raise _refused(doing, error.status, error.explanation) from error
     except (ConnectionError, TimeoutError) as error:
         raise _gone(doing, error) from error
     except Exception as error:
@@ -98,16 +98,6 @@ def engine_errors(doing: str) -> Iterator[None]:
         if translated is None:
             raise
         raise translated from error
-
-
-def status_of(error: EngineError) -> int:
-    """The HTTP status with which the engine refused; 0 where it did not."""
-    return int(getattr(error.__cause__, "status_code", 0) or 0)
-
-
-def words_of(error: EngineError) -> str:
-    """The engine's own words of a refusal; empty where there are none."""
-    return str(getattr(error.__cause__, "explanation", "") or "")
 
 
 def _of_the_sdk(doing: str, error: Exception) -> EngineError | None:
@@ -127,13 +117,21 @@ def _of_the_sdk(doing: str, error: Exception) -> EngineError | None:
     return None
 
 
+def is_going(words: str) -> bool:
+    """Whether an engine that says this is about to end, or not ready yet."""
+    return _GOING.search(words) is not None and _FULL not in words
+
+
 def _refused(doing: str, status: int, explanation: str) -> EngineError:
     words = engine_words(explanation)
-    is_full = "no space left on device" in words
-    is_going = status == HTTPStatus.SERVICE_UNAVAILABLE or _GOING.search(words)
-    if is_going and not is_full:
-        return EngineAwayError(f"The Docker engine is not ready ({words}).")
-    return EngineError(f"The Docker engine cannot {doing}: {words}.", hint=FULL_DISK_HINT if is_full else "")
+    is_full = _FULL in words
+    if is_going(words) or (status == HTTPStatus.SERVICE_UNAVAILABLE and not is_full):
+        return EngineAwayError(
+            f"The Docker engine is not ready ({words}).", http_status=status, words=explanation
+        )
+    hint = FULL_DISK_HINT if is_full else ""
+    message = f"The Docker engine cannot {doing}: {words}."
+    return EngineError(message, hint=hint, http_status=status, words=explanation)
 
 
 def _gone(doing: str, error: Exception) -> EngineAwayError:
@@ -141,7 +139,7 @@ def _gone(doing: str, error: Exception) -> EngineAwayError:
 
 
 def engine_words(text: str) -> str:
-    """What an engine said, as a part of one sentence: one line without its full stop."""
+    """An engine's words as a part of one sentence: one line without its full stop."""
     line = " ".join(text.split())
     return _PREFIXES.sub("", line).rstrip(".") or "it gives no reason"
 
@@ -156,3 +154,37 @@ def _innermost(error: BaseException) -> str:
             return "no answer in time"
         seen = seen.__cause__ or seen.__context__
     return engine_words(str(error))
+
+
+TIMEOUT_SECONDS = 10.0
+
+
+def engine_info(address: EngineAddress) -> dict[str, Any]:
+    """The engine's description of itself and its machine (`GET /info`). Raises EngineError."""
+    info: dict[str, Any] | None = _ask(address, "/info")
+    if info is None:
+        raise EngineError(f"What answers at {address.host} is no Docker engine: it has no /info.")
+    return info
+
+
+def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
+    """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
+    found: dict[str, Any] | None = _ask(address, f"/images/{name}/json")
+    return found
+
+
+def _ask(address: EngineAddress, path: str) -> Any:
+    """The answer to a GET; None for 404. Without a version in the path the engine takes its newest."""
+    with closing(EngineCalls(address, seconds=TIMEOUT_SECONDS)) as calls:
+        try:
+            return calls.get(path)
+        except (ConnectionError, TimeoutError) as error:
+            reason = reason_of(error)
+            raise EngineAwayError(
+                f"The Docker engine at {address.host} does not answer: {reason}."
+            ) from error
+        except CallRefused as refused:
+            if refused.status == HTTPStatus.NOT_FOUND:
+                return None
+            told = f"does not tell {path}: {refused.explanation.strip()}"
+            raise EngineError(f"The Docker engine at {address.host} {told}") from refused

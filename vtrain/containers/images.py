@@ -1,7 +1,8 @@
-"""Images of an engine: looked up, pulled, listed, removed."""
+"""Images of an engine: looked up, pulled, pushed, listed, removed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http import HTTPStatus
@@ -14,8 +15,6 @@ from vtrain.containers.engine import (
     Engine,
     engine_errors,
     engine_words,
-    status_of,
-    words_of,
 )
 from vtrain.containers.progress import LayerProgress
 from vtrain.containers.refusals import explain_refusal
@@ -65,7 +64,7 @@ def find_image(engine: Engine, name: str) -> Image | None:
         with image_errors(f"look for the image {name}", name):
             return _image(engine.calls.get(f"/images/{name}/json"))
     except ImageError as error:
-        if getattr(error.__cause__, "status_code", 0) == HTTPStatus.NOT_FOUND:
+        if error.http_status == HTTPStatus.NOT_FOUND:
             return None
         raise
 
@@ -158,25 +157,25 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
-    from vtrain.containers.transport import post_stream
-
     repository, tag = split_name(name)
     params = {"fromImage": repository, "tag": tag, **({"platform": platform} if platform else {})}
     progress = LayerProgress("Pulling", name, tell)
     with image_errors(f"pull {name}", name):
-        login = login_header(engine, name, tell)
-        with closing(post_stream(engine.client, "/images/create", params=params, headers=login)) as messages:
+        login = login_header(name, tell)
+        with closing(engine.calls.post_stream("/images/create", params, headers=login)) as messages:
             for message in checked_messages(messages, name, "pulled"):
                 progress.take(message)
     progress.end()
 
 
-def login_header(engine: Engine, name: str, tell: Tell) -> dict[str, str]:
+def login_header(name: str, tell: Tell) -> dict[str, str]:
     """Credentials for the image's registry; without them where a credential helper fails."""
-    from vtrain.containers.transport import DockerException, registry_login
+    from docker.errors import DockerException
+
+    from vtrain.containers.sdk import registry_login
 
     try:
-        return registry_login(engine.client, name)
+        return registry_login(name)
     except DockerException as error:
         tell(f"Docker's credentials for {name} cannot be read ({engine_words(str(error))}); trying without.")
         return {}
@@ -199,13 +198,15 @@ def image_errors(doing: str, name: str) -> Iterator[None]:
     except EngineAwayError:
         raise
     except EngineError as error:
-        cause = error.__cause__
-        if not status_of(error):
+        status = error.http_status
+        if not status:
             raise
-        if error.hint == FULL_DISK_HINT or status_of(error) == HTTPStatus.CONFLICT:
-            raise ImageError(error.message, hint=error.hint) from cause
+        if error.hint == FULL_DISK_HINT or status == HTTPStatus.CONFLICT:
+            raise ImageError(error.message, hint=error.hint, http_status=status) from error.__cause__
         done = {"pull": "pulled", "push": "pushed"}.get(doing.split(" ")[0], "used")
-        raise explain_refusal(words_of(error) or str(cause), name, done) from cause
+        refusal = explain_refusal(error.words or str(error.__cause__), name, done)
+        refusal.http_status = status
+        raise refusal from error.__cause__
 
 
 def _not_here(name: str, found: Image | None, platform: str) -> ImageError:
@@ -242,3 +243,57 @@ def _image(facts: dict[str, Any]) -> Image:
         size=facts.get("Size") or 0,
         tags=tuple(tag for tag in facts.get("RepoTags") or () if tag != "<none>:<none>"),
     )
+
+
+NO_LOGIN = {"X-Registry-Auth": "e30="}
+"""An engine wants this header even where there is nothing to say in it."""
+
+
+def pushed_digest(engine: Engine, name: str, *, tell: Tell) -> str:
+    """The digest of the engine's image where its registry has the very same under this name; else empty.
+
+    A registry that does not answer, or does not say, counts as one that does not have it: the push that
+    follows tells why. Raises EngineAwayError when the engine goes away.
+    """
+    known = _known_digests(engine, name)
+    digest = _registry_digest(engine, name, tell) if known else ""
+    return digest if digest in known else ""
+
+
+def push_image(engine: Engine, name: str, *, tell: Tell) -> str:
+    """Push to the registry that the name says; the digest, `sha256:...`. Raises ImageError."""
+    if find_image(engine, name) is None:
+        raise ImageError(f"{name} cannot be pushed: the engine does not have it.", hint="Build it first.")
+    repository, tag = split_name(name)
+    progress = LayerProgress("Pushing", name, tell)
+    digest = ""
+    with image_errors(f"push {name}", name):
+        headers = {**NO_LOGIN, **login_header(name, tell)}
+        path = f"/images/{repository}/push"
+        with closing(engine.calls.post_stream(path, {"tag": tag}, headers=headers)) as messages:
+            for message in checked_messages(messages, name, "pushed"):
+                progress.take(message)
+                digest = (message.get("aux") or {}).get("Digest") or digest
+    progress.end(digest)
+    return digest or next(iter(_known_digests(engine, name)), "")
+
+
+def _known_digests(engine: Engine, name: str) -> tuple[str, ...]:
+    """The digests under which the image is known to lie, or to have lain, in the name's repository."""
+    repository, _ = split_name(name)
+    with image_errors(f"look for the image {name}", name):
+        digests = engine.calls.get(f"/images/{name}/json").get("RepoDigests") or ()
+    return tuple(d.partition("@")[2] for d in digests if d.startswith(f"{repository}@"))
+
+
+def _registry_digest(engine: Engine, name: str, tell: Tell) -> str:
+    """The digest that the registry has under this name; empty where it has none, or does not say."""
+    try:
+        with engine_errors(f"ask the registry for {name}"):
+            headers = {**NO_LOGIN, **login_header(name, tell)}
+            told = json.loads(engine.calls.send("GET", f"/distribution/{name}/json", headers=headers))
+            return str((told.get("Descriptor") or {}).get("digest", ""))
+    except EngineAwayError:
+        raise
+    except EngineError:
+        return ""

@@ -1,4 +1,4 @@
-"""Why an image cannot be had: the words of engines and registries, and what to do about each."""
+"""Explanations of refusals about images: the words of engines and registries, and the user's next step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_PROGRAM = re.compile(
 _NO_COMMAND = re.compile(
     r"sh: (?:line )?(?:\d+: )?(\S+): (?:command )?not found$|env: \W(\S+)\W: No such file", re.MULTILINE
 )
-"""How shells and env say it, when they end with 127."""
+"""The words of shells and env when they end with 127."""
 _NOT_EXECUTABLE = re.compile(r'exec: "[^"]+": permission denied|exec format error')
 _OPTIONS = re.compile(r"(?<=^RUN )(?:--\S+ )+")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pip)[\d.]*")

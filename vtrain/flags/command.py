@@ -1,50 +1,52 @@
-"""Commands out of plain functions: their parameters are groups of flags, their flags the groups' fields."""
+"""Typer commands made of plain functions, whose parameters are groups of flags."""
 
 from __future__ import annotations
 
 import gc
 import inspect
+import os
+import shlex
 import typing
 from collections.abc import Callable, Collection
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
 from typer.core import TyperCommand
+from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
-from vtrain.flags.options import CommonFlags, FlagGroup
+from vtrain.flags.options import CommandHelp, CommonFlags, FlagGroup
+
+if TYPE_CHECKING:
+    from vtrain.flags.help_page import Page
 
 Handler = Callable[..., None]
 
 
 class Invocation(msgspec.Struct):
-    """What a command line says before and beside its flags.
+    """The common flags of a command line, and its words after `--`.
 
-    `common` is what the common flags say, the later ones over the earlier; `remainder` is what follows `--`,
-    None without one.
+    In `common` later flags replace earlier ones. `remainder` is None without a `--`.
     """
 
     remainder: tuple[str, ...] | None = None
     common: dict[str, Any] = {}
 
 
-class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One command of a group: its name, and the function behind it as `module:function`.
+class CommandInfo(CommandHelp, frozen=True, kw_only=True):
+    """One command of a group: its help, and the function behind it as `module:function`.
 
-    `flags` are the groups of flags that the function's parameters are, each of a type of its own. The help is
-    `summary`, and below it `details`. None of this needs the function's module, which is imported to run it.
+    The function's parameters are the groups of `flags`, each of a type of its own. `fixed` are arguments that
+    it is given whatever is typed, such as the kind of its resources. None of this needs the function's
+    module, which is imported to run it.
     """
 
-    name: str
     handler: str
-    summary: str
-    flags: tuple[type[FlagGroup], ...]
-    details: str = ""
-    takes_remainder: bool = False
+    fixed: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def load(self) -> Handler:
         """The function; its module is imported now."""
@@ -56,6 +58,21 @@ class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
 class FlagCommand(TyperCommand):
     """A command whose flags read their values as gcloud's do."""
 
+    info: CommandInfo
+    allow_extra_args = True  # they are refused below, in words that help
+
+    def page(self, ctx: Any) -> Page:
+        """Return the help of the command."""
+        from vtrain.flags.help_page import command_page
+
+        return command_page(self.info, self.params, ctx.command_path)
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help as text, laid out for stdout."""
+        from vtrain.flags.help_page import shown
+
+        return shown(self.page(ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse `--flag -x`: a value that begins with `-` is written `--flag=-x`."""
         takes_value = {opt for p in self.params for opt in p.opts if not getattr(p, "is_flag", True)}
@@ -65,7 +82,45 @@ class FlagCommand(TyperCommand):
             if word in takes_value and following.startswith("-") and following != "-":
                 hint = f"One that begins with '-' is written {word}=-VALUE."
                 raise UsageError(f"{word}: expected a value.", hint=hint)
-        return super().parse_args(ctx, _without_opposites(args, self.params))
+        try:
+            super().parse_args(ctx, _without_opposites(args, self.params))
+        except TyperException as error:
+            option = getattr(error, "option_name", "")
+            if not option.startswith("-") or not self.info.takes_remainder:
+                raise
+            word = next((word for word in args if word.startswith(option)), option)
+            raise UsageError(error.format_message(), hint=self._place_of(word, ctx)) from None
+        if ctx.args and not ctx.resilient_parsing:
+            raise self._extra_words(ctx)
+        return []
+
+    def _place_of(self, word: str, ctx: Any) -> str:
+        """Where a word that is no flag of the command belongs: to the machines, or to the trainer."""
+        from vtrain.flags.pools import FLAG, MACHINE_KEYS
+
+        key = word.removeprefix("--").partition("=")[0]
+        if key in MACHINE_KEYS and any(FLAG in param.opts for param in self.params):
+            return f"{key} is a key of {FLAG} and of [tool.vtrain.job]: write {FLAG}={key}=…"
+        return f"If it is for the trainer, put it after --: {ctx.command_path} … -- {word}"
+
+    def _extra_words(self, ctx: Any) -> UsageError:
+        """The error for words that are neither flags nor arguments of the command."""
+        word, rest = ctx.args[0], shlex.join(ctx.args)
+        message = f"{self.info.name} does not take {', '.join(map(repr, ctx.args))}."
+        if not self.info.takes_remainder:
+            return UsageError(message, hint=f"See '{ctx.command_path} --help'.")
+        if any(param.param_type_name == "argument" for param in self.params):
+            return UsageError(
+                message, hint=f"The trainer's own arguments stand after --: {ctx.command_path} … -- {rest}"
+            )
+        path = shlex.quote(word)
+        short, place = "vtrain run", ""
+        if self.info.name == "create":
+            short, place = "vtrain submit", " --local-package-path=."
+        if os.path.isdir(word):  # noqa: PTH112 - pathlib costs more to import than the rest of a start
+            flags = f"--local-package-path={path} --python-module=MODULE"
+            return UsageError(message, hint=f"Write {flags}, or: {short} {path} -m MODULE")
+        return UsageError(message, hint=f"Write --script={path}{place}, or: {short} {path}")
 
 
 def _without_opposites(args: list[str], params: list[Any]) -> list[str]:
@@ -83,22 +138,12 @@ def _without_opposites(args: list[str], params: list[Any]) -> list[str]:
     return kept
 
 
-def build_command(info: CommandInfo, *, rich_help: bool) -> Any:
+def build_command(info: CommandInfo) -> Any:
     """The command object of one command; built when it is called for, and not before."""
-    app = typer.Typer(
-        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich" if rich_help else None
-    )
-    text = "\n\n".join(filter(None, (info.summary, info.details)))
-    app.command(info.name, cls=FlagCommand, help=text)(_entry(info))
-    return _with_plain_arguments(take_text(typer.main.get_command(app)))
-
-
-def _with_plain_arguments(command: Any) -> Any:
-    """The command whose help calls an argument `CUSTOM_JOB`, where Typer has `{CUSTOM_JOB}` and `<str>`."""
-    for parameter in command.params:
-        if parameter.param_type_name == "argument":
-            parameter.get_usage_pieces = lambda ctx, name=parameter.metavar: [name]  # noqa: ARG005
-            parameter.display_type_rich = lambda ctx: None  # noqa: ARG005
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(info.name, cls=FlagCommand, help=info.summary)(_entry(info))
+    command: Any = take_text(typer.main.get_command(app))
+    command.info = info
     return command
 
 
@@ -144,13 +189,13 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
         handler = info.load()
         arguments = {
             name: group(**{f: values[f] for f in group.__struct_fields__})
-            for name, group in flag_groups(handler).items()
+            for name, group in given_groups(info, handler).items()
         }
         remainder = {"remainder": invocation.remainder} if info.takes_remainder else {}
-        gc.freeze()  # all that is there by now stays to the end
+        gc.freeze()  # all objects so far live to the end
         gc.enable()  # and from here on a command may run for days
         try:
-            handler(**arguments, **remainder)
+            handler(**arguments, **remainder, **info.fixed)
         except KeyboardInterrupt as interrupt:  # Typer would end here without a word
             raise InterruptedByUser("Interrupted.") from interrupt
 
@@ -190,6 +235,14 @@ def flag_groups(handler: Handler) -> dict[str, type[FlagGroup]]:
     """The groups of flags that a function takes, by the names of its parameters."""
     hints = typing.get_type_hints(handler)
     return {n: h for n, h in hints.items() if isinstance(h, type) and issubclass(h, FlagGroup)}
+
+
+def given_groups(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGroup]]:
+    """The groups of a command by the names of its function's parameters, whose types may be more general."""
+    found = {}
+    for name, wanted in flag_groups(handler).items():
+        found[name] = wanted if wanted in info.flags else next(f for f in info.flags if issubclass(f, wanted))
+    return found
 
 
 @cache

@@ -1,14 +1,45 @@
-"""What a shell offers behind a TAB for the value of a flag.
+"""Completions of flags' values in a shell.
 
-Nothing here may fail loudly: a shell shows no errors there. Modules are imported when a TAB asks for them.
+A shell shows no errors of completions. Modules are imported when a completion is asked for. An offer is a
+word, or a word and a text that zsh and fish show beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import typer
+
+FILES = "\0"
+"""At the end of an offer: the shell is to complete the name of a file."""
+MAX_MODULES = 500
+MAX_DEPTH = 4
+"""Folders below the trainer's that are searched for modules."""
+_KEYS_OF_FILTERS = ("state=", "displayName=", "createTime>", "labels.")
+_STATE_KEYS = ("state=", "state:")
+
+
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Return the completion of a flag that takes one of these words."""
+
+    def offered(incomplete: str) -> list[str]:
+        return beginning(words, incomplete)
+
+    return offered
+
+
+def files(incomplete: str) -> list[str]:
+    """Names of files, which the shell completes itself."""
+    return [incomplete + FILES]
+
+
+def credential_sources(incomplete: str) -> list[str]:
+    """The words of `--credentials`, or a file."""
+    return beginning(("none", "adc"), incomplete) or files(incomplete)
 
 
 def regions(incomplete: str) -> list[str]:
@@ -20,15 +51,76 @@ def regions(incomplete: str) -> list[str]:
 
 def backends(incomplete: str) -> list[str]:
     """The built-in backends."""
-    from vtrain.backends import BUILT_IN
+    from vtrain.backends.registry import NAMES
 
-    return beginning(BUILT_IN, incomplete)
+    return beginning(NAMES, incomplete)
+
+
+def schemas(incomplete: str) -> list[str]:
+    """The kinds of files that have a schema."""
+    kinds: Iterable[str] = import_module("vtrain.commands.schema").SCHEMAS
+    return beginning(kinds, incomplete)
+
+
+def formats(incomplete: str) -> list[str]:
+    """The formats that need no parentheses, which a shell would have to quote."""
+    from vtrain.output.projection import FORMATS, WITH_COLUMNS
+
+    return beginning([name for name in FORMATS if name not in (*WITH_COLUMNS, "multi")], incomplete)
+
+
+def verbosities(incomplete: str) -> list[str]:
+    """The levels of `--verbosity`."""
+    from vtrain.output.console import VERBOSITIES
+
+    return beginning(VERBOSITIES, incomplete)
+
+
+def configurations(incomplete: str) -> list[str]:
+    """The named configurations of gcloud."""
+    from vtrain.properties import gcloud_folder
+
+    found = sorted((gcloud_folder() / "configurations").glob("config_*"))
+    return beginning([path.name.removeprefix("config_") for path in found], incomplete)
+
+
+def leftovers(incomplete: str) -> list[str]:
+    """The kinds of things that `gc` removes; the last of a list."""
+    from vtrain.runtime.gc.candidate import KINDS
+
+    done, comma, last = incomplete.rpartition(",")
+    return [f"{done}{comma}{kind}" for kind in beginning(KINDS, last)]
+
+
+def conditions(incomplete: str) -> list[str]:
+    """The start of a `--filter`: a key, or behind `state=` a state."""
+    from vtrain.messages.states import KNOWN
+
+    key = next((key for key in _STATE_KEYS if incomplete.startswith(key)), "")
+    return beginning([key + state for state in sorted(KNOWN)] if key else _KEYS_OF_FILTERS, incomplete)
+
+
+def modules(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The Python modules below `--local-package-path`, else below the current folder."""
+    from vtrain.settings import user_path
+
+    root = user_path(ctx.params.get("local_package_path") or ".")
+    return beginning(sorted(_modules_below(root)), incomplete)
+
+
+def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The replicas of the job that the command line names."""
+    words = [ctx.params[name] for name in ("custom_job", "job") if ctx.params.get(name)]
+    names = import_module("vtrain.commands.job_names")  # it opens backends, which flags know nothing of
+    found: list[str] = names.replicas_of(words[0], ctx.params) if words else []
+    return beginning(found, incomplete)
 
 
 def pool(incomplete: str) -> list[str]:
     """The last key of a `--worker-pool-spec`, or its value where there is a list of them."""
-    from vtrain.engine.machines import machine_types
-    from vtrain.flags.pools import ACCELERATORS, KEYS
+    from vtrain.flags.pools import KEYS
+    from vtrain.messages.rules import ACCELERATORS
+    from vtrain.runtime.machines import machine_types
 
     done, comma, last = incomplete.rpartition(",")
     key, equals, text = last.partition("=")
@@ -40,22 +132,47 @@ def pool(incomplete: str) -> list[str]:
     return [f"{done}{comma}{item}" for item in found]
 
 
-def custom_jobs(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Ids of custom jobs."""
-    return _job_names("customJobs", ctx, incomplete)
+def custom_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Custom jobs that the command can be about."""
+    return _jobs("customJobs", ctx, incomplete)
 
 
-def tuning_jobs(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Ids of hyperparameter tuning jobs."""
-    return _job_names("hyperparameterTuningJobs", ctx, incomplete)
+def tuning_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Hyperparameter tuning jobs that the command can be about."""
+    return _jobs("hyperparameterTuningJobs", ctx, incomplete)
 
 
-def _job_names(collection: str, ctx: typer.Context, incomplete: str) -> list[str]:
-    names = import_module("vtrain.commands.job_names")  # it opens backends, which flags know nothing of
-    found: list[str] = names.newest_jobs(collection, ctx.params)
-    return beginning(found, incomplete)
+def commands(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The commands below the words that `vtrain help` is given so far."""
+    group: Any = ctx.find_root().command
+    words = ctx.params.get("words") or ()
+    for word in words:
+        group = group.get_command(ctx, word)
+        if not hasattr(group, "list_commands"):
+            return []
+    return beginning([*group.list_commands(ctx), *(() if words else ("flags",))], incomplete)
 
 
 def beginning(words: Iterable[str], incomplete: str) -> list[str]:
     """The words that go on where what is typed ends."""
     return [word for word in words if word.startswith(incomplete)]
+
+
+def _jobs(collection: str, ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    names = import_module("vtrain.commands.job_names")
+    found: list[tuple[str, str]] = names.newest_jobs(collection, ctx.info_name or "", ctx.params)
+    return [(name, text) for name, text in found if name.startswith(incomplete)]
+
+
+def _modules_below(root: Path) -> set[str]:
+    found: set[str] = set()
+    for folder, inner, names in os.walk(root):
+        package = Path(folder).relative_to(root).parts
+        inner[:] = [name for name in inner if name.isidentifier()] if len(package) < MAX_DEPTH else []
+        stems = (name.removesuffix(".py") for name in names if name.endswith(".py"))
+        found.update(
+            ".".join([*package, stem]) for stem in stems if stem.isidentifier() and stem != "__init__"
+        )
+        if len(found) >= MAX_MODULES:
+            break
+    return found

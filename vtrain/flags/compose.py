@@ -1,4 +1,4 @@
-"""Lays flags over a config file: what the user wrote becomes a job, and a trainer to package.
+"""Lay flags over a config file: the result is a job, and a trainer to package.
 
 In order: the file; `--worker-pool-spec` in place of its pools; single flags in place of their field;
 `--args` and `--command` into every pool; labels and `--env` merged by name; `--set` last.
@@ -6,29 +6,33 @@ In order: the file; `--worker-pool-spec` in place of its pools; single flags in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.config_file import check_not_legacy, read_config
+from vtrain.errors import ConfigError, FieldError, UsageError
+from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
 from vtrain.flags.pools import check_config_pools, check_pools, pool_document, pool_list
 from vtrain.messages.base import Message
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.paths import assign
-from vtrain.messages.unknown import split_unknown
+from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
 from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.default_output import is_default_output
 from vtrain.settings import is_text, user_path
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as flags say it, each already parsed by gcloud's grammar. None means: not given.
+    """The flags of a job, parsed by gcloud's grammar. None means that a flag was not given.
 
-    An empty `config` is a file that says nothing. `env_names` are variables whose values the caller has, and
-    are among `env` before the job is composed. `fallback_name` and `fallback_fields` (of the spec) count
-    where neither file nor flag says anything.
+    An empty `config` counts as an empty file. The caller knows the values of `env_names`, and adds them to
+    `env` before the job is composed. `fallback_name` is used where neither file nor flag gives a name, and
+    `trainer_pools` where neither gives pools.
     """
 
     display_name: str | None = None
@@ -48,7 +52,7 @@ class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     executor_image_uri: str = ""
     output_image_uri: str = ""
     fallback_name: str = ""
-    fallback_fields: dict[str, Any] = {}
+    trainer_pools: tuple[dict[str, Any], ...] = ({"replicaCount": 1},)
 
 
 class Images(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +66,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A job whose trainer may still have to be packaged.
 
     `command` is for containers that run it, `output_image_uri` the name that its image is given.
-    `unknown_fields` is a document of what the API is not known to have, to be sent all the same.
+    `unknown_fields` is a document of what the API is not known to have, to be sent all the same. `config` is
+    the file of `--config`, if any, and `file_document` the job as that file alone describes it.
     """
 
     document: dict[str, Any]
@@ -70,6 +75,20 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     output_image_uri: str = ""
     unknown_fields: dict[str, Any] = {}
+    config: ConfigFile | None = None
+    file_document: dict[str, Any] = {}
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Name the file, and the line, in an error about a field that no flag has changed."""
+        try:
+            yield
+        except FieldError as error:
+            unchanged = _field_at(self.document, error.path) == _field_at(self.file_document, error.path)
+            if self.config is None or not unchanged or not self.config.line_of(error.path):
+                raise
+            with self.config.blamed():
+                raise
 
     @property
     def executor_image_uri(self) -> str:
@@ -87,33 +106,66 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob:
         """The job, with the packaged trainer in each pool that runs a Python package of this folder."""
-        for pool in self.document["jobSpec"].get("workerPoolSpecs", []) if self.source else []:
-            python = pool.get("pythonPackageSpec")
-            if python is not None and not python.get("packageUris"):
-                python["packageUris"] = list(package_uris)
-                python.setdefault("pythonModule", python_module)
-        return read_message(CustomJob, self.document)
+
+        def packaged(pool: dict[str, Any]) -> dict[str, Any]:
+            task = {"pythonModule": python_module, **pool["pythonPackageSpec"]}
+            return pool | {"pythonPackageSpec": task | {"packageUris": list(package_uris)}}
+
+        return self._with_trainer(packaged)
 
     def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> CustomJob:
         """The job, with a container of the image in each pool that runs a Python package of this folder.
 
         `module_command` tells the command for a pool's own module; empty leaves it to the image.
         """
-        for pool in self.document["jobSpec"].get("workerPoolSpecs", []) if self.source else []:
-            python = pool.get("pythonPackageSpec")
-            if python is None or python.get("packageUris"):
-                continue
+
+        def baked(pool: dict[str, Any]) -> dict[str, Any]:
+            python = pool["pythonPackageSpec"]
             command = self.command or module_command(python.get("pythonModule", ""))
             container = {"imageUri": image_uri, **({"command": list(command)} if command else {})}
-            pool["containerSpec"] = container | {k: python[k] for k in ("args", "env") if k in python}
-            del pool["pythonPackageSpec"]
-        return read_message(CustomJob, self.document)
+            container |= {k: python[k] for k in ("args", "env") if k in python}
+            others = {key: value for key, value in pool.items() if key != "pythonPackageSpec"}
+            return others | {"containerSpec": container}
+
+        return self._with_trainer(baked)
+
+    def _with_trainer(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> CustomJob:
+        """The job with changed copies of the pools that run a Python package of this folder."""
+        spec = self.document["jobSpec"]
+        if self.source is None or "workerPoolSpecs" not in spec:
+            return read_message(CustomJob, self.document)
+        pools = [change(pool) if _awaits_trainer(pool) else pool for pool in spec["workerPoolSpecs"]]
+        return read_message(CustomJob, self.document | {"jobSpec": spec | {"workerPoolSpecs": pools}})
 
 
-def compose(request: JobRequest, *, executor_required: bool) -> Draft:
-    """The draft of a job. Raises ConfigError or UsageError with the path of what is wrong."""
-    document, unknown = _read_config(request)
+def _field_at(document: dict[str, Any], path: str) -> Any:
+    """The value of a job's field, or of a field of its spec; None where there is none."""
+    steps = re.findall(r"[^.\[\]]+", path)
+    value: Any = document if steps and steps[0] in document else document.get("jobSpec")
+    for step in steps:
+        if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _awaits_trainer(pool: dict[str, Any]) -> bool:
+    python = pool.get("pythonPackageSpec")
+    return python is not None and not python.get("packageUris")
+
+
+def compose(request: JobRequest, *, executor_required: bool, api_has: ApiHas = api_has_no_more) -> Draft:
+    """The draft of a job. Raises ConfigError or UsageError with the path of what is wrong.
+
+    `api_has` decides on fields of the file that vtrain does not know.
+    """
+    config = read_config(request.config, "the fields of a CustomJobSpec") if request.config else None
+    document, unknown = _described(config, request, api_has) if config else ({"jobSpec": {}}, {})
+    file_document = deepcopy(document)
     spec: dict[str, Any] = document["jobSpec"]
+    if is_default_output((spec.get("baseOutputDirectory") or {}).get("outputUriPrefix", "")):
+        del spec["baseOutputDirectory"]  # of the job that the file was printed from: each has its own
     if request.pools:
         spec["workerPoolSpecs"] = _pools_from_flags(request, executor_required)
         unknown.get("jobSpec", {}).pop("workerPoolSpecs", None)
@@ -121,12 +173,10 @@ def compose(request: JobRequest, *, executor_required: bool) -> Draft:
         check_config_pools(spec.get("workerPoolSpecs", []))
     source = _source(request)
     if source is not None:
-        _make_room(spec, request.executor_image_uri)
+        _add_python_packages(spec, request)
         source = _settle_module(spec["workerPoolSpecs"], source)
     _lay_over_job(document, request)
     spec |= request.spec_fields
-    for name, value in request.fallback_fields.items():
-        spec.setdefault(name, value)
     _lay_over_pools(spec.get("workerPoolSpecs") or [], request)
     for assignment in request.assignments:
         assign(document, assignment)
@@ -136,34 +186,35 @@ def compose(request: JobRequest, *, executor_required: bool) -> Draft:
         command=request.command,
         output_image_uri=request.output_image_uri or _output_image(request),
         unknown_fields=unknown,
+        config=config,
+        file_document=file_document,
     )
 
 
-def _read_config(request: JobRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The job in the file, and its unknown fields where they are allowed.
+def _described(
+    config: ConfigFile, request: JobRequest, api_has: ApiHas
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The job in the file, and its unknown fields where they are allowed or the API has them.
 
     A file holds a CustomJobSpec, or a whole CustomJob as `describe` and `--dry-run` print it.
     """
-    if not request.config:
-        return {"jobSpec": {}}, {}
-    config = read_config(request.config, "the fields of a CustomJobSpec")
     with config.blamed():
         check_not_legacy(config.content)
         content = with_json_names(CustomJob, config.content)
         if set(content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
-            spec, unknown = _normalise(CustomJobSpec, config.content, request)
+            spec, unknown = _normalise(CustomJobSpec, config.content, request, api_has)
             return {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
         job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
-        document, unknown = _normalise(CustomJob, job, request)
+        document, unknown = _normalise(CustomJob, job, request, api_has)
         return {"jobSpec": {}} | document, unknown
 
 
 def _normalise(
-    cls: type[Message], content: dict[Any, Any], request: JobRequest
+    cls: type[Message], content: dict[Any, Any], request: JobRequest, api_has: ApiHas
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Checked, with one form for each value, so that flags can be laid over it."""
     content = with_json_names(cls, content)
-    known, unknown = split_unknown(cls, content) if request.allow_unknown_fields else (content, {})
+    known, unknown = accepted_fields(cls, content, allowed=request.allow_unknown_fields, api_has=api_has)
     return to_document(read_message(cls, known)), unknown
 
 
@@ -183,13 +234,14 @@ def _output_image(request: JobRequest) -> str:
 
 
 def _source(request: JobRequest) -> TrainerSource | None:
-    """What to package: named by single flags, or in the first pool."""
+    """The trainer to package, from single flags or from the first pool."""
     first = request.pools[0] if request.pools else {}
     if "local-package-path" not in first:
         return request.source
     if request.source is not None:
         raise UsageError("--local-package-path is given twice: as a flag and in --worker-pool-spec.")
     return make_source(
+        in_pool_spec=True,
         folder=first["local-package-path"],
         python_module=first.get("python-module", ""),
         script=first.get("script", ""),
@@ -199,7 +251,9 @@ def _source(request: JobRequest) -> TrainerSource | None:
     )
 
 
-def make_source(*, folder: str, python_module: str, script: str, **lists: tuple[str, ...]) -> TrainerSource:
+def make_source(
+    *, folder: str, python_module: str, script: str, in_pool_spec: bool = False, **lists: tuple[str, ...]
+) -> TrainerSource:
     """The trainer in a folder, or in a single file. Raises ConfigError when there is no such place."""
     path = user_path(folder)
     alone = path.is_file() and not python_module and not script
@@ -211,23 +265,30 @@ def make_source(*, folder: str, python_module: str, script: str, **lists: tuple[
     path = path.absolute()
     if not is_text(path):
         raise ConfigError(f"--local-package-path: {str(path)!a} is not UTF-8.", hint="Rename the folder.")
-    return TrainerSource(folder=path, python_module=python_module, script=script, script_alone=alone, **lists)
+    return TrainerSource(
+        folder=path,
+        python_module=python_module,
+        script=script,
+        script_alone=alone,
+        in_pool_spec=in_pool_spec,
+        **lists,
+    )
 
 
-def _make_room(spec: dict[str, Any], executor_image_uri: str) -> None:
+def _add_python_packages(spec: dict[str, Any], request: JobRequest) -> None:
     """Give every pool that names no program a Python package; without pools, one replica."""
     pools = spec.setdefault("workerPoolSpecs", [])
     if not pools:
-        pools.append({"replicaCount": 1})
+        pools.extend(dict(pool) for pool in request.trainer_pools)
     for pool in pools:
         if pool and "containerSpec" not in pool:
             python = pool.setdefault("pythonPackageSpec", {})
-            if executor_image_uri:
-                python["executorImageUri"] = executor_image_uri
+            if request.executor_image_uri:
+                python["executorImageUri"] = request.executor_image_uri
 
 
 def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> TrainerSource:
-    """What flags name runs in every pool; else each pool runs its own module, and the first is checked."""
+    """Choose the module: that of the flags for all pools, else each pool's own. The first is checked."""
     tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
     if source.python_module or source.script:
         for task in tasks:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from vtrain.engine.container_options import PULL_POLICIES, ContainerOptions, Ulimit
+from vtrain.backends.container_options import PULL_POLICIES, ContainerOptions, Ulimit
 from vtrain.errors import UsageError
 from vtrain.flags.credentials import credentials_file
+from vtrain.flags.grammar import size_in_bytes
+from vtrain.flags.job_options import ContainerFlags, GpuFlags
 from vtrain.flags.mounts import read_mounts
-from vtrain.flags.options import ContainerFlags, GpuFlags
-from vtrain.flags.sizes import size_in_bytes
 from vtrain.messages.nearest import did_you_mean
 
 ULIMITS = frozenset(

@@ -45,7 +45,8 @@ def credentials_place(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _readable(path: Path, flag: str, hint: str = "") -> str:
     if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        what = f"is {kind}, not a file" if path.exists() else "does not exist"
         raise ConfigError(f"{flag}: {path} {what}.", hint=hint)
     if not os.access(path, os.R_OK):
         raise ConfigError(f"{flag}: {path} cannot be read.")

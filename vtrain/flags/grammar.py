@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from vtrain.errors import UsageError
 from vtrain.messages.nearest import did_you_mean
+from vtrain.sizes import read_size
 
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _MOST_SECONDS = 315_576_000_000
@@ -104,6 +105,14 @@ def duration_seconds(text: str, flag: str) -> float:
 def proto_duration(text: str, flag: str) -> str:
     """The same in the API's form: `"3600s"`."""
     return f"{duration_seconds(text, flag):.9f}".rstrip("0").rstrip(".") + "s"
+
+
+def size_in_bytes(text: str, flag: str) -> int:
+    """The bytes of `64m` or `1.5g`; units are powers of 1024. Raises UsageError for other text, and for 0."""
+    try:
+        return read_size(text)
+    except ValueError:
+        raise UsageError(f"{flag}: {text!r} is not a size.", hint="Write 512m or 2g.") from None
 
 
 def join_lists(values: Iterable[str], flag: str) -> tuple[str, ...]:

@@ -1,31 +1,44 @@
 """Flags of what only this machine can do with a job. The annotations are evaluated at every start."""
 
+import os
 import re
-from typing import Annotated
+import socket
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
 
-from vtrain.engine.container_options import SimulatedPreemption
-from vtrain.errors import UsageError
+from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.completion import files, one_of
 from vtrain.flags.grammar import duration_seconds
-from vtrain.flags.options import FlagGroup
+from vtrain.flags.options import LOCAL, FlagGroup
+from vtrain.settings import user_path
+
+if TYPE_CHECKING:
+    from vtrain.runtime.debugging import Debugger
+    from vtrain.runtime.folder import SimulatedPreemption
 
 AIP_DIRS_FLAG = "--aip-dirs"
+PYTHON_DOWNLOADS_FLAG = "--python-downloads"
+PYTHON_FLAG = "--python"
+ENVIRONMENT_FLAG = "--environment"
 AIP_DIRS = ("gs", "local")
+DEBUGPY_FLAG = "--debugpy"
 PREEMPTION_FLAG = "--simulate-preemption"
 _REPLICA = re.compile(r"workerpool\d+-\d+")
+_VERSION = re.compile(r"3(\.\d{1,3}){0,2}")
 
 
 class LocalFlags(FlagGroup, frozen=True):
-    """What only local backends take."""
+    """Flags that only local backends take."""
+
+    heading: ClassVar[str] = LOCAL
 
     simulate_preemption: Annotated[
         str | None,
         Option(
             PREEMPTION_FLAG,
             metavar="DURATION[,REPLICA]",
-            help="Local backends: after that time send a replica (by default the last) SIGTERM, and bring "
-            "it back by Vertex AI's rules.",
+            help="After DURATION, restart a replica as Vertex AI would.",
         ),
     ] = None
     aip_dirs: Annotated[
@@ -33,10 +46,101 @@ class LocalFlags(FlagGroup, frozen=True):
         Option(
             AIP_DIRS_FLAG,
             metavar="FORM",
-            help="Local backends: AIP_MODEL_DIR and its relatives as gs (URIs, with Cloud Storage on this "
-            "machine behind them) or local (paths).",
+            help="AIP_MODEL_DIR and others: as gs:// URIs (gs) or paths (local).",
+            autocompletion=one_of(*AIP_DIRS),
         ),
     ] = None
+    python_downloads: Annotated[
+        bool,
+        Option(PYTHON_DOWNLOADS_FLAG, help="Download the Python that the trainer needs, if it is missing."),
+    ] = False
+    python: Annotated[
+        str | None,
+        Option(
+            PYTHON_FLAG,
+            metavar="VERSION|PATH",
+            help="Python of the trainer's environment, such as 3.12.",
+            autocompletion=files,
+        ),
+    ] = None
+    environment: Annotated[
+        str | None,
+        Option(
+            ENVIRONMENT_FLAG,
+            metavar="current",
+            help="Run in your active Python; install nothing.",
+            autocompletion=one_of("current"),
+        ),
+    ] = None
+    debugpy: Annotated[
+        str,
+        Option(
+            DEBUGPY_FLAG,
+            metavar="PORT",
+            help="Install debugpy, and wait at this port for a debugger.",
+        ),
+    ] = ""
+    debugpy_wait: Annotated[
+        bool,
+        Option("--debugpy-wait/--no-debugpy-wait", help="Wait for the debugger before the trainer starts."),
+    ] = True
+
+
+def python_request(flags: LocalFlags) -> str:
+    """The version of `--python`, or the absolute path of its interpreter; "" where it is not given.
+
+    A virtual environment may be named by its folder. Raises UsageError for a text that is neither, and
+    ConfigError for a path that leads to no interpreter.
+    """
+    text = flags.python
+    if text is None or _VERSION.fullmatch(text):
+        return text or ""
+    if "/" not in text:
+        raise UsageError(
+            f"{PYTHON_FLAG}: expected a version such as 3.12, or the path of an interpreter, found {text!r}."
+        )
+    path = user_path(text).absolute()
+    path = path / "bin" / "python" if path.is_dir() else path
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise ConfigError(f"{PYTHON_FLAG}: there is no Python at {path}.")
+    return str(path)
+
+
+def active_environment(flags: LocalFlags) -> str:
+    """The interpreter to run on as it is: that of `--python`, else the active one; "" to make an environment.
+
+    Raises UsageError and ConfigError as `python_request` does, and where no Python is active.
+    """
+    text = flags.environment
+    if text is None:
+        return ""
+    if text != "current":
+        raise UsageError(f"{ENVIRONMENT_FLAG}: expected current, found {text!r}.")
+    asked = python_request(flags)
+    if asked and "/" not in asked:
+        raise UsageError(
+            f"{ENVIRONMENT_FLAG}=current takes {PYTHON_FLAG}=PATH, not a version: nothing is installed."
+        )
+    if asked:
+        return asked
+    from vtrain.runtime.environments.active_python import active_python
+
+    return active_python(os.environ)
+
+
+class InteractiveFlag(FlagGroup, frozen=True):
+    """The switch that lets a trainer read the keyboard."""
+
+    heading: ClassVar[str] = LOCAL
+
+    interactive: Annotated[
+        bool,
+        Option(
+            "--interactive",
+            "-i",
+            help="Let a single replica read the keyboard: breakpoint(), input().",
+        ),
+    ] = False
 
 
 def aip_dirs_form(flags: LocalFlags) -> str:
@@ -46,7 +150,26 @@ def aip_dirs_form(flags: LocalFlags) -> str:
     return flags.aip_dirs or ""
 
 
-def simulated_preemption(flags: LocalFlags) -> SimulatedPreemption | None:
+def debugger_of(flags: LocalFlags) -> "Debugger | None":
+    """What `--debugpy` asks for. Raises UsageError for what is no port, ConfigError for one in use."""
+    text = flags.debugpy
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:6]) <= 65535:
+        raise UsageError(f"{DEBUGPY_FLAG}: expected a port such as 5678, found {text!r}.")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", int(text)))
+        except OSError as error:
+            hint = f"Give another one: {DEBUGPY_FLAG}=5679"
+            raise ConfigError(f"Port {text} cannot be used: {error.strerror}.", hint=hint) from error
+    from vtrain.runtime.debugging import Debugger
+
+    return Debugger(port=int(text), waits=flags.debugpy_wait)
+
+
+def simulated_preemption(flags: LocalFlags) -> "SimulatedPreemption | None":
     """What `--simulate-preemption` asks for. Raises UsageError for what is no such thing."""
     text = flags.simulate_preemption
     if text is None:
@@ -57,4 +180,6 @@ def simulated_preemption(flags: LocalFlags) -> SimulatedPreemption | None:
         raise UsageError(
             f"{PREEMPTION_FLAG}: {replica!r} is not the name of a replica.", hint="Write 30s,workerpool1-0."
         )
+    from vtrain.runtime.folder import SimulatedPreemption
+
     return SimulatedPreemption(after_seconds=after_seconds, replica=replica)

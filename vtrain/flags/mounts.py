@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from vtrain.engine.container_options import Mount
+from vtrain.backends.container_options import Mount
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.sizes import size_in_bytes
+from vtrain.flags.grammar import size_in_bytes
 from vtrain.settings import user_path
 
 MountType = Literal["bind", "volume", "tmpfs"]

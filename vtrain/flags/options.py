@@ -1,69 +1,162 @@
-"""Every option, said once. A command names the groups that it takes; their fields are its flags.
+"""The options of all commands, in groups. A command names its groups, and their fields are its flags.
 
-The annotations here are evaluated at every start, so they are not left as text (no `annotations` import).
+Typer evaluates the annotations when it builds a command, so this module does not import `annotations`.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from typer import Argument, Option
 
-from vtrain.flags.completion import backends, custom_jobs, pool, regions
+from vtrain.flags.completion import (
+    backends,
+    commands,
+    conditions,
+    configurations,
+    custom_jobs,
+    files,
+    formats,
+    leftovers,
+    one_of,
+    regions,
+    replicas,
+    schemas,
+    verbosities,
+)
 
-REGION_HELP = "Region of the resource. Local backends need none."
+TRAINER = "Trainer"
+JOB = "Job"
+PLACE = "Backend and region"
+OUTPUT = "Output"
+WAITING = "Waiting"
+LOCAL = "This machine (local backends)"
+CONTAINERS = "Containers (backend docker)"
+GOOGLE_CLOUD = "Google Cloud"
+COMMON = "Common"
+HEADINGS = (TRAINER, JOB, PLACE, OUTPUT, WAITING, LOCAL, CONTAINERS, GOOGLE_CLOUD)
+"""The headings of flags in the order of a help page; other headings follow the job's. The common flags are
+on a page of their own."""
+REGION_HELP = "Region of Vertex AI. Local backends need none."
 
 
 WaitTimeout = Annotated[
     str,
-    Option("--wait-timeout", metavar="DURATION", help="Wait no longer; the job goes on (exit code 124)."),
+    Option(
+        "--wait-timeout",
+        metavar="DURATION",
+        help="Longest wait; after it exit with 124, while the job continues.",
+    ),
 ]
 
 
 class FlagGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Flags that belong together; each field is one flag of the commands that take the group."""
+    """A group of flags; each field is one flag of the commands that take the group.
+
+    `heading` is where the help lists them; an option with a `rich_help_panel` is listed there instead.
+    """
+
+    heading: ClassVar[str] = "Flags"
+
+
+class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
+    """The help of one command: its name, its texts, and its groups of flags.
+
+    Each of the `examples` is a sentence and a command line. `required` are flags that the command demands
+    although the parser does not, and `remainder` is what follows `--`. `heading` is where the root's help
+    lists a command without a group.
+    """
+
+    name: str
+    summary: str
+    details: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    flags: tuple[type[FlagGroup], ...]
+    required: tuple[str, ...] = ()
+    takes_remainder: bool = False
+    remainder: str = "TRAINER ARGUMENTS"
+    heading: str = ""
 
 
 class CommonFlags(FlagGroup, frozen=True):
-    """What every command takes, before or after its name."""
+    """The flags of every command, before or after its name."""
+
+    heading: ClassVar[str] = COMMON
 
     project: Annotated[
-        str | None, Option("--project", metavar="PROJECT_ID", help="Project of the resource.")
+        str | None,
+        Option(
+            "--project",
+            metavar="PROJECT_ID",
+            help="Google Cloud project, in place of the configured one.",
+        ),
     ] = None
     format: Annotated[
-        str, Option("--format", metavar="FORMAT", help="json, yaml, value(KEYS), csv(KEYS), table(KEYS), …")
+        str,
+        Option(
+            "--format",
+            metavar="FORMAT",
+            help="Form of the result: json, yaml, value(KEYS), csv(KEYS), table(KEYS), …",
+            autocompletion=formats,
+        ),
     ] = ""
     flatten: Annotated[
         list[str],
-        Option("--flatten", metavar="KEY[],…", help="Print each element of these lists as a resource."),
+        Option(
+            "--flatten",
+            metavar="KEY[],…",
+            help="Print each element of these lists as a result of its own.",
+        ),
     ] = []
-    quiet: Annotated[
-        bool, Option("--quiet/--no-quiet", "-q", help="Ask nothing; leave out words about progress.")
-    ] = False
+    quiet: Annotated[bool, Option("--quiet/--no-quiet", "-q", help="No prompts, no progress messages.")] = (
+        False
+    )
     verbosity: Annotated[
-        str, Option("--verbosity", metavar="LEVEL", help="debug, info, warning, error, critical or none.")
+        str,
+        Option(
+            "--verbosity",
+            metavar="LEVEL",
+            help="Messages to print: debug, info, warning, error, critical or none.",
+            autocompletion=verbosities,
+        ),
     ] = "warning"
     user_output: Annotated[
         bool | None,
-        Option("--user-output-enabled/--no-user-output-enabled", help="Print results and words."),
+        Option("--user-output-enabled/--no-user-output-enabled", help="Print output. On by default."),
     ] = None
     flags_file: Annotated[
-        str, Option("--flags-file", metavar="FILE", help="YAML or JSON of flags, put in this one's place.")
+        str,
+        Option(
+            "--flags-file",
+            metavar="FILE",
+            help="Read flags from a YAML or JSON file.",
+            autocompletion=files,
+        ),
     ] = ""
     configuration: Annotated[
-        str, Option("--configuration", metavar="NAME", help="gcloud's named configuration to read.")
+        str,
+        Option(
+            "--configuration",
+            metavar="NAME",
+            help="Read this named configuration of gcloud.",
+            autocompletion=configurations,
+        ),
     ] = ""
-    account: Annotated[
-        str, Option("--account", metavar="ACCOUNT", help="Account to call the service as.")
-    ] = ""
+    account: Annotated[str, Option("--account", metavar="ACCOUNT", help="Google account to use.")] = ""
     access_token_file: Annotated[
-        str, Option("--access-token-file", metavar="FILE", help="File with an access token to use.")
+        str,
+        Option(
+            "--access-token-file",
+            metavar="FILE",
+            help="Read the access token from this file.",
+            autocompletion=files,
+        ),
     ] = ""
     impersonate_service_account: Annotated[
         str,
         Option(
             "--impersonate-service-account",
             metavar="ACCOUNT,…",
-            help="Service account to act as; those before the last delegate to it.",
+            help="Act as this service account. In a list, each account acts as the next one.",
         ),
     ] = ""
     billing_project: Annotated[
@@ -71,25 +164,32 @@ class CommonFlags(FlagGroup, frozen=True):
     ] = ""
     api_version: Annotated[
         str,
-        Option("--api-version", metavar="VERSION", help="v1, or v1beta1 as `vtrain beta ai …` speaks."),
+        Option(
+            "--api-version",
+            metavar="VERSION",
+            help="Version of the API: v1 or v1beta1.",
+            autocompletion=one_of("v1", "v1beta1"),
+        ),
     ] = "v1"
     log_http: Annotated[
-        bool, Option("--log-http/--no-log-http", help="Show requests and answers on stderr.")
+        bool, Option("--log-http/--no-log-http", help="Print HTTP requests and responses on stderr.")
     ] = False
     trace_token: Annotated[
-        str, Option("--trace-token", metavar="TOKEN", help="Token that the service traces requests by.")
+        str, Option("--trace-token", metavar="TOKEN", help="Token for Google to trace the requests.")
     ] = ""
 
 
 class PlaceFlags(FlagGroup, frozen=True):
-    """Where a resource lives."""
+    """The backend and the region of a resource."""
+
+    heading: ClassVar[str] = PLACE
 
     backend: Annotated[
         str,
         Option(
             "--backend",
             metavar="NAME",
-            help="local, process, docker or vertex; by default vertex where a project is known, else local.",
+            help="local, process, docker or vertex (default if a project is set).",
             autocompletion=backends,
         ),
     ] = ""
@@ -98,446 +198,418 @@ class PlaceFlags(FlagGroup, frozen=True):
     )
 
 
-class JobNameFlag(FlagGroup, frozen=True):
-    """Which job."""
+class NameFlag(FlagGroup, frozen=True):
+    """The name of a resource: subclasses have one field, called as gcloud calls it."""
+
+    @property
+    def text(self) -> str:
+        """The name as it is typed."""
+        return str(getattr(self, self.__struct_fields__[0]))
+
+
+class JobNameFlag(NameFlag, frozen=True):
+    """The name of a job."""
 
     custom_job: Annotated[
         str,
         Argument(
             metavar="CUSTOM_JOB",
-            help="Id, or projects/PROJECT/locations/REGION/customJobs/ID.",
+            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
             autocompletion=custom_jobs,
         ),
     ]
 
 
-class ResourceFlags(FlagGroup, frozen=True):
-    """What every resource that is created may be given."""
+class JobFlag(NameFlag, frozen=True):
+    """The name of a job, for the short commands."""
 
-    display_name: Annotated[
-        str | None, Option("--display-name", metavar="NAME", help="Name to be shown under.")
-    ] = None
-    labels: Annotated[list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels to give.")] = []
+    job: Annotated[
+        str,
+        Argument(
+            metavar="JOB",
+            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
+            autocompletion=custom_jobs,
+        ),
+    ]
+
+
+class FollowFlag(FlagGroup, frozen=True):
+    """The switch that follows a log until the job ends."""
+
+    heading: ClassVar[str] = "Log"
+
+    follow: Annotated[bool, Option("--follow", "-f", help="Follow the log until the job ends.")] = False
+
+
+class WatchFlag(FlagGroup, frozen=True):
+    """The switch that runs a job again after each saved file."""
+
+    watch: Annotated[
+        bool, Option("--watch", help="Run again whenever a file of the trainer is saved, until Ctrl-C.")
+    ] = False
+
+
+class ResourceFlags(FlagGroup, frozen=True):
+    """The flags of every `create`."""
+
+    heading: ClassVar[str] = JOB
+
+    display_name: Annotated[str | None, Option("--display-name", metavar="NAME", help="Display name.")] = None
+    labels: Annotated[
+        list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels, such as team=vision,env=test.")
+    ] = []
     network: Annotated[
-        str | None, Option("--network", metavar="NETWORK", help="VPC network to peer with.")
+        str | None,
+        Option(
+            "--network",
+            metavar="NETWORK",
+            help="VPC network to peer with.",
+            rich_help_panel=GOOGLE_CLOUD,
+        ),
     ] = None
     kms_key: Annotated[
-        str | None, Option("--kms-key", metavar="KEY", help="Encryption key: id or full name.")
+        str | None,
+        Option(
+            "--kms-key",
+            metavar="KEY",
+            help="Cloud KMS key.",
+            rich_help_panel=GOOGLE_CLOUD,
+        ),
     ] = None
     kms_keyring: Annotated[
-        str | None, Option("--kms-keyring", metavar="RING", help="Key ring of --kms-key.")
+        str | None,
+        Option(
+            "--kms-keyring",
+            metavar="RING",
+            help="Cloud KMS key.",
+            rich_help_panel=GOOGLE_CLOUD,
+        ),
     ] = None
     kms_location: Annotated[
-        str | None, Option("--kms-location", metavar="REGION", help="Location of --kms-key.")
+        str | None,
+        Option(
+            "--kms-location",
+            metavar="REGION",
+            help="Cloud KMS key.",
+            rich_help_panel=GOOGLE_CLOUD,
+        ),
     ] = None
     kms_project: Annotated[
-        str | None, Option("--kms-project", metavar="PROJECT", help="Project of --kms-key.")
-    ] = None
-
-
-class JobFlags(ResourceFlags, frozen=True):
-    """What every job may be given, over and above its config file."""
-
-    service_account: Annotated[
         str | None,
-        Option("--service-account", metavar="ACCOUNT", help="Service account that the job runs as."),
-    ] = None
-    enable_web_access: Annotated[
-        bool | None, Option("--enable-web-access/--no-enable-web-access", help="Open an interactive shell.")
-    ] = None
-    enable_dashboard_access: Annotated[
-        bool | None,
-        Option("--enable-dashboard-access/--no-enable-dashboard-access", help="Expose the dashboard."),
-    ] = None
-    assignments: Annotated[
-        list[str],
         Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Any field of the API, such as scheduling.strategy=SPOT; repeatable.",
+            "--kms-project",
+            metavar="PROJECT",
+            help="Cloud KMS key.",
+            rich_help_panel=GOOGLE_CLOUD,
+        ),
+    ] = None
+
+
+class HelpFlags(FlagGroup, frozen=True):
+    """The command whose help is shown, and its form."""
+
+    heading: ClassVar[str] = OUTPUT
+
+    words: Annotated[
+        list[str],
+        Argument(
+            metavar="[COMMAND]",
+            help="A command, such as custom-jobs create, or flags.",
+            autocompletion=commands,
         ),
     ] = []
-
-
-class SpecFlags(JobFlags, frozen=True):
-    """A custom job, over and above its config file."""
-
-    config: Annotated[
-        str | None,
-        Option("--config", metavar="FILE", help="YAML or JSON of a CustomJobSpec or CustomJob; - is stdin."),
-    ] = None
-    allow_unknown_fields: Annotated[
-        bool,
-        Option(
-            "--allow-unknown-fields", help="Send fields of --config that vtrain does not know as they are."
-        ),
+    man: Annotated[
+        bool, Option("--man", help="Print a manual page (roff) of the command and of those below it.")
     ] = False
-    worker_pool_spec: Annotated[
-        list[str],
-        Option(
-            "--worker-pool-spec",
-            metavar="KEY=VALUE,…",
-            help="A worker pool; repeat for up to four. Keys: machine-type, replica-count, accelerator-type, "
-            "accelerator-count, container-image-uri, executor-image-uri, python-module, script, "
-            "local-package-path, output-image-uri, requirements, extra-packages, extra-dirs (lists split "
-            "on ;). Takes the place of the pools of --config.",
-            autocompletion=pool,
-        ),
-    ] = []
-    args: Annotated[
-        list[str],
-        Option(
-            "--args", metavar="ARG,…", help="Arguments of the trainer in every pool; the same as -- ARG …."
-        ),
-    ] = []
-    command: Annotated[
-        list[str], Option("--command", metavar="WORD,…", help="Command of the container in every pool.")
-    ] = []
-    python_package_uris: Annotated[
-        str,
-        Option("--python-package-uris", metavar="URI,…", help="Packages of pools that run a Python module."),
-    ] = ""
-    env: Annotated[
-        list[str],
-        Option(
-            "--env",
-            metavar="NAME[=VALUE]",
-            help="Variable in every pool; repeat for more. Without a value: yours, on local backends only.",
-        ),
-    ] = []
-    persistent_resource_id: Annotated[
-        str | None, Option("--persistent-resource-id", metavar="ID", help="Persistent resource to run on.")
-    ] = None
-    base_output_dir: Annotated[
-        str | None,
-        Option("--base-output-dir", metavar="URI", help="baseOutputDirectory: AIP_MODEL_DIR lies below it."),
-    ] = None
-    timeout: Annotated[
-        str | None,
-        Option("--timeout", metavar="DURATION", help="The job's own limit (scheduling.timeout), such as 2h."),
-    ] = None
 
 
-class TrainerFlags(FlagGroup, frozen=True):
-    """The trainer on this machine, and how it is packaged."""
+class SchemaFlag(FlagGroup, frozen=True):
+    """The kind of file whose schema is printed."""
 
-    local_package_path: Annotated[
-        str | None, Option("--local-package-path", metavar="DIR", help="Folder with the training code.")
-    ] = None
-    python_module: Annotated[
-        str, Option("--python-module", metavar="MODULE", help="Module to run, such as trainer.task.")
-    ] = ""
-    script: Annotated[
-        str, Option("--script", metavar="FILE", help="Python or shell script to run instead.")
-    ] = ""
-    requirements: Annotated[
+    heading: ClassVar[str] = OUTPUT
+
+    kind: Annotated[
         str,
-        Option(
-            "--requirements", metavar="REQ,…", help="Requirements to install beside those of the package."
+        Argument(
+            metavar="KIND",
+            help="custom-job, hp-tuning-job, persistent-resource or pyproject.",
+            autocompletion=schemas,
         ),
-    ] = ""
-    extra_packages: Annotated[
-        str,
-        Option(
-            "--extra-packages", metavar="FILE,…", help="Package files to install, relative to the folder."
-        ),
-    ] = ""
-    extra_dirs: Annotated[
-        str, Option("--extra-dirs", metavar="DIR,…", help="Folders to take along, relative to the package's.")
-    ] = ""
-    executor_image_uri: Annotated[
-        str,
-        Option(
-            "--executor-image-uri", metavar="IMAGE", help="Image to run in. Local backends may do without."
-        ),
-    ] = ""
-    package_format: Annotated[
-        str, Option("--package-format", metavar="FORMAT", help="auto, sdist or image.")
-    ] = "auto"
-    staging_bucket: Annotated[
-        str,
-        Option(
-            "--staging-bucket", metavar="URI", help="Bucket for packages: gs://NAME, or here file:///folder."
-        ),
-    ] = ""
-    strict: Annotated[
-        bool,
-        Option(
-            "--strict",
-            help="Refuse imports that nothing provides, fields not reproduced here, and secrets that "
-            "would be sent, instead of warning.",
-        ),
-    ] = False
+    ]
+
+
+class InitFlags(FlagGroup, frozen=True):
+    """The switch that answers each question with its default."""
+
+    heading: ClassVar[str] = OUTPUT
+
+    yes: Annotated[bool, Option("--yes", "-y", help="No questions; use the defaults.")] = False
 
 
 class ReplicaFlags(FlagGroup, frozen=True):
-    """Whose view."""
+    """The replica whose environment is shown."""
+
+    heading: ClassVar[str] = JOB
 
     replica: Annotated[
-        str, Option("--replica", metavar="REPLICA", help="The replica, such as workerpool1-0.")
+        str, Option("--replica", metavar="REPLICA", help="Replica to show, such as workerpool1-0.")
     ] = "workerpool0-0"
     trial: Annotated[
-        str, Option("--trial", metavar="N", help="As the job of this trial of a tuning job sees it.")
+        str, Option("--trial", metavar="N", help="Show it as in this trial of a tuning job.")
     ] = ""
 
 
 class DryRunFlag(FlagGroup, frozen=True):
-    """How far the command goes."""
+    """The switch that only shows the plan."""
 
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show what would be sent or started, and touch nothing.")
-    ] = False
+    heading: ClassVar[str] = OUTPUT
+
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be done, and do nothing.")] = False
 
 
 class KeyFlag(FlagGroup, frozen=True):
-    """What makes a `create` safe to run again."""
+    """The key that makes a `create` safe to repeat."""
+
+    heading: ClassVar[str] = JOB
 
     idempotency_key: Annotated[
         str | None,
         Option(
             "--idempotency-key",
             metavar="KEY",
-            help="Create one job for this key: where there is one that has not failed, it is returned.",
+            help="Create only one job for this key; return that job if it exists.",
         ),
     ] = None
     reuse_failed: Annotated[
         bool,
-        Option(
-            "--reuse-failed",
-            help="With --idempotency-key, return a job that failed or was cancelled as well.",
-        ),
+        Option("--reuse-failed", help="With --idempotency-key: return a failed or cancelled job too."),
     ] = False
 
 
 class PlaintextFlag(FlagGroup, frozen=True):
-    """What a job that leaves this machine may carry."""
+    """The switch that sends variables that look like secrets without a warning."""
+
+    heading: ClassVar[str] = JOB
 
     allow_plaintext_secrets: Annotated[
         bool,
-        Option(
-            "--allow-plaintext-secrets",
-            help="Send variables that look like keys, tokens or passwords without a warning.",
-        ),
+        Option("--allow-plaintext-secrets", help="Do not warn about variables that look like secrets."),
     ] = False
 
 
 class InterruptFlag(FlagGroup, frozen=True):
-    """What a signal does."""
+    """The effect of Ctrl-C on the job."""
+
+    heading: ClassVar[str] = WAITING
 
     on_interrupt: Annotated[
-        str, Option("--on-interrupt", metavar="ACTION", help="What Ctrl-C does to the job: detach or cancel.")
+        str,
+        Option(
+            "--on-interrupt",
+            metavar="ACTION",
+            help="Effect of Ctrl-C on the job: detach (it continues) or cancel.",
+            autocompletion=one_of("detach", "cancel"),
+        ),
     ] = ""
 
 
 class WaitFlags(FlagGroup, frozen=True):
-    """Whether and how long to wait."""
+    """Flags to wait for the end of a job, and how long."""
 
-    stream_logs: Annotated[
-        bool, Option("--stream-logs", help="Stay until the job ends, with its log on stderr.")
-    ] = False
-    wait: Annotated[bool, Option("--wait", help="Stay until the job ends.")] = False
+    heading: ClassVar[str] = WAITING
+
+    stream_logs: Annotated[bool, Option("--stream-logs", help="Print the log until the job ends.")] = False
+    wait: Annotated[bool, Option("--wait", help="Wait until the job ends.")] = False
     wait_timeout: WaitTimeout = ""
 
 
 class TimeoutFlag(FlagGroup, frozen=True):
-    """How long to wait."""
+    """The longest wait."""
+
+    heading: ClassVar[str] = WAITING
 
     wait_timeout: WaitTimeout = ""
 
 
 class ListFlags(FlagGroup, frozen=True):
-    """Which jobs, in which order."""
+    """The selection and the order of a list."""
+
+    heading: ClassVar[str] = "Selection"
 
     filter: Annotated[
-        str, Option("--filter", metavar="EXPRESSION", help="Such as state=JOB_STATE_FAILED.")
+        str,
+        Option(
+            "--filter",
+            metavar="EXPRESSION",
+            help="Condition, such as state=JOB_STATE_FAILED.",
+            autocompletion=conditions,
+        ),
     ] = ""
     sort_by: Annotated[
-        str, Option("--sort-by", metavar="KEY,…", help="Keys to sort by; ~KEY for descending.")
+        str, Option("--sort-by", metavar="KEY,…", help="Sort by these keys; ~KEY sorts in descending order.")
     ] = ""
-    limit: Annotated[str, Option("--limit", metavar="N", help="At most this many, or unlimited.")] = (
+    limit: Annotated[str, Option("--limit", metavar="N", help="Maximum number of results.")] = "unlimited"
+    page_size: Annotated[str, Option("--page-size", metavar="N", help="Rows per heading of a table.")] = (
         "unlimited"
     )
-    page_size: Annotated[
-        str, Option("--page-size", metavar="N", help="Rows under one heading of a table, or unlimited.")
-    ] = "unlimited"
-    uri: Annotated[bool, Option("--uri/--no-uri", help="Print the URIs of the resources only.")] = False
+    uri: Annotated[bool, Option("--uri/--no-uri", help="Print only the URIs of the results.")] = False
 
 
 class StreamFlags(FlagGroup, frozen=True):
-    """Which lines, and how."""
+    """The selection and the form of log lines."""
+
+    heading: ClassVar[str] = "Log"
 
     task_name: Annotated[
         str,
-        Option("--task-name", metavar="REPLICA", help="Only this replica's lines, such as workerpool0-0."),
+        Option(
+            "--task-name",
+            metavar="REPLICA",
+            help="Print only the lines of this replica, such as workerpool0-0.",
+            autocompletion=replicas,
+        ),
     ] = ""
     polling_interval: Annotated[
-        str, Option("--polling-interval", metavar="SECONDS", help="Longest pause between two looks.")
+        str, Option("--polling-interval", metavar="SECONDS", help="Longest pause between two requests.")
     ] = ""
     allow_multiline_logs: Annotated[
         bool,
-        Option(
-            "--allow-multiline-logs/--no-allow-multiline-logs", help="Leave newlines inside a message alone."
-        ),
+        Option("--allow-multiline-logs/--no-allow-multiline-logs", help="Keep newlines inside of messages."),
     ] = False
+
+
+class TaskFlag(FlagGroup, frozen=True):
+    """The replica of a job that a command looks into."""
+
+    task_name: Annotated[
+        str,
+        Option(
+            "--task-name",
+            metavar="REPLICA",
+            help="Replica, such as workerpool1-0. Default: the primary.",
+            autocompletion=replicas,
+        ),
+    ] = ""
+
+
+class CopyFlags(FlagGroup, frozen=True):
+    """The files that are copied out of a job, and where to."""
+
+    source: Annotated[
+        str,
+        Argument(
+            metavar="JOB:PATH",
+            help="The job, and a path below its output folder or its working directory.",
+            autocompletion=custom_jobs,
+        ),
+    ]
+    target: Annotated[
+        str, Argument(metavar="[TARGET]", help="File or folder to write; in an existing folder, below it.")
+    ] = "."
+
+
+class TopFlags(FlagGroup, frozen=True):
+    """The replicas that are measured, and how often."""
+
+    job: Annotated[
+        str,
+        Argument(metavar="[JOB]", help="Only this job's replicas.", autocompletion=custom_jobs),
+    ] = ""
+    interval: Annotated[
+        str, Option("--interval", metavar="DURATION", help="Time between two updates, such as 5s.")
+    ] = "2s"
+    once: Annotated[bool, Option("--once", help="Print the table once.")] = False
+
+
+class BoardFlags(FlagGroup, frozen=True):
+    """The job whose logs TensorBoard shows."""
+
+    job: Annotated[
+        str,
+        Argument(metavar="[JOB]", help="Job; without one all of this machine.", autocompletion=custom_jobs),
+    ] = ""
 
 
 class OutputDirFlag(FlagGroup, frozen=True):
-    """Where a package goes."""
+    """The folder that a package is written to."""
+
+    heading: ClassVar[str] = OUTPUT
 
     output_dir: Annotated[
-        str, Option("--output-dir", metavar="DIR", help="Folder, file:///folder or gs://bucket/folder.")
+        str,
+        Option(
+            "--output-dir",
+            metavar="DIR",
+            help="Where to write the package: a folder, file:///FOLDER or gs://BUCKET.",
+            autocompletion=files,
+        ),
     ] = "dist"
 
 
-class ImageFlags(FlagGroup, frozen=True):
-    """An image to build, and what becomes of it."""
-
-    output_image_uri: Annotated[
-        str, Option("--output-image-uri", metavar="IMAGE", help="Name to give the image, NAME[:TAG].")
-    ] = ""
-    dockerfile: Annotated[
-        str,
-        Option("--dockerfile", metavar="FILE", help="Your own Dockerfile, with the folder as its context."),
-    ] = ""
-    platform: Annotated[
-        str | None,
-        Option(
-            "--platform",
-            metavar="OS/ARCH",
-            help="Platform of the image; by default the engine's own, and linux/amd64 with --push.",
-        ),
-    ] = None
-    pull: Annotated[
-        str,
-        Option("--pull", metavar="WHEN", help="When to pull the base image: missing, always or never."),
-    ] = "missing"
-    push: Annotated[bool, Option("--push", help="Push the image to the registry in --output-image-uri.")] = (
-        False
-    )
-    print_dockerfile: Annotated[
-        bool, Option("--print-dockerfile", help="Print the Dockerfile, and build nothing.")
-    ] = False
-
-
-class ContainerFlags(FlagGroup, frozen=True):
-    """How containers are run (the docker backend)."""
-
-    pull: Annotated[
-        str | None, Option("--pull", metavar="WHEN", help="When to pull images: missing, always or never.")
-    ] = None
-    platform: Annotated[
-        str | None,
-        Option("--platform", metavar="OS/ARCH", help="Platform of the images; by default the engine's."),
-    ] = None
-    bake: Annotated[
-        bool, Option("--bake", help="Run the image that `package image` makes: --package-format=image.")
-    ] = False
-    memory: Annotated[
-        str | None, Option("--memory", metavar="SIZE", help="Memory of a replica, over its machine type's.")
-    ] = None
-    cpus: Annotated[
-        str | None, Option("--cpus", metavar="N", help="Processors of a container, over its machine type's.")
-    ] = None
-    shm_size: Annotated[
-        str | None, Option("--shm-size", metavar="SIZE", help="Size of /dev/shm; by default half the memory.")
-    ] = None
-    mount: Annotated[
-        list[str],
-        Option(
-            "--mount", metavar="KEY=VALUE,…", help="type=bind,source=DIR,target=/DIR[,readonly]; repeatable."
-        ),
-    ] = []
-    user: Annotated[
-        str | None, Option("--user", metavar="UID[:GID]", help="User in the container, over the image's own.")
-    ] = None
-    add_host: Annotated[
-        list[str], Option("--add-host", metavar="NAME:ADDRESS", help="An entry of /etc/hosts; repeatable.")
-    ] = []
-    cap_add: Annotated[
-        list[str], Option("--cap-add", metavar="CAPABILITY", help="A Linux capability; repeatable.")
-    ] = []
-    ulimit: Annotated[
-        list[str], Option("--ulimit", metavar="NAME=SOFT[:HARD]", help="A resource limit; repeatable.")
-    ] = []
-    require_accelerators: Annotated[
-        bool, Option("--require-accelerators", help="Refuse to run on the CPU where a pool asks for GPUs.")
-    ] = False
-    credentials: Annotated[
-        str | None,
-        Option(
-            "--credentials",
-            metavar="none|adc|FILE",
-            help="Credentials of a job on this machine: none (the default), your Application Default "
-            "Credentials, or a file.",
-        ),
-    ] = None
-
-
 class EmulatorFlags(FlagGroup, frozen=True):
-    """Where a service listens."""
+    """The address of an emulator, and its clients."""
+
+    heading: ClassVar[str] = "Address"
 
     host: Annotated[
-        str, Option("--host", metavar="ADDRESS", help="Address to listen on. See --require-token.")
+        str,
+        Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen on. Everyone who reaches it can use it; see --require-token.",
+        ),
     ] = "127.0.0.1"
-    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 takes a free one.")] = "0"
+    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = "0"
     allowed_host: Annotated[
         list[str],
         Option(
             "--allowed-host",
             metavar="NAME",
-            help="A name by which clients reach this machine, beside localhost; repeatable.",
+            help="Another name by which clients reach this machine. Repeatable.",
         ),
     ] = []
     require_token: Annotated[
         bool,
         Option(
             "--require-token",
-            help="Make a token for this start, print it in the address, and answer nobody without it.",
+            help="Answer only clients with a token, which is part of the printed address.",
         ),
     ] = False
 
 
 class PruneFlags(FlagGroup, frozen=True):
-    """What to remove."""
+    """The selection of what garbage collection removes."""
+
+    heading: ClassVar[str] = "Selection"
 
     older_than: Annotated[
         str | None,
         Option(
             "--older-than",
             metavar="DURATION",
-            help="Remove what ended, or was used last, before that time: 12h, 7d; 30d by default.",
+            help="Remove what was not used for this time, such as 12h or 7d. Default: 30d.",
         ),
     ] = None
+    kind: Annotated[
+        list[str],
+        Option(
+            "--kind",
+            metavar="KIND,…",
+            help="Remove only these: job, environment, package, process, cgroup, temporary, image, "
+            "runtime, container, network, output. Outputs of jobs are removed only if you name "
+            "them.",
+            autocompletion=leftovers,
+        ),
+    ] = []
     images: Annotated[
         bool,
         Option(
             "--images",
-            help="Only what is on the Docker engine: images that vtrain built, of any age unless "
-            "--older-than is given, and what ended jobs left there.",
+            help="Remove only images and other leftovers in Docker: of any age, unless --older-than "
+            "is given.",
         ),
     ] = False
     all_homes: Annotated[
         bool,
-        Option(
-            "--all-homes",
-            help="Images that another vtrain home made, too; by default only those of this home.",
-        ),
+        Option("--all-homes", help="Remove images of other vtrain homes too."),
     ] = False
-
-
-class GpuFlags(FlagGroup, frozen=True):
-    """Flags of gcloud's local-run that concern containers."""
-
-    gpu: Annotated[
-        bool, Option("--gpu/--no-gpu", help="Give the container the machine's GPUs (docker backend).")
-    ] = False
-    service_account_key_file: Annotated[
-        str | None,
-        Option("--service-account-key-file", metavar="FILE", help="Key for GOOGLE_APPLICATION_CREDENTIALS."),
-    ] = None
-    output_image_uri: Annotated[
-        str | None, Option("--output-image-uri", metavar="IMAGE", help="Name of the image (docker backend).")
-    ] = None
-    docker_run_options: Annotated[
-        str, Option("--docker-run-options", metavar="OPTION,…", hidden=True, help="Accepted, and ignored.")
-    ] = ""

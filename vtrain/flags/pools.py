@@ -1,4 +1,4 @@
-"""`--worker-pool-spec`: its keys, its rules, and the WorkerPoolSpec that comes of it.
+"""`--worker-pool-spec`: its keys, gcloud's rules for them, and the WorkerPoolSpec that they make.
 
 The rules are gcloud's (`gcloud ai custom-jobs create --help`); the messages name the pool.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from vtrain.errors import ConfigError
 from vtrain.flags.grammar import split_dict, split_list, whole_number
-from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.rules import ACCELERATORS, enum_hint
 
 FLAG = "--worker-pool-spec"
 SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
@@ -19,29 +19,6 @@ MACHINE_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerato
 KEYS = frozenset(
     (*MACHINE_KEYS, *SOFTWARE_KEYS, *EXTRA_KEYS, "local-package-path", "output-image-uri"),
 )
-ACCELERATORS = frozenset(
-    [
-        "NVIDIA_A100_80GB",
-        "NVIDIA_B200",
-        "NVIDIA_GB200",
-        "NVIDIA_H100_80GB",
-        "NVIDIA_H100_MEGA_80GB",
-        "NVIDIA_H200_141GB",
-        "NVIDIA_L4",
-        "NVIDIA_RTX_PRO_6000",
-        "NVIDIA_TESLA_A100",
-        "NVIDIA_TESLA_K80",
-        "NVIDIA_TESLA_P100",
-        "NVIDIA_TESLA_P4",
-        "NVIDIA_TESLA_T4",
-        "NVIDIA_TESLA_V100",
-        "TPU_V2",
-        "TPU_V3",
-        "TPU_V4_POD",
-        "TPU_V5_LITEPOD",
-    ]
-)
-"""`accelerator_type.proto`, as far as it is a type that a pool can be given."""
 
 
 def parse_pools(values: Sequence[str]) -> tuple[dict[str, str], ...]:
@@ -84,8 +61,7 @@ def _check_machine(index: int, pool: dict[str, str]) -> None:
         raise _wrong(index, "has accelerator-count without accelerator-type")
     accelerator = pool.get("accelerator-type")
     if accelerator and accelerator not in ACCELERATORS:
-        every = f"There are {', '.join(sorted(ACCELERATORS))}."
-        hint = did_you_mean(accelerator.upper().replace("-", "_"), ACCELERATORS, otherwise=every)
+        hint = enum_hint(accelerator, ACCELERATORS)
         raise _wrong(index, f"has an unknown accelerator-type, {accelerator!r}", hint)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from vtrain.errors import UsageError
 from vtrain.flags.compose import JobRequest, make_source
 from vtrain.flags.grammar import join_lists, proto_duration, split_list
-from vtrain.flags.options import SpecFlags, TrainerFlags
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import parse_pools
 from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
 from vtrain.flags.secrets import split_asked
@@ -63,7 +63,11 @@ def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
             raise UsageError("--python-module, --script and --requirements need --local-package-path=DIR.")
         return None
     return make_source(
-        folder=trainer.local_package_path, python_module=trainer.python_module, script=trainer.script, **lists
+        in_pool_spec=False,
+        folder=trainer.local_package_path,
+        python_module=trainer.python_module,
+        script=trainer.script,
+        **lists,
     )
 
 

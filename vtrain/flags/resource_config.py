@@ -1,30 +1,24 @@
-"""From a file and flags to a persistent resource.
+"""Make a persistent resource of a file and flags, by the rules of `gcloud ai persistent-resources create`.
 
-Of the file only its pools count, and those of flags come after them, as gcloud has it; everything else is
-said by flags.
+The file gives pools, and `--resource-pool-spec` adds more after them. All other fields come from flags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.config_file import read_config
-from vtrain.flags.persistent_resources import PersistentResourceFlags
+from vtrain.flags.grammar import split_dict, whole_number
+from vtrain.flags.input_files import read_config
+from vtrain.flags.job_options import PersistentResourceFlags
 from vtrain.flags.resource_fields import shared_fields
-from vtrain.flags.resource_pools import (
-    check_file_pools,
-    check_flag_pools,
-    parse_resource_pools,
-    resource_pool_document,
-    unused_keys,
-)
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.persistent_resource import PersistentResource
-from vtrain.messages.unknown import split_unknown
+from vtrain.messages.rules import check_resource_accelerator, check_resource_pools
+from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, split_unknown
 
 Document = dict[str, Any]
 POOLS = "resourcePools"
@@ -58,7 +52,9 @@ def check_given(flags: PersistentResourceFlags) -> None:
         raise UsageError("The machines are not given.", hint="Give --resource-pool-spec or --config.")
 
 
-def compose_resource(flags: PersistentResourceFlags, project: str) -> ResourceDraft:
+def compose_resource(
+    flags: PersistentResourceFlags, project: str, api_has: ApiHas = api_has_no_more
+) -> ResourceDraft:
     """The resource of a command line; `project` owns the encryption key where nothing else is said.
 
     Raises UsageError where a flag does not parse, ConfigError where the file or a pool is wrong.
@@ -66,7 +62,7 @@ def compose_resource(flags: PersistentResourceFlags, project: str) -> ResourceDr
     resource_fields = _resource_fields(flags, project)
     flag_pools = parse_resource_pools(flags.resource_pool_spec)
     check_flag_pools(flag_pools)
-    file = _read_file(flags)
+    file = _read_file(flags, api_has)
     pools = [*file.pools, *map(resource_pool_document, flag_pools)]
     if not pools:
         raise ConfigError("--config: the name of the file is empty.", hint="Give --config=FILE.")
@@ -89,27 +85,27 @@ def _resource_fields(flags: PersistentResourceFlags, project: str) -> Document:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _read_file(flags: PersistentResourceFlags) -> FilePools:
+def _read_file(flags: PersistentResourceFlags, api_has: ApiHas) -> FilePools:
     if not flags.config:
         return FilePools()
     config = read_config(flags.config, "the fields of a PersistentResource")
     with config.blamed():
         content = with_json_names(PersistentResource, config.content)
-        pools, unknown = _split(content, allowed=flags.allow_unknown_fields)
+        pools, unknown = _split(content, allowed=flags.allow_unknown_fields, api_has=api_has)
     unused = [str(name) for name in content if name != POOLS]
     warning = f"{config.origin}: only {POOLS} counts, and {', '.join(unused)} is left out; flags say it."
     return FilePools(pools=pools, unknown_fields=unknown, warnings=(warning,) if unused else ())
 
 
-def _split(content: Document, *, allowed: bool) -> tuple[list[Document], Document]:
+def _split(content: Document, *, allowed: bool, api_has: ApiHas) -> tuple[list[Document], Document]:
     """The pools of a file, checked, and what is not known in them; other fields are checked, and go."""
     if not content.get(POOLS):
         _check_names(content)
     only_pools = {POOLS: content.get(POOLS)}
-    pools, unknown = split_unknown(PersistentResource, only_pools) if allowed else (only_pools, {})
+    pools, unknown = accepted_fields(PersistentResource, only_pools, allowed=allowed, api_has=api_has)
     others, _ = split_unknown(PersistentResource, {k: v for k, v in content.items() if k != POOLS})
     message = read_message(PersistentResource, others | pools)
-    check_file_pools(message.resource_pools)
+    check_resource_pools(message.resource_pools)
     return to_document(message)[POOLS], unknown
 
 
@@ -118,3 +114,81 @@ def _check_names(content: Document) -> None:
     for name in content:
         if name not in fields(PersistentResource):
             read_message(PersistentResource, {name: None})
+
+
+FLAG = "--resource-pool-spec"
+_NUMBERS = (
+    "replica-count",
+    "min-replica-count",
+    "max-replica-count",
+    "accelerator-count",
+    "disk-size",
+    "local-ssd-count",
+)
+KEYS = frozenset((*_NUMBERS, "machine-type", "accelerator-type", "disk-type"))
+_PAIRS = (("min-replica-count", "max-replica-count"), ("accelerator-type", "accelerator-count"))
+
+
+def parse_resource_pools(values: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """The pools of repeated flags, numbers as such. Raises UsageError where one does not parse."""
+    return tuple(_with_numbers(split_dict(value, FLAG, KEYS)) for value in values)
+
+
+def _with_numbers(pool: dict[str, str]) -> dict[str, Any]:
+    numbers = {key: whole_number(pool[key], f"{FLAG}: {key}") for key in _NUMBERS if key in pool}
+    return pool | numbers
+
+
+def check_flag_pools(pools: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ConfigError for the first rule that a pool of the command line breaks."""
+    for index, pool in enumerate(pools):
+        where = f"{FLAG}: pool {index}"
+        if not pool:
+            raise ConfigError(f"{where} is empty.", hint="Give machine-type=n1-standard-4,replica-count=1.")
+        if "machine-type" not in pool:
+            raise ConfigError(f"{where} needs machine-type.", hint="Add machine-type=n1-standard-4.")
+        for pair in _PAIRS:
+            _check_pair(where, pool, pair)
+        if "replica-count" not in pool and "min-replica-count" not in pool:
+            raise ConfigError(
+                f"{where} needs replica-count.", hint="Or min-replica-count and max-replica-count."
+            )
+        check_resource_accelerator(f"{where}: accelerator-type", pool.get("accelerator-type", ""))
+
+
+def _check_pair(where: str, pool: Mapping[str, Any], pair: tuple[str, str]) -> None:
+    given = [key for key in pair if key in pool]
+    if len(given) == 1:
+        missing = pair[1 - pair.index(given[0])]
+        raise ConfigError(f"{where} has {given[0]} without {missing}.")
+
+
+def resource_pool_document(pool: Mapping[str, Any]) -> dict[str, Any]:
+    """The ResourcePool of a pool of the command line as JSON holds it; a count of 0 is left out."""
+    machine: dict[str, Any] = {"machineType": pool["machine-type"]}
+    if pool.get("accelerator-type"):
+        machine["acceleratorType"] = pool["accelerator-type"]
+        machine["acceleratorCount"] = pool["accelerator-count"]
+    document: dict[str, Any] = {"machineSpec": machine}
+    if pool.get("replica-count"):
+        document["replicaCount"] = pool["replica-count"]
+    if pool.get("min-replica-count") or pool.get("max-replica-count"):
+        document["autoscalingSpec"] = {
+            "minReplicaCount": pool["min-replica-count"],
+            "maxReplicaCount": pool["max-replica-count"],
+        }
+    if pool.get("disk-type"):
+        size = {"bootDiskSizeGb": pool["disk-size"]} if "disk-size" in pool else {}
+        document["diskSpec"] = {"bootDiskType": pool["disk-type"], **size}
+    return document
+
+
+def unused_keys(pools: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """A sentence for each key that has no effect."""
+    found = []
+    for index, pool in enumerate(pools):
+        if "disk-size" in pool and not pool.get("disk-type"):
+            found.append(f"{FLAG}: pool {index} has disk-size without disk-type, and it is left out.")
+        if "local-ssd-count" in pool:
+            found.append(f"{FLAG}: pool {index} has local-ssd-count, which the API does not have.")
+    return tuple(found)

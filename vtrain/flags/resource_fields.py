@@ -1,4 +1,4 @@
-"""Flags that every `create` reads alike: labels, the encryption key, the service account."""
+"""Flags with one meaning in every `create`: labels, the encryption key, the service account."""
 
 from __future__ import annotations
 

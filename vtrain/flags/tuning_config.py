@@ -1,4 +1,4 @@
-"""Lays flags over the file of a hyperparameter tuning job.
+"""Lay flags over the file of a hyperparameter tuning job.
 
 In order: the file; single flags in place of their field, those of the trials in `trialJobSpec`; labels in
 place of the file's; `--set` last. Source of the rules: `gcloud ai hp-tuning-jobs create --help`.
@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.config_file import check_not_legacy, read_config
-from vtrain.flags.enum_names import check_enum_names
 from vtrain.flags.grammar import whole_number
+from vtrain.flags.input_files import check_not_legacy, read_config
+from vtrain.flags.job_options import TuningFlags
 from vtrain.flags.resource_fields import check_account, shared_fields
-from vtrain.flags.tuning import TuningFlags
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJobSpec
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.paths import PathRoot, assign
-from vtrain.messages.study import StudySpec
+from vtrain.messages.rules import check_enum_names
+from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
 
 Document = dict[str, Any]
 
@@ -35,14 +35,18 @@ def check_given(flags: TuningFlags) -> None:
         raise UsageError("Both --display-name=NAME and --config=FILE must be given.")
 
 
-def compose_tuning(flags: TuningFlags, project: str) -> HyperparameterTuningJob:
-    """The job of a command line; `project` owns the encryption key where nothing else is said.
+def compose_tuning(
+    flags: TuningFlags, project: str, api_has: ApiHas = api_has_no_more
+) -> tuple[HyperparameterTuningJob, Document]:
+    """The job of a command line, and a document of the fields that only the API knows.
+
+    `project` owns the encryption key where nothing else is said.
 
     Raises UsageError where a flag does not parse, ConfigError where the file or a value is wrong.
     """
     job_fields, trial_fields = _job_fields(flags, project), _trial_fields(flags)
     algorithm = _algorithm(flags.algorithm)
-    document = _read_file(flags)
+    document, unknown = _read_file(flags, api_has)
     document |= job_fields
     for name in ("maxTrialCount", "parallelTrialCount"):
         document.setdefault(name, 1)
@@ -51,10 +55,10 @@ def compose_tuning(flags: TuningFlags, project: str) -> HyperparameterTuningJob:
     _lay_over_trials(document, trial_fields)
     for assignment in flags.assignments:
         assign(document, assignment, _PATHS)
-    return read_message(HyperparameterTuningJob, document)
+    return read_message(HyperparameterTuningJob, document), unknown
 
 
-def _read_file(flags: TuningFlags) -> Document:
+def _read_file(flags: TuningFlags, api_has: ApiHas) -> tuple[Document, Document]:
     if not flags.config:
         raise ConfigError("--config: the name of the file is empty.", hint="Give --config=FILE.")
     if flags.config == "-":
@@ -66,10 +70,11 @@ def _read_file(flags: TuningFlags) -> Document:
         check_not_legacy(config.content)
         content = with_json_names(HyperparameterTuningJob, config.content)
         _check_place(content)
-        job = read_message(HyperparameterTuningJob, content)
+        known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=False, api_has=api_has)
+        job = read_message(HyperparameterTuningJob, known)
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, "trialJobSpec")
-        return to_document(job)
+        return to_document(job), unknown
 
 
 def _check_place(content: Document) -> None:

@@ -1,7 +1,6 @@
-"""What every message is made of: its base, and the kinds of fields that JSON tells apart.
+"""The base of all messages, the kinds of fields that differ in JSON, and messages that many others contain.
 
-The annotations of messages are evaluated at every start, so they are not left as text (no `annotations`
-import in their modules).
+The annotations of messages are evaluated at every start, so their modules do not import `annotations`.
 """
 
 from typing import Annotated, Any, ClassVar
@@ -15,10 +14,10 @@ Duration = Annotated[str, "duration"]
 """A span of time in seconds with the suffix `s`: `"3600s"`, `"3.5s"`."""
 
 EnumName = Annotated[str, "enum"]
-"""An enum by name, and any name: the service may know more than we do."""
+"""An enum by name. Every name is accepted, as the service may know new ones."""
 
 Value = Annotated[Any, "value"]
-"""`google.protobuf.Value`: whatever JSON holds."""
+"""`google.protobuf.Value`: any JSON."""
 
 Answer = Annotated[dict[str, Any] | None, "answer"]
 
@@ -28,11 +27,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
 
 
 class Resource(Message, frozen=True):
-    """A message that the service names and keeps.
+    """A message that the service names and stores.
 
     `answer` is no field of the API: it is the document that the service wrote, with the fields and values
-    that we do not know; None for what was made here. `output_fields` are those that the service writes and a
-    request does not carry.
+    that vtrain does not know, and None for a resource made by vtrain. `output_fields` are set by the service
+    alone, and absent from requests.
     """
 
     output_fields: ClassVar[frozenset[str]] = frozenset(
@@ -61,8 +60,18 @@ class GcsDestination(Message, frozen=True):
 
 
 class Status(Message, frozen=True):
-    """`google.rpc.Status`: why something ended badly. `details` are `google.rpc` messages with `@type`."""
+    """`google.rpc.Status`: the cause of a failure. `details` are `google.rpc` messages with `@type`."""
 
     code: int = 0
     message: str = ""
     details: tuple[dict[str, Any], ...] = ()
+
+
+class Operation(Resource, frozen=True):
+    """`google.longrunning.Operation`: work that the service continues after its answer."""
+
+    name: str = ""
+    metadata: dict[str, Any] | None = None
+    done: bool = False
+    error: Status | None = None
+    response: dict[str, Any] | None = None

@@ -1,9 +1,9 @@
-"""Between documents (what JSON and YAML hold) and messages.
+"""The codec between documents, as JSON and YAML hold them, and messages.
 
-One walk over the message's own fields serves both ways: int64 as string, int32 as number,
-durations as `"3.5s"`, enums by name. A document from the store is trusted; one from a user is
-refused with the path of the bad field and the nearest name. Text that is no duration, and numbers out
-of range, pass as they do with gcloud: `formats` tells them.
+One description of a message's fields serves both directions: int64 as string, int32 as number, durations as
+`"3.5s"`, enums by name. A document from the store is trusted. A bad field in a user's document is refused
+with its path and the nearest name. Text that is no duration and numbers out of range are accepted, as by
+gcloud; `rules.check_formats` refuses them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, FieldError
 from vtrain.messages.nearest import did_you_mean
 
 M = TypeVar("M", bound=msgspec.Struct)
@@ -27,9 +27,9 @@ _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of a message, as the walk sees it. `kind` is int32, int64, string, … or `message`.
+    """The description of one field of a message. `kind` is int32, int64, string, … or `message`.
 
-    `names` are those of an enum whose names are all known; empty where any name passes.
+    `names` are those of an enum whose names are all known; empty where every name is accepted.
     """
 
     attribute: str
@@ -42,14 +42,14 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def always(self) -> bool:
-        """Whether the message is never without it."""
+        """Whether every document of the message has the field."""
         return self.message is not None and not self.repeated and self.default is not None
 
 
 def from_document(cls: type[M], document: Any) -> M:
     """The message in a document that vtrain itself, or the service, wrote.
 
-    Raises msgspec.ValidationError for one that is something else.
+    Raises msgspec.ValidationError for a document of another shape.
     """
     try:
         return msgspec.convert(document, cls, strict=False)
@@ -63,52 +63,18 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def canonical_document(cls: type[msgspec.Struct], document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of the service, with what we know of it as proto3's JSON has it.
-
-    Nulls and empty lists are absent, int64 is text, a double has a fraction; unknown fields stay as they are.
-    """
-    known = fields(cls)
-    return {
-        name: _canonical(known[name], value) if name in known else value
-        for name, value in document.items()
-        if name not in known or not (value is None or (known[name].repeated and not value))
-    }
-
-
-def _canonical(field: Field, value: Any) -> Any:
-    if isinstance(value, list) and field.repeated:
-        return [_canonical_one(field, item) for item in value]
-    return _canonical_one(field, value)
-
-
-def _canonical_one(field: Field, value: Any) -> Any:
-    if field.message and isinstance(value, Mapping):
-        return canonical_document(field.message, value)
-    if field.kind == "int64" and isinstance(value, int):
-        return str(value)
-    if field.kind == "int32" and isinstance(value, str) and value.lstrip("-").isdecimal():
-        return int(value)
-    return float(value) if field.kind == "double" and isinstance(value, int) else value
-
-
 def to_document(message: msgspec.Struct) -> dict[str, Any]:
     """The message as JSON holds it: camelCase, int64 as string; defaults are absent, unless required."""
     document: dict[str, Any] = {}
     for field in fields(type(message)).values():
         value = getattr(message, field.attribute)
         if value != field.default or field.always:
-            document[field.name] = _to_json(field, value)
+            items = [_to_json(field, item) for item in (value if field.repeated else (value,))]
+            document[field.name] = items if field.repeated else items[0]
     return document
 
 
 def _to_json(field: Field, value: Any) -> Any:
-    if field.repeated:
-        return [_to_json_one(field, item) for item in value]
-    return _to_json_one(field, value)
-
-
-def _to_json_one(field: Field, value: Any) -> Any:
     if field.message:
         return to_document(value)
     if field.kind == "enum" and value.isdecimal():
@@ -127,20 +93,16 @@ def fields(cls: type[msgspec.Struct]) -> dict[str, Field]:
 def _describe(info: Any, hint: Any) -> Field:
     default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
     kind, message, repeated = _kind(hint)
+    _, *names = getattr(hint, "__metadata__", ("",))
     return Field(
         attribute=info.name,
         name=info.encode_name,
         kind=kind,
-        names=_names(hint),
+        names=tuple(names[0]) if names else (),
         message=message,
         repeated=repeated,
         default=default,
     )
-
-
-def _names(hint: Any) -> tuple[str, ...]:
-    _, *names = getattr(hint, "__metadata__", ("",))
-    return tuple(names[0]) if names else ()
 
 
 def _kind(hint: Any) -> tuple[str, type[msgspec.Struct] | None, bool]:
@@ -178,7 +140,7 @@ def read_message(cls: type[M], document: Any, path: str = "") -> M:
 
 
 def with_json_names(cls: type[msgspec.Struct], document: Any, path: str = "") -> Any:
-    """A user's document with its fields in camelCase; Google's parsers of JSON take snake_case as well.
+    """A user's document with its fields in camelCase; Google's JSON parsers accept snake_case, too.
 
     Raises ConfigError for a field that is given in both spellings.
     """
@@ -189,8 +151,8 @@ def with_json_names(cls: type[msgspec.Struct], document: Any, path: str = "") ->
     for name, value in document.items():
         key = _json_name(name, known)
         if key in renamed:
-            raise ConfigError(
-                f"{_join(path, key)} is given twice, also in snake_case.", hint="Remove one of them."
+            raise FieldError(
+                _join(path, key), "it is given twice, also in snake_case.", hint="Remove one of them."
             )
         field = known.get(key)
         renamed[key] = _with_json_names_below(field, value, _join(path, str(key))) if field else value
@@ -239,7 +201,7 @@ def _read_string(value: Any, path: str) -> str:
 
 
 def _read_enum(value: Any, path: str) -> str:
-    """A name, or the number that stands for one."""
+    """A name, or its number."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return _read_string(value, path)
@@ -274,7 +236,7 @@ def _read_double(value: Any, path: str) -> float:
     return float(value)
 
 
-def _read_value(value: Any, path: str) -> Any:  # noqa: ARG001 - as every reader
+def _read_value(value: Any, path: str) -> Any:  # noqa: ARG001 - the signature of all readers
     return value
 
 
@@ -306,7 +268,7 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
 
 def _wrong_type(path: str, expected: str, value: Any, hint: str = "") -> ConfigError:
     found = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
-    return ConfigError(f"{path or 'The document'}: expected {expected}, found {found}.", hint=hint)
+    return FieldError(path, f"expected {expected}, found {found}.", hint=hint)
 
 
 def _unknown_name(field: Field, value: Any, path: str) -> ConfigError:
@@ -318,4 +280,4 @@ def _unknown_field(cls: type, name: str, path: str, known: Mapping[str, Field]) 
     camel = re.sub(r"[_-](\w)", lambda m: m.group(1).upper(), name)
     given = known.keys() - getattr(cls, "output_fields", frozenset())
     hint = did_you_mean(camel, given, otherwise=f"It has: {', '.join(sorted(given))}.", cutoff=0.5)
-    return ConfigError(f"{_join(path, name)}: {cls.__name__} has no field {name!r}.", hint=hint)
+    return FieldError(_join(path, name), f"{cls.__name__} has no field {name!r}.", hint=hint)

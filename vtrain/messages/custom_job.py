@@ -1,10 +1,8 @@
 """The messages of a CustomJob, under the API's own names and with all of its fields.
 
 Source: `google/cloud/aiplatform/v1/{custom_job,machine_resources,env_var,encryption_spec,io,
-reservation_affinity,service_networking}.proto`. Enum values are kept by name, and a name that is
-not known passes, as the service may know more than we do.
-
-The annotations are evaluated at every start, so they are not left as text (no `annotations` import).
+reservation_affinity,service_networking}.proto`. Enum values are kept by name, and unknown names are accepted,
+as the service may know new ones.
 """
 
 from vtrain.messages.base import (
@@ -73,7 +71,7 @@ class PythonPackageSpec(Message, frozen=True):
 
 
 class WorkerPoolSpec(Message, frozen=True):
-    """One pool of equal replicas; the empty message holds a place (pools have meaning by position)."""
+    """One pool of equal replicas. Pools have their meaning by position, and the empty message skips one."""
 
     container_spec: ContainerSpec | None = None
     python_package_spec: PythonPackageSpec | None = None
@@ -85,7 +83,7 @@ class WorkerPoolSpec(Message, frozen=True):
 
     @property
     def task(self) -> ContainerSpec | PythonPackageSpec | None:
-        """What the pool's replicas run: the API's oneof `task`."""
+        """The API's oneof `task`: the image or Python package that the pool's replicas run."""
         return self.container_spec or self.python_package_spec
 
 
@@ -132,7 +130,7 @@ class CustomJobSpec(Message, frozen=True):
 
 
 class CustomJob(Resource, frozen=True):
-    """A job. The fields from `state` to `satisfies_pzi`, and `name`, are written by the engine alone."""
+    """A job. The service alone writes `name`, and the fields that `output_fields` lists."""
 
     name: str = ""
     display_name: str = ""

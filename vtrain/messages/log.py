@@ -1,4 +1,4 @@
-"""Log entries: what replicas wrote, as Cloud Logging would hold it."""
+"""Log entries: the output of replicas, in the form of Cloud Logging."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from typing import Any
 
 import msgspec
 
+DETAIL_MARGIN = "    "
+"""The beginning of a line that a tool wrote while a job was prepared, such as an installer."""
 MAX_ENTRY_BYTES = 256 * 1024
-"""An entry holds at most this much (Cloud Logging's own limit); longer lines come in parts."""
+"""The largest entry, by Cloud Logging's own limit; longer lines are split."""
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One or more whole lines that a replica wrote to one stream in one go.
 
-    `payload` keeps the bytes as they came, without the last newline; lines inside are separated by
-    newlines. `time` is in nanoseconds since the epoch, and `timestamp` the same as a service wrote it (empty
-    where none did). `insert_id` is unique in the job and names the place in the log. `partial` means that
-    the last line goes on in the next entry of the same task and stream. A line that is a JSON object is an
-    entry of its own, with `json_payload`, `severity` and message lifted out of it.
+    `payload` is the written bytes without the last newline; lines inside are separated by newlines. `time` is
+    in nanoseconds since the epoch, and `timestamp` is the same as a service wrote it (empty without one).
+    `insert_id` is unique in the job and gives the position in the log. With `partial`, the last line
+    continues in the next entry of the same task and stream. A line that is a JSON object is a separate entry,
+    with `json_payload`, `severity` and message taken from the object.
     """
 
     time: int
@@ -32,19 +34,22 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool = False
     timestamp: str = ""
 
+    def __str__(self) -> str:
+        return self.message
+
     @property
     def message(self) -> str:
-        """The text: bytes that are not UTF-8 are shown as U+FFFD."""
+        """The payload as text, with U+FFFD for bytes that are not UTF-8."""
         return self.payload.decode("utf-8", "replace")
 
 
 class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read of a job's log: from `cursor` on (empty: from the start), at most about `limit` bytes.
+    """The part of a job's log from `cursor` on (empty: from the start), at most about `limit` bytes.
 
-    `task_name` and `trial_id` select, empty selects all; `since` is a time in nanoseconds.
-    With `partial`, the beginning of a line whose end has not come yet is handed out too. With `raw`
-    entries are what was written, untouched: their payloads in a row are a stream's very bytes, newlines
-    included.
+    `task_name` and `trial_id` select entries, empty ones select all; `since` is a time in nanoseconds. With
+    `partial`, the page includes the start of an unfinished line. With `by_end`, a line has the time of its
+    newline: one that is redrawn for long is not dated back. With `raw`, the payloads of a stream's
+    entries, one after another, are exactly the written bytes, newlines included.
     """
 
     name: str
@@ -55,14 +60,15 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 4 * 1024 * 1024
     partial: bool = False
     raw: bool = False
+    by_end: bool = False
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    """What there was: entries in order of time, in order of writing per replica, and where to go on.
+    """Entries in order of time, those of one replica in order of writing, and the next page's cursor.
 
-    With `more` the next page is there at once, else later. An empty page of a job that has ended is the last
-    one, unless entries may still be on their way (not `settled`). `trouble` says in a sentence why the log,
-    or a part of it, cannot be read; it is no reason to give up the job.
+    With `more` the next page exists already. An empty page of a job that has ended is the last one, unless
+    entries may still arrive (not `settled`). `trouble` is a sentence about a log that cannot be read, or not
+    in full; the job is followed all the same.
     """
 
     entries: tuple[LogEntry, ...]

@@ -1,4 +1,4 @@
-"""Resource names: `projects/P/locations/L/customJobs/ID`."""
+"""Resource names, `projects/P/locations/L/customJobs/ID`, and the hint for one that is not found."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ TRAINING_PIPELINES = "trainingPipelines"
 PERSISTENT_RESOURCES = "persistentResources"
 LOCAL_PROJECT = "local"
 LOCAL_PROJECT_NUMBER = "100000000001"
-"""What `CLOUD_ML_PROJECT_ID` says here: on Vertex it is the project's number, never its id."""
+"""The local value of `CLOUD_ML_PROJECT_ID`; on Vertex AI it is the project's number, never its id."""
 KEY_LABEL = "vtrain-idempotency-key"
 """The label that holds the key of `--idempotency-key`."""
 DEFAULT_REGION = "us-central1"
+GROUPS = {
+    CUSTOM_JOBS: "custom-jobs",
+    HYPERPARAMETER_TUNING_JOBS: "hp-tuning-jobs",
+    PERSISTENT_RESOURCES: "persistent-resources",
+}
+"""The command group of each collection."""
 
 _PART = r"([^/\s\x00-\x1f\x7f]+)"
 _FULL_NAME = re.compile(
@@ -26,7 +32,7 @@ _FULL_NAME = re.compile(
 
 
 class ResourceName(msgspec.Struct, frozen=True, kw_only=True):
-    """A full resource name, taken apart."""
+    """The parts of a full resource name."""
 
     project: str
     location: str
@@ -47,7 +53,7 @@ def parse_name(text: str) -> ResourceName | None:
 
 
 def resolve_name(text: str, *, project: str, location: str, collection: str) -> ResourceName:
-    """The resource that a command line means by `text`: a full name or an id in project and location.
+    """The resource that `text` names on a command line: a full name, or an id in project and location.
 
     Raises ConfigError for a name of another collection and for anything that is neither.
     """
@@ -65,3 +71,28 @@ def resolve_name(text: str, *, project: str, location: str, collection: str) -> 
             hint=f"Write projects/{full.project}/locations/{full.location}/{collection}/ID.",
         )
     return full
+
+
+def missing_hint(name: ResourceName) -> str:
+    """The command that lists the existing resources; empty for a collection without commands.
+
+    For a display name in place of an id, the command finds the job by its display name.
+    """
+    if name.collection not in GROUPS:
+        return ""
+    listing = f"vtrain {GROUPS[name.collection]} list{_place_flags(name)}"
+    if is_display_name(name):
+        return f"A job's id is a number. To look for its name:\n$ {listing} --filter=displayName={name.id}"
+    return f"See what there is:\n$ {listing}"
+
+
+def is_display_name(name: ResourceName) -> bool:
+    """Whether the id is impossible for a job, and so probably its display name."""
+    return name.collection != PERSISTENT_RESOURCES and not name.id.isdecimal()
+
+
+def _place_flags(name: ResourceName) -> str:
+    if name.project == LOCAL_PROJECT:
+        return ""
+    project = "" if name.project.isdecimal() else f" --project={name.project}"
+    return f"{project} --region={name.location}"

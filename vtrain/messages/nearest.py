@@ -1,4 +1,4 @@
-"""What somebody probably meant who wrote a name that there is not."""
+"""Suggestions for misspelled names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, names: Iterable[str], *, otherwise: str, cutoff: float = 0.6) -> str:
-    """A hint with the nearest of the names; `otherwise` where none is near."""
+    """A hint with the nearest of the names; `otherwise` where all are too different."""
     near = nearest(word, names, cutoff=cutoff)
     return f"Did you mean {near}?" if near else otherwise
 
 
 def nearest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The name that looks most like the word; empty where none does (`cutoff` as in difflib).
+    """The name most similar to the word; empty below the similarity `cutoff`, as in difflib.
 
-    Names that hold every part of the word come before all others: `NVIDIA_T4` is NVIDIA_TESLA_T4, though
-    NVIDIA_L4 is spelled more like it.
+    Names with every part of the word come before all others: `NVIDIA_T4` is NVIDIA_TESLA_T4, although
+    NVIDIA_L4 is more similar.
     """
     import difflib
 

@@ -1,4 +1,4 @@
-"""`--set PATH=VALUE`: one field of a job, named by its path."""
+"""`--set PATH=VALUE`: the assignment of one field of a job by its path."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _MAX_INDEX = 99
 
 
 class PathRoot(msgspec.Struct, frozen=True, kw_only=True):
-    """Where paths begin: at a job or, for what it does not have, at its spec.
+    """The message in which paths begin: the job or, for a field that it lacks, its spec.
 
-    `output_fields` are those of the job that the service alone writes.
+    The service alone writes the job's `output_fields`.
     """
 
     job: type[Message]

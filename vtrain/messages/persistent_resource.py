@@ -12,7 +12,7 @@ class AutoscalingSpec(Message, frozen=True):
 
 
 class ResourcePool(Message, frozen=True):
-    """Machines of one kind that stay up between jobs."""
+    """Machines of one kind that run on between jobs."""
 
     id: str = ""
     machine_spec: MachineSpec | None = None

@@ -13,7 +13,7 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.training_pipeline import TrainingPipeline
 
 Job = CustomJob | HyperparameterTuningJob | TrainingPipeline
-"""What runs and ends: the same verbs for each, told apart by the collection in the name."""
+"""A resource that runs and ends. All take the same verbs; the collection in the name tells the kind."""
 
 RESOURCES: dict[str, type[Resource]] = {
     CUSTOM_JOBS: CustomJob,

@@ -1,14 +1,19 @@
-"""What the API demands of a job beyond the types of its fields.
+"""Rules of the API for jobs and persistent resources, beyond the types of their fields.
 
+A local backend refuses a job that breaks one, and Vertex AI answers for itself.
 Sources: `custom_job.proto`, `env_var.proto`, `machine_resources.proto` and the limits of the service.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from vtrain.errors import ConfigError
+import msgspec
+
+from vtrain.errors import FieldError
+from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
@@ -18,7 +23,10 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
-from vtrain.messages.formats import check_formats
+from vtrain.messages.nearest import did_you_mean
+
+if TYPE_CHECKING:
+    from vtrain.messages.persistent_resource import ResourcePool
 
 MAX_POOLS = 4
 MAX_ENV = 100
@@ -26,32 +34,54 @@ MAX_PACKAGES = 100
 MAX_DISPLAY_NAME = 128
 MAX_LABELS = 64
 DISK_GB = range(100, 64001)
+ACCELERATORS = frozenset(
+    "NVIDIA_A100_80GB NVIDIA_B200 NVIDIA_GB200 NVIDIA_H100_80GB NVIDIA_H100_MEGA_80GB "
+    "NVIDIA_H200_141GB NVIDIA_L4 NVIDIA_RTX_PRO_6000 NVIDIA_TESLA_A100 NVIDIA_TESLA_K80 "
+    "NVIDIA_TESLA_P100 NVIDIA_TESLA_P4 NVIDIA_TESLA_T4 NVIDIA_TESLA_V100 TPU_V2 TPU_V3 "
+    "TPU_V4_POD TPU_V5_LITEPOD".split()
+)
+"""Accelerators that a pool can be given. Source: `accelerator_type.proto`."""
+_RESOURCE_ACCELERATORS = frozenset(name for name in ACCELERATORS if name.startswith("NVIDIA_"))
+"""Accelerators of a persistent resource. Source: gcloud's `--resource-pool-spec`."""
+ENUM_NAMES = {
+    "acceleratorType": ACCELERATORS | {"ACCELERATOR_TYPE_UNSPECIFIED"},
+    "reservationAffinityType": frozenset(
+        ["TYPE_UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION"]
+    ),
+    "strategy": frozenset(
+        ["STRATEGY_UNSPECIFIED", "ON_DEMAND", "LOW_COST", "STANDARD", "SPOT", "FLEX_START"]
+    ),
+}
+"""The names of a CustomJobSpec's enums. Sources: `custom_job.proto`, `reservation_affinity.proto`."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LABEL = re.compile(r"[\w-]{0,63}")
+_DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
+_ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|\d+|")
+_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 def check_job(job: CustomJob, *, executor_required: bool) -> None:
     """Raise ConfigError, with the field's path, for the first rule that the job breaks.
 
-    `executor_required` is false on local backends, where a Python package runs without an image.
+    `executor_required` is false on local backends, which run a Python package without an image.
     """
     if not job.display_name:
-        raise ConfigError(
-            "displayName: a job needs a name to be shown under.", hint="Give --display-name=NAME."
+        raise FieldError(
+            "displayName", "a job needs a name to be shown under.", hint="Give --display-name=NAME."
         )
     if len(job.display_name) > MAX_DISPLAY_NAME:
-        raise ConfigError(
-            f"displayName: at most {MAX_DISPLAY_NAME} characters, found {len(job.display_name)}."
+        raise FieldError(
+            "displayName", f"at most {MAX_DISPLAY_NAME} characters, found {len(job.display_name)}."
         )
     check_labels(job.labels)
     check_formats(job.job_spec)
     pools = job.job_spec.worker_pool_specs
     if not pools:
-        raise ConfigError(
-            "workerPoolSpecs: a job needs at least one pool.", hint="Give --worker-pool-spec or --config."
+        raise FieldError(
+            "workerPoolSpecs", "a job needs at least one pool.", hint="Give --worker-pool-spec or --config."
         )
     if len(pools) > MAX_POOLS:
-        raise ConfigError(f"workerPoolSpecs: at most {MAX_POOLS} pools, found {len(pools)}.")
+        raise FieldError("workerPoolSpecs", f"at most {MAX_POOLS} pools, found {len(pools)}.")
     check_tasks(pools)
     for index, pool in enumerate(pools):
         if pool != WorkerPoolSpec():
@@ -62,43 +92,45 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
 def check_labels(labels: dict[str, str]) -> None:
     """Raise ConfigError for labels that the service refuses: 64 of them, 63 characters, lower case."""
     if len(labels) > MAX_LABELS:
-        raise ConfigError(f"labels: at most {MAX_LABELS}, found {len(labels)}.")
+        raise FieldError("labels", f"at most {MAX_LABELS}, found {len(labels)}.")
     for key, value in labels.items():
         good_key = key and key[0].isalpha() and _LABEL.fullmatch(key) and key == key.lower()
         if not good_key or not _LABEL.fullmatch(value) or value != value.lower():
-            raise ConfigError(
-                f"labels: {key}={value} is not a label.",
+            raise FieldError(
+                "labels",
+                f"{key}={value} is not a label.",
                 hint="Keys begin with a letter; both hold at most 63 of a-z, 0-9, '_' and '-'.",
             )
 
 
 def check_tasks(pools: tuple[WorkerPoolSpec, ...]) -> None:
-    """Raise ConfigError unless each pool has one task; any but the first may be empty instead."""
+    """Raise ConfigError unless each pool has one task; all but the first may be empty instead."""
     for index, pool in enumerate(pools):
         path = f"workerPoolSpecs[{index}]"
         if pool == WorkerPoolSpec():
             if index == 0:
-                raise ConfigError(f"{path}: the first pool holds the primary replica and may not be empty.")
+                raise FieldError(path, "the first pool holds the primary replica and may not be empty.")
         elif (pool.container_spec is None) == (pool.python_package_spec is None):
             found = "neither containerSpec nor" if pool.task is None else "both containerSpec and"
-            raise ConfigError(
-                f"{path}: has {found} pythonPackageSpec; exactly one is needed.",
+            raise FieldError(
+                path,
+                f"has {found} pythonPackageSpec; exactly one is needed.",
                 hint="Name an image or a Python module, or write {} for a pool that is left out.",
             )
 
 
 def _check_primary(pools: tuple[WorkerPoolSpec, ...]) -> None:
     if pools[0].replica_count > 1 and any(pool.task for pool in pools[1:]):
-        raise ConfigError(
-            "workerPoolSpecs[0].replicaCount: beside other pools the first has 1 replica, "
-            f"found {pools[0].replica_count}.",
+        raise FieldError(
+            "workerPoolSpecs[0].replicaCount",
+            f"beside other pools the first has 1 replica, found {pools[0].replica_count}.",
             hint="The first pool is the primary replica alone; put the others into the second pool.",
         )
 
 
 def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> None:
     if pool.replica_count < 0:
-        raise ConfigError(f"{path}.replicaCount: expected 1 or more, found {pool.replica_count}.")
+        raise FieldError(f"{path}.replicaCount", f"expected 1 or more, found {pool.replica_count}.")
     if pool.container_spec is not None:
         _check_container(pool.container_spec, f"{path}.containerSpec")
     if pool.python_package_spec is not None:
@@ -109,31 +141,31 @@ def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> Non
 
 def _check_container(spec: ContainerSpec, path: str) -> None:
     if not spec.image_uri:
-        raise ConfigError(f"{path}.imageUri: is required.")
+        raise FieldError(f"{path}.imageUri", "is required.")
     _check_env(spec.env, path)
 
 
 def _check_python(spec: PythonPackageSpec, path: str, executor_required: bool) -> None:
     if not spec.python_module:
-        raise ConfigError(
-            f"{path}.pythonModule: is required.", hint="Name the module to run, such as trainer.task."
+        raise FieldError(
+            f"{path}.pythonModule", "is required.", hint="Name the module to run, such as trainer.task."
         )
     if executor_required and not spec.executor_image_uri:
-        raise ConfigError(f"{path}.executorImageUri: is required.")
+        raise FieldError(f"{path}.executorImageUri", "is required.")
     if len(spec.package_uris) > MAX_PACKAGES:
-        raise ConfigError(f"{path}.packageUris: at most {MAX_PACKAGES}, found {len(spec.package_uris)}.")
+        raise FieldError(f"{path}.packageUris", f"at most {MAX_PACKAGES}, found {len(spec.package_uris)}.")
     _check_env(spec.env, path)
 
 
 def _check_env(env: tuple[EnvVar, ...], path: str) -> None:
     if len(env) > MAX_ENV:
-        raise ConfigError(f"{path}.env: at most {MAX_ENV} variables, found {len(env)}.")
+        raise FieldError(f"{path}.env", f"at most {MAX_ENV} variables, found {len(env)}.")
     names = [variable.name for variable in env]
     for index, name in enumerate(names):
         if not _ENV_NAME.fullmatch(name):
-            raise ConfigError(f"{path}.env[{index}].name: {name!r} is not the name of a variable.")
+            raise FieldError(f"{path}.env[{index}].name", f"{name!r} is not the name of a variable.")
         if name in names[:index]:
-            raise ConfigError(f"{path}.env[{index}].name: {name} is there twice; names must be unique.")
+            raise FieldError(f"{path}.env[{index}].name", f"{name} is there twice; names must be unique.")
 
 
 def _check_machine(machine: MachineSpec | None, path: str) -> None:
@@ -141,16 +173,101 @@ def _check_machine(machine: MachineSpec | None, path: str) -> None:
         return
     none = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
     if (machine.accelerator_type in none) != (machine.accelerator_count == 0):
-        raise ConfigError(
-            f"{path}: acceleratorType and acceleratorCount go together; one of them is missing."
-        )
+        raise FieldError(path, "acceleratorType and acceleratorCount go together; one of them is missing.")
 
 
 def _check_disk(disk: DiskSpec | None, path: str) -> None:
     if disk is not None and disk.boot_disk_size_gb and disk.boot_disk_size_gb not in DISK_GB:
-        raise ConfigError(f"{path}.bootDiskSizeGb: expected 100 to 64000, found {disk.boot_disk_size_gb}.")
+        raise FieldError(f"{path}.bootDiskSizeGb", f"expected 100 to 64000, found {disk.boot_disk_size_gb}.")
 
 
 def non_empty_pools(job: CustomJob) -> Iterator[tuple[int, WorkerPoolSpec]]:
-    """The pools that run something, with their positions."""
+    """The pools with a task, with their positions."""
     return ((i, pool) for i, pool in enumerate(job.job_spec.worker_pool_specs) if pool.task is not None)
+
+
+def check_formats(message: msgspec.Struct, path: str = "") -> None:
+    """Raise ConfigError, with the field's path, for the first value that its field cannot hold."""
+    for field in fields(type(message)).values():
+        value = getattr(message, field.attribute)
+        if value == field.default:
+            continue
+        for item, place in _items(field, value, f"{path}.{field.name}" if path else field.name):
+            if isinstance(item, msgspec.Struct):
+                check_formats(item, place)
+            elif expected := _mismatch(field.kind, item):
+                raise FieldError(place, f"expected {expected}, found {item!r}.")
+
+
+def _items(field: Field, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    if field.repeated:
+        yield from ((item, f"{path}[{index}]") for index, item in enumerate(value))
+    else:
+        yield value, path
+
+
+def _mismatch(kind: str, value: Any) -> str:
+    """A description of the values that the field can hold; empty where the value fits."""
+    if kind == "duration" and not _DURATION.fullmatch(value):
+        return 'a duration in seconds such as "3600s"'
+    if kind == "enum" and not _ENUM_NAME.fullmatch(value):
+        return "a name in capitals, such as NVIDIA_TESLA_T4 or SPOT"
+    if kind in _LIMITS and not -_LIMITS[kind] <= value < _LIMITS[kind]:
+        return "a whole number of 32 bits" if kind == "int32" else "a whole number of 64 bits"
+    return ""
+
+
+def check_enum_names(message: msgspec.Struct, path: str) -> None:
+    """Raise ConfigError, with the nearest name, for a name of an enum that the API does not have.
+
+    Messages keep any name, since the service may know more than vtrain. gcloud checks the names in the file
+    of a tuning job, and so does vtrain.
+    """
+    for field in fields(type(message)).values():
+        value = getattr(message, field.attribute)
+        below = f"{path}.{field.name}"
+        if field.kind == "enum" and value:
+            names = ENUM_NAMES.get(field.name, frozenset({value}))
+            if value not in names:
+                raise FieldError(below, f"the API has no {value!r}.", hint=enum_hint(value, names))
+        elif field.message is not None and field.repeated:
+            for index, item in enumerate(value):
+                check_enum_names(item, f"{below}[{index}]")
+        elif field.message is not None and value is not None:
+            check_enum_names(value, below)
+
+
+def enum_hint(value: str, names: frozenset[str]) -> str:
+    """A hint for an unknown name of an enum: the nearest name, else all names."""
+    every = f"There are {', '.join(sorted(names))}."
+    return did_you_mean(value.upper().replace("-", "_"), names, otherwise=every)
+
+
+def check_resource_pools(pools: Sequence[ResourcePool]) -> None:
+    """Raise ConfigError, with the field's path, for the first rule that a resource pool breaks."""
+    if not pools:
+        raise FieldError("resourcePools", "a persistent resource needs at least one pool.")
+    for index, pool in enumerate(pools):
+        _check_resource_pool(f"resourcePools[{index}]", pool)
+
+
+def _check_resource_pool(path: str, pool: ResourcePool) -> None:
+    scaling, machine, disk = pool.autoscaling_spec, pool.machine_spec, pool.disk_spec
+    if machine is None or not machine.machine_type:
+        raise FieldError(f"{path}.machineSpec.machineType", "is required.")
+    if not pool.replica_count and scaling is None:
+        raise FieldError(f"{path}.replicaCount", "is required.", hint="Or autoscalingSpec with both counts.")
+    if scaling is not None and not (scaling.min_replica_count and scaling.max_replica_count):
+        raise FieldError(f"{path}.autoscalingSpec", "minReplicaCount and maxReplicaCount go together.")
+    if machine.accelerator_count and not machine.accelerator_type:
+        raise FieldError(f"{path}.machineSpec", "has acceleratorCount without acceleratorType.")
+    if disk is not None and disk.boot_disk_size_gb and not disk.boot_disk_type:
+        raise FieldError(f"{path}.diskSpec", "has bootDiskSizeGb without bootDiskType.")
+    check_resource_accelerator(f"{path}.machineSpec.acceleratorType", machine.accelerator_type)
+
+
+def check_resource_accelerator(path: str, name: str) -> None:
+    """Raise ConfigError for an accelerator that no persistent resource has. An empty name is none."""
+    if name and name not in _RESOURCE_ACCELERATORS:
+        hint = enum_hint(name, _RESOURCE_ACCELERATORS)
+        raise FieldError(path, f"a persistent resource takes no {name!r}.", hint=hint)

@@ -1,4 +1,4 @@
-"""Which names stand for secrets, and how the values behind them are kept out of what is shown."""
+"""Secrets in jobs and command lines, recognized by the names of variables and options, and masked."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from vtrain.messages.base import Resource
 from vtrain.messages.names import LOCAL_PROJECT
 
 MASK = "***"
 SHORTEST_SOUGHT = 6
-"""Characters of a secret that is masked wherever it stands; shorter ones are parts of other words."""
+"""Characters of a secret that is masked everywhere; shorter ones may be parts of other words."""
 LONGEST_NAME = 256
-"""Characters of the name of a variable or an option; what is longer is data."""
+"""Characters of the name of a variable or an option; longer text is data."""
 MOST_SOUGHT = 200
-"""Spellings of secrets that are sought; with more of them, a text that may hold one is masked as a whole."""
+"""Spellings of secrets that are searched for; with more, a text that may hold one is masked as a whole."""
 PLACES = frozenset(["GOOGLE_APPLICATION_CREDENTIALS"])
 """Names of variables that hold the path of a secret, and not the secret."""
 
-_STEM = re.compile("SECRET|PASS|CREDENTIAL|KEY|TOKEN|PWD", re.IGNORECASE)
-"""Without one of these no name is a secret's; most names are told apart by that, and quickly."""
+_STEMS = "SECRET PASS CREDENTIAL KEY TOKEN PWD".split()
+_STEM = re.compile("|".join(_STEMS), re.IGNORECASE)
+"""Every secret's name contains one of these; the check is quick, and rules out most names."""
+_STEMS_IN_JSON = tuple(stem.lower().encode() for stem in _STEMS)
+_LOGIN = re.compile(rb"://[^/]+@")
+"""The runs between two slashes do not overlap, so that a text of any length is read once."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _ALWAYS = frozenset("SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE CREDENTIAL CREDENTIALS".split())
 _ENDINGS = tuple("PASSWORD PASSWD PASSPHRASE APIKEY SECRETKEY ACCESSKEY AUTHTOKEN ACCESSTOKEN".split())
@@ -30,33 +36,33 @@ _AT_THE_END = frozenset("KEY TOKEN PASS PWD".split())
 _OPENERS = frozenset(
     "API ACCESS ACCOUNT AUTH BEARER DEPLOY ENCRYPTION PRIVATE REFRESH SECRET SIGNING SSH".split()
 )
-"""What makes a key or a token secret wherever in the name they stand, and several of them too."""
+"""Words that make a following key or token secret anywhere in a name, in the plural too."""
 _HARMLESS = frozenset(
     "BEGIN BLANK BOS CACHE CLS COLUMN DICT EACH END EOS FEATURE FIRST FOREIGN GROUP IDEMPOTENCY IGNORE "
     "IMAGE INDEX INPUT JOIN KMS LABEL LAST MAP MASK MAX METRIC MIN MONITOR N NEXT NUM OUTPUT PAD PAGE "
     "PARTITION PER PRIMARY PUBLIC ROUTING ROW SEP SHUFFLE SINGLE SORT SPECIAL START STOP SUB TARGET TEXT "
     "UNK USE".split()
 )
-"""What stands before the keys of data and the tokens of text: `SORT_KEY`, `PAD_TOKEN`."""
+"""Words before the keys of data and the tokens of text: `SORT_KEY`, `PAD_TOKEN`."""
 _ABOUT = frozenset(
     "COLUMN COUNT DIR ENABLED ENDPOINT EXPIRY FIELD FILE FOLDER ID IDS LEN LENGTH LIMIT LOCATION MANAGER "
     "NAME PATH POLICY PREFIX PROJECT PROVIDER REGION REQUIRED RESOURCE SIZE TIMEOUT TTL TYPE URI URL "
     "VERSION".split()
 )
-"""Last words of names that tell something about a secret: where it lies, how long it lasts."""
+"""Last words of names about a secret, such as its file, its region or its lifetime."""
 _REFERENCE = re.compile(r"projects/[^/]+/secrets/[^/]+(/versions/[^/]+)?|\$\([A-Za-z_][A-Za-z0-9_]*\)")
 _OPTION = re.compile(r"-{0,2}[A-Za-z_][\w.-]*")
 _ASSIGNED_NAME = re.compile(r"(?<![\w-])([\w-]{1,256})=")
-"""Bounded, and tried at the beginning of a word only: a long text of letters is read once."""
+"""Bounded, and matched at the start of a word only, so that a long text of letters is read once."""
 _PART_OF_VALUE = re.compile(r""""[^"]*"|'[^']*'|[^\s;&|"']+|["']""")
-"""A shell puts a value together from parts with and without quotation marks."""
+"""A shell joins a value from parts with and without quotation marks."""
 _AUTHORITY = re.compile(r"""(?<=://)[^\s/?#"'<>\\]+""")
 """The part of a URL between its scheme and its path: `USER:PASSWORD@HOST:PORT`."""
 _Found = tuple[int, int, str]
-"""Where a secret begins and ends in a text, and the secret."""
+"""The start and end of a secret in a text, and the secret."""
 _COMMAND_LINES = ("args", "command")
 _SEARCHED = ("env", "error", "replicas", *_COMMAND_LINES)
-"""Fields in whose texts a secret may stand that has its place in another."""
+"""Fields whose texts may quote a secret of another field."""
 
 
 def names_secret(name: str) -> bool:
@@ -80,30 +86,42 @@ def names_secret(name: str) -> bool:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether the value is to be kept secret: not where it is empty, or only says where the secret is.
+    """Whether the value is a secret: not if it is empty, or only a reference to the secret.
 
-    That is a name in Secret Manager (`projects/P/secrets/S`), or another variable (`$(NAME)`).
+    A reference is a name in Secret Manager (`projects/P/secrets/S`), or another variable (`$(NAME)`).
     """
     return bool(value) and not _REFERENCE.fullmatch(value) and names_secret(name)
 
 
 def is_made_here(resource: Resource) -> bool:
-    """Whether the resource is one of this machine, or has not been sent anywhere yet."""
+    """Whether the resource is on this machine, or has not been sent to a service yet."""
     own = f"projects/{LOCAL_PROJECT}/"
     return resource.answer is None or str(resource.answer.get("name", "")).startswith(own)
 
 
 def masked_document(document: dict[str, Any]) -> dict[str, Any]:
     """A job's document with a mask in place of each secret in its variables, arguments and errors."""
-    secrets = set(_secrets_in(document, searched=False))
+    secrets = set(_secrets_in(document, searched=False)) if _may_hold_secret(document) else None
     if not secrets:
         return document
     masked: dict[str, Any] = _masked(document, _spellings(secrets), searched=False)
     return masked
 
 
+def _may_hold_secret(document: dict[str, Any]) -> bool:
+    """Whether the names of a secret, or a URL with a login, stand anywhere in a document's JSON.
+
+    Most documents have neither, and a look through the text takes a tenth of the time of a walk.
+    """
+    try:
+        text = msgspec.json.encode(document).lower()
+    except (ValueError, TypeError, OverflowError, RecursionError):  # a value that JSON does not hold
+        return True
+    return any(map(text.__contains__, _STEMS_IN_JSON)) or (b"://" in text and bool(_LOGIN.search(text)))
+
+
 def masked_replica(env: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """A replica's variables and command line as they are shown."""
+    """A replica's variables and command line, masked."""
     secrets = _spellings([*_secrets_of(env), *_secret_words(argv)])
     shown = {name: MASK if is_secret(name, value) else _shown(value, secrets) for name, value in env.items()}
     return shown, tuple(_without(word, secrets) for word in masked_words(argv))
@@ -115,7 +133,7 @@ def masked_text(text: str, words: Sequence[str], env: Mapping[str, str]) -> str:
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
-    """A command line as it is shown: `--api-key=***`, `--password ***`, `TOKEN=***`."""
+    """A command line, masked: `--api-key=***`, `--password ***`, `TOKEN=***`."""
     return tuple(shown for shown, _ in _read_words(words))
 
 
@@ -182,7 +200,7 @@ def _secret_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _read_words(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each word as it is shown, and the secrets in it."""
+    """Each word, masked, and the secrets in it."""
     follows = False
     for word in words:
         name, equals, value = word.partition("=")
@@ -190,7 +208,7 @@ def _read_words(words: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield MASK, (word,)
         elif equals and _OPTION.fullmatch(name) and is_secret(name, value):
             yield f"{name}={MASK}", (value,)
-        else:  # it may be a script of a shell, with assignments in it
+        else:  # the word may be a shell script with assignments
             yield _read([*_assigned(word), *_passwords(word)], word)
         follows = word.startswith("-") and not equals and names_secret(word)
 
@@ -225,21 +243,21 @@ def _read(found: Iterable[_Found], text: str) -> tuple[str, tuple[str, ...]]:
     pieces, secrets, end = [], [], 0
     for start, stop, secret in sorted(found):
         secrets.append(secret)
-        if start >= end:  # else it is a part of the one before
+        if start >= end:  # else it is a part of the previous one
             pieces += [text[end:start], MASK]
         end = max(end, stop)
     return "".join([*pieces, text[end:]]), tuple(secrets)
 
 
 def _spellings(secrets: Iterable[str]) -> tuple[str, ...]:
-    """The secrets that are sought, the longest first, also as JSON holds them, and JSON in JSON."""
+    """The spellings to search for, the longest first: plain, in JSON, and in JSON within JSON."""
     found = set()
     for secret in secrets:
         for ascii_only in (True, False):
             once = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
             found |= {secret, once, json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
-    sought = (text for text in found if len(text) >= SHORTEST_SOUGHT)
-    return tuple(sorted(sought, key=lambda text: (-len(text), text)))
+    searched = (text for text in found if len(text) >= SHORTEST_SOUGHT)
+    return tuple(sorted(searched, key=lambda text: (-len(text), text)))
 
 
 def _shown(text: str, secrets: Sequence[str]) -> str:
@@ -247,7 +265,7 @@ def _shown(text: str, secrets: Sequence[str]) -> str:
 
 
 def _without(text: str, secrets: Sequence[str]) -> str:
-    if len(secrets) > MOST_SOUGHT:  # each costs a look through the whole text
+    if len(secrets) > MOST_SOUGHT:  # each is one pass over the whole text
         return MASK if len(text) >= SHORTEST_SOUGHT else text
     for secret in secrets:
         text = text.replace(secret, MASK)

@@ -16,13 +16,13 @@ UPDATING = "JOB_STATE_UPDATING"
 
 ENDED = frozenset({SUCCEEDED, FAILED, CANCELLED, EXPIRED, PARTIALLY_SUCCEEDED})
 KNOWN = ENDED | {QUEUED, PENDING, RUNNING, CANCELLING, PAUSED, UPDATING}
-"""All that a job can be in; `JOB_STATE_UNSPECIFIED` is none."""
+"""All states of a job, without `JOB_STATE_UNSPECIFIED`."""
 UNSUCCESSFUL = frozenset({FAILED, CANCELLING, CANCELLED, EXPIRED})
-"""A job in one of these has not succeeded, and will not."""
+"""The states of a job that has not succeeded, and will not."""
 
 
 def job_state(state: str) -> str:
-    """The state in the words of jobs: a training pipeline's begins with `PIPELINE_STATE_`."""
+    """The job state of a state; a training pipeline's begins with `PIPELINE_STATE_`."""
     return state.replace("PIPELINE_STATE_", "JOB_STATE_")
 
 
@@ -32,5 +32,5 @@ def has_ended(state: str) -> bool:
 
 
 def short(state: str) -> str:
-    """The state as people say it: `RUNNING`."""
+    """The state without its prefix: `RUNNING`."""
     return job_state(state).removeprefix("JOB_STATE_")

@@ -1,4 +1,4 @@
-"""Reads YAML that a user wrote: no surprises of YAML 1.1, and errors that name file and line."""
+"""The reader of users' YAML: the scalars of YAML 1.2, and errors with file and line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 DEEPEST = 100
-"""How deep a document may be nested. libyaml would end this process, for want of stack, at some 20,000."""
+"""Levels of nesting. At about 20,000, libyaml would overflow the stack and end this process."""
 LARGEST = 1_000_000
-"""How many values a document may have when each alias is counted with all that it stands for."""
+"""Values of a document, with each alias counted as all the values that it refers to."""
 
 
 class _NulError(Exception):
-    """A scalar that a YAML document may hold, and that no job can use."""
+    """A scalar with a NUL character, which YAML allows and no job can use."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(f"{text[:40]!a} holds a NUL character")
@@ -29,7 +29,7 @@ class _NulError(Exception):
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """YAML 1.2's core scalars, so that `n`, `yes`, `012` and `1:30` stay the text that they look like."""
+    """YAML 1.2's core scalars, so that `n`, `yes`, `012` and `1:30` are text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
 
@@ -43,7 +43,7 @@ class _Loader(_Base):  # type: ignore[misc]
             raise _error(f"{node.value[:40]!a} is no {node.tag.rpartition(':')[2]}", node) from error
 
     def construct_scalar(self, node: Any) -> Any:
-        """The text of a scalar. Refuses a NUL, with which no process starts and no file is found."""
+        """The text of a scalar. Refuses a NUL, which the system allows in no argument and no path."""
         text = super().construct_scalar(node)
         if isinstance(text, str) and "\0" in text:
             raise _NulError(text, node.start_mark.line + 1)
@@ -72,7 +72,7 @@ def _construct_float(loader: Any, node: Any) -> float:
 
 
 def _error(problem: str, place: Any) -> yaml.MarkedYAMLError:
-    """An error of the document, at an event or a node."""
+    """An error at the position of an event or a node."""
     return yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
 
 
@@ -92,7 +92,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 
 
 class _TextLoader(_Loader):
-    """Numbers as the text that they are written as."""
+    """Numbers as text, as written."""
 
 
 for _tag in ("int", "float"):
@@ -102,7 +102,7 @@ for _tag in ("int", "float"):
 
 
 class Entry(NamedTuple):
-    """One key of a mapping, its value, and the line that it stands on, counted from 1."""
+    """One key of a mapping, its value, and its line, counted from 1."""
 
     line: int
     key: str
@@ -110,7 +110,7 @@ class Entry(NamedTuple):
 
 
 def load_yaml(text: str, origin: str) -> Any:
-    """The one document in `text`; `origin` (a file name, a flag) is what an error names.
+    """The one document in `text`; errors name `origin`, a file name or a flag.
 
     Raises ConfigError with the line for malformed YAML, a key given twice, several documents.
     """
@@ -130,6 +130,41 @@ def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
         root = loader.get_single_node()
         nodes = root.value if isinstance(root, yaml.SequenceNode) else [root]
         return tuple(entry for node in nodes for entry in _entries(loader, node, origin))
+
+
+def line_of(text: str, path: str) -> int:
+    """The line, from 1, of the field at a path of a document: `workerPoolSpecs[0].replicaCount`.
+
+    Where the document does not have the field, the line of the nearest one above it that it has; else 0.
+    """
+    node, rest, line = yaml.compose(text, Loader=_Loader), path, 0
+    while rest:
+        index = re.match(r"\[(\d+)\]", rest)
+        if index is not None:
+            if isinstance(node, yaml.SequenceNode):  # else one value stands for a list of one
+                items = node.value[int(index[1]) :]
+                if not items:
+                    break
+                node = items[0]
+                line = node.start_mark.line + 1
+            rest = rest[index.end() :].removeprefix(".")
+            continue
+        found = _entry_at(node, rest)
+        if found is None:
+            break
+        key, node, rest = found
+        line = key.start_mark.line + 1
+    return line
+
+
+def _entry_at(node: Any, path: str) -> tuple[Any, Any, str] | None:
+    """The key of a mapping that a path begins with, its value, and the rest of the path."""
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        typed = str(key.value)
+        for name in (typed, re.sub(r"_([a-z0-9])", lambda match: match[1].upper(), typed)):
+            if path == name or path.startswith((f"{name}.", f"{name}[")):
+                return key, value, path[len(name) :].removeprefix(".")
+    return None
 
 
 def _check_shape(text: str) -> None:
@@ -171,7 +206,7 @@ def _entries(loader: Any, node: Any, origin: str) -> Iterator[Entry]:
 
 @contextmanager
 def _errors_of(origin: str) -> Iterator[None]:
-    """The reader's errors as ConfigErrors that name file and line."""
+    """Turn the reader's errors into ConfigErrors with file and line."""
     try:
         yield
     except _NulError as error:

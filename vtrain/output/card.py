@@ -1,14 +1,19 @@
-"""The card that says why a job failed; on GitHub Actions also an annotation and a step summary."""
+"""The end of a job on stderr: a summary, or the card of a failure; on GitHub Actions also an annotation."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtrain.failure import folded
+from vtrain.messages import states
+from vtrain.output.colours import Piece, Role, dim, name, state
 from vtrain.output.console import Console
-from vtrain.output.controls import on_one_line
+from vtrain.output.terminal import on_one_line
+from vtrain.sizes import size_in_words
+from vtrain.times import duration_in_words, epoch
 from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
 
 if TYPE_CHECKING:
@@ -16,69 +21,136 @@ if TYPE_CHECKING:
 
 RULE = "─" * 72
 MAX_USES = 8
-"""How many replicas the card lists."""
+"""How many replicas the summary lists."""
+MAX_LAST_LINES = 10
+"""How many lines of stderr the card shows where there is no traceback."""
+
+Line = tuple[str | Piece, ...]
+Pointer = tuple[str, str]
+"""A label, and what it stands for: `model`, and the folder of the model."""
 
 
-def show_failure(console: Console, job: Job) -> None:
-    """Draw the card of a failed job on stderr; nothing for any other job."""
+def show_end(console: Console, job: Job, places: Sequence[Pointer] = ()) -> None:
+    """Print how an ended job ended; `places` are where its model and other outputs are."""
     failure = failure_of(job)
     if failure is None:
+        show = console.progress if states.job_state(job.state) in _SUCCESSFUL else console.status
+        show(*_joined(_summary_lines(job, places)))
         return
-    console.status("\n".join(card_lines(failure, job.display_name, replica_uses(job))))
+    lines = [(dim(RULE),), *_card_lines(console, failure, job, places), (dim(RULE),)]
+    console.status(*_joined(lines))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.status(_annotation(failure))
         _add_summary(failure, job)
 
 
-def card_lines(failure: Failure, title: str, uses: tuple[ReplicaUse, ...] = ()) -> list[str]:
-    """The card as lines of text; `uses` are the replicas of a job that ran here."""
-    lines = [RULE, f"FAILED  {on_one_line(title)}: {_headline(failure)}"]
+_SUCCESSFUL = (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED)
+
+
+def _joined(lines: Sequence[Line]) -> Line:
+    first, *others = lines
+    return (*first, *(piece for line in others for piece in ("\n", *line)))
+
+
+def _summary_lines(job: Job, places: Sequence[Pointer]) -> list[Line]:
+    """The summary of a job that did not fail: state, name, time, use and places."""
+    pointers = [*_use_pointers(job), *places]
+    reason = job.error.message.splitlines()[0] if job.error and job.error.message else ""
+    reason = reason.removeprefix("CANCELED").removeprefix(": ")
+    head = (state(job.state), "  ", name(on_one_line(job.display_name or job.name)))
+    return [(*head, f": {reason}" if reason else ""), *map(_pointer_line, pointers)]
+
+
+def _card_lines(console: Console, failure: Failure, job: Job, places: Sequence[Pointer]) -> Iterator[Line]:
+    """The card: what failed, where, why as far as this terminal has not just shown it, and where to look."""
+    uses = replica_uses(job)
+    headline = _headline(failure, is_alone=len(uses) == 1)
+    yield (state(states.FAILED), "  ", name(on_one_line(job.display_name)), f": {headline}")
+    quoted = _quoted(console, failure)
+    if quoted:
+        yield ("",)
+        yield from ((f"  {line}",) for line in quoted)
+        yield ("",)
+    pointers = [*_failure_pointers(failure, is_quoted=bool(quoted)), *_use_pointers(job), *places]
+    yield from map(_pointer_line, pointers)
+
+
+def _quoted(console: Console, failure: Failure) -> list[str]:
+    """The traceback, the last lines of stderr or the rest of the message, unless they were just shown."""
     if failure.traceback:
-        lines += ["", *(f"  {line}" for line in without_launcher(failure.traceback))]
-    elif failure.replica == "":
-        further = failure.message.splitlines()[1:]
-        lines += ["", *(f"  {line}" for line in further)] if further else []
-    pointers = [*_pointers(failure), *_use_lines(uses)]
-    return [*lines, *([""] if pointers or len(lines) > 2 else []), *pointers, RULE]
+        ends = [failure.traceback[0], failure.traceback[-1]]
+        return [] if console.has_just_shown(ends) else folded(failure.traceback, failure.file)
+    if failure.replica == "":
+        return failure.message.splitlines()[1:]
+    lines = [] if failure.explained else last_lines(failure.message)
+    return [] if console.has_just_shown(lines) else lines
 
 
-def _pointers(failure: Failure) -> Iterator[str]:
-    """Where to look, and what to do."""
+def last_lines(message: str) -> list[str]:
+    """The last lines of stderr that the message of a failed replica quotes."""
+    _, *quoted = message.splitlines()
+    end = next((i for i, line in enumerate(quoted) if line.startswith("To find out more")), len(quoted))
+    return [line for line in quoted[:end] if line.strip()][-MAX_LAST_LINES:]
+
+
+def _failure_pointers(failure: Failure, *, is_quoted: bool) -> Iterator[Pointer]:
+    """The exception where its traceback is not quoted, its file and line, the log, and a hint."""
+    if failure.traceback and not is_quoted:
+        yield "error", failure.traceback[-1].strip()
     if failure.file:
-        yield f"  at    {failure.file}:{failure.line}"
+        yield "at", f"{_from_here(failure.file)}:{failure.line}"
     if failure.log:
-        yield f"  log   {failure.log}"
+        yield "log", failure.log
     if failure.hint:
-        yield f"  hint  {failure.hint}"
+        yield "hint", failure.hint
 
 
-def _use_lines(uses: tuple[ReplicaUse, ...]) -> Iterator[str]:
-    """What each replica has used, and how often it was started."""
+def _from_here(file: str) -> str:
+    """The path from the current folder, if the file is below it."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+
+
+def _use_pointers(job: Job) -> Iterator[Pointer]:
+    """How long the job took, and what each replica used."""
+    uses = replica_uses(job)
+    if job.end_time and (began := job.start_time or job.create_time):
+        took = duration_in_words(epoch(job.end_time) - epoch(began))
+        yield "took", ", ".join([took, *(_use_parts(uses[0], job) if len(uses) == 1 else ())])
+    if len(uses) == 1:
+        return
     for use in uses[:MAX_USES]:
-        yield f"  used  {use.name}: {', '.join(_use_words(use))}"
+        yield "used", f"{use.name}: {', '.join(_use_parts(use, job))}"
     if len(uses) > MAX_USES:
-        yield f"        and {len(uses) - MAX_USES} more replicas, which `describe` shows"
+        yield "", f"and {len(uses) - MAX_USES} more replicas, which `describe` shows"
 
 
-def _use_words(use: ReplicaUse) -> Iterator[str]:
+def _pointer_line(pointer: Pointer) -> Line:
+    label, text = pointer
+    role = Role.WARNING if label == "hint" else Role.DIM
+    return ("  ", Piece(f"{label:<6}", role), "  ", text)
+
+
+def _use_parts(use: ReplicaUse, job: Job) -> Iterator[str]:
+    """The attempts, memory and processor time of a replica; the card's first line has a single exit code."""
     codes = " ".join(map(str, use.exit_codes))
     count = len(use.exit_codes)
-    exits = f"{count} attempts, exit codes {codes}" if count > 1 else f"exit code {codes}"
-    yield exits if count else "no exit code"
+    if count > 1:
+        yield f"{count} attempts, exit codes {codes}"
+    elif count == 0:
+        yield "no exit code"
+    elif states.job_state(job.state) != states.FAILED or len(replica_uses(job)) > 1:
+        yield f"exit code {codes}"
     if use.peak_memory_bytes:
-        yield f"{use.peak_memory_bytes / 1e6:.0f} MB of memory at the peak"
+        yield f"peak memory {size_in_words(use.peak_memory_bytes)}"
     if use.cpu_seconds:  # 0: not known
-        yield f"{use.cpu_seconds:.1f} s of processor time"
+        yield f"processor time {use.cpu_seconds:.1f} s"
 
 
-def without_launcher(traceback: tuple[str, ...]) -> list[str]:
-    """A traceback without the frames of `python -m`, which are in every one."""
-    return [line for line in traceback if not line.startswith('  File "<frozen runpy>"')]
-
-
-def _headline(failure: Failure) -> str:
+def _headline(failure: Failure, *, is_alone: bool = False) -> str:
     if failure.replica and failure.exit_code is not None and not failure.explained:
-        return f"{failure.replica} failed first, with exit code {failure.exit_code} ({failure.meaning})."
+        how = f"exit code {failure.exit_code}: {failure.meaning}."
+        return how if is_alone else f"{failure.replica} failed first, with {how}"
     return failure.message.splitlines()[0] if failure.message else "the job failed."
 
 
@@ -87,23 +159,20 @@ def _annotation(failure: Failure) -> str:
     headline = _headline(failure)
     text = f"{failure.traceback[-1]} ({headline})" if failure.traceback else headline
     file = os.path.relpath(failure.file) if failure.file else ""
-    place = f" file={_property(file)},line={failure.line}" if file else ""
-    return f"::error{place}::{_data(text)}"
+    escaped_file = _escaped(file).replace(":", "%3A").replace(",", "%2C")
+    place = f" file={escaped_file},line={failure.line}" if file else ""
+    return f"::error{place}::{_escaped(text)}"
 
 
-def _data(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _add_summary(failure: Failure, job: Job) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    quoted = without_launcher(failure.traceback) or failure.message.splitlines()
+    quoted = folded(failure.traceback, failure.file) or failure.message.splitlines()
     if quoted[:1] == [_headline(failure)]:
         quoted = quoted[1:]
     fence = "\n".join(["", "```text", *quoted, "```", ""]) if quoted else ""

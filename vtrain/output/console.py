@@ -1,34 +1,44 @@
-"""The only writer: results on stdout, words on stderr, colour and a status line on a terminal."""
+"""The only writer: results on stdout, messages on stderr, colour and a status line on a terminal."""
 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from vtrain.errors import ClosedPipeError, OutputError, VtrainError
-from vtrain.output.controls import visible
-from vtrain.output.format import Format
-from vtrain.output.printers import render, render_list
-from vtrain.output.projection import parse_format
+from vtrain.messages.log import DETAIL_MARGIN
+from vtrain.output.colours import Piece, Role, dim, has_colours, painted
+from vtrain.output.terminal import visible
 
 if TYPE_CHECKING:
+    from vtrain.output.format import Format
     from vtrain.output.keys import Path
     from vtrain.output.terminal import StatusLine
 
 _WORTH_WRITING = 32_768  # characters
+_TAIL_BYTES = 64
+_INVISIBLE_END = rb"(?:\x1b\[[0-9;?]{0,16}[mh])+\Z"
+"""Colours, and the cursor shown again: what progress displays write after their last newline."""
+_RECENT_WRITES, _RECENT_BYTES = 200, 8192  # what is left on a screen, of each of the last writes
+_SGR = rb"\x1b\[[0-9;:]*m"
+_CHANGES = ("+ ", "- ", "~ ")
+"""The beginnings of lines in a list of what an installer has changed: nothing under way."""
 VERBOSITIES = ("debug", "info", "warning", "error", "critical", "none")
 
 
 class Console:
-    """Writes what one command has to say.
+    """The output of one command.
 
-    `format_text` is the user's `--format` and `flatten` the keys of `--flatten`, both parsed at once so that
-    a bad one is refused before anything happens. `default_format` is the one that the user has chosen for
-    good, in place of YAML. `user_output` false silences stdout and status words, as in gcloud.
+    `format_text` is the user's `--format` and `flatten` the keys of `--flatten`. Both are parsed at once, so
+    that a bad one is refused before anything happens. `default_format` is the user's configured format in
+    place of YAML. `user_output` false silences stdout and status messages, as in gcloud.
     """
 
     def __init__(
@@ -43,13 +53,16 @@ class Console:
     ) -> None:
         self.default_format = default_format
         self.format_text = (default_format if format_text.endswith("default") else "") or format_text
-        self.format: Format | None = parse_format(self.format_text) if self.format_text else None
-        self._flatten = [_flatten_path(key) for key in flatten if key]
+        self.format: Format | None = _parsed(self.format_text) if self.format_text else None
+        self._flatten = [_path_of(key) for key in flatten if key]
         self.verbosity = verbosity
         self.quiet = quiet
         self.user_output = user_output
         self._status: StatusLine | None = None
         self._unended: set[int] = set()
+        self._recent: deque[bytes] = deque(maxlen=_RECENT_WRITES)
+        self.activity = ""
+        """What is being prepared at present, for the status line."""
 
     # results
 
@@ -61,31 +74,35 @@ class Console:
         if self._flatten:
             self.print_list(self.flattened([document]), chosen)
         else:
+            from vtrain.output.printers import render
+
             self._print([render(document, chosen)])
 
     def results(self, documents: Iterable[Any], default: str) -> None:
         """Several resources on stdout."""
-        self.print_list(self.flattened(documents), self._chosen(default) or parse_format("yaml"))
+        self.print_list(self.flattened(documents), self._chosen(default) or _parsed("yaml"))
 
     def print_list(self, documents: Iterable[Any], chosen: Format) -> None:
         """Several resources on stdout, in a format that the caller has chosen."""
         if self.user_output:
+            from vtrain.output.printers import render_list
+
             self._print(render_list(documents, chosen))
 
     def flattened(self, documents: Iterable[Any]) -> Iterable[Any]:
-        """The documents as `--flatten` takes them apart."""
+        """The documents after `--flatten`."""
         if not self._flatten:
             return documents
-        from vtrain.output.tree import flatten_documents
+        from vtrain.output.projector import flatten_documents
 
         return flatten_documents(documents, self._flatten)
 
     def _chosen(self, default: str) -> Format | None:
         text = (self.default_format if default == "yaml" else "") or default
-        return self.format or (parse_format(text) if text else None)
+        return self.format or (_parsed(text) if text else None)
 
     def _print(self, texts: Iterable[str]) -> None:
-        """Texts that belong together, in pieces large enough to be worth a call of the system."""
+        """Write texts in pieces that are large enough to be worth a system call."""
         waiting: list[str] = []
         size = 0
         for text in map(self.printable, texts):
@@ -101,80 +118,122 @@ class Console:
         return visible(text) if self._shows_results else text
 
     def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """Bytes as they are, at once."""
+        """Write bytes unchanged, at once."""
         self._clear_status()
         stream = sys.stderr if stderr else sys.stdout
         stream.flush()
         _write_all(stream.fileno(), data)
         if data:
-            place = self._place(stderr=stderr)
-            (self._unended.discard if data.endswith(b"\n") else self._unended.add)(place)
+            self._note_end(data, self._place(stderr=stderr))
+            if stderr or self._is_shared:
+                self._recent.append(data[-_RECENT_BYTES:])
 
-    # words
+    def has_just_shown(self, lines: Sequence[str]) -> bool:
+        """Whether all these lines were written a moment ago where messages go too, in whatever colours."""
+        recent = re.sub(_SGR, b"", b"".join(self._recent))
+        return bool(lines) and all(line.encode("utf-8", "replace") in recent for line in lines)
 
-    def status(self, text: str) -> None:
-        """Words about what was done."""
+    # messages
+
+    def status(self, *pieces: str | Piece) -> None:
+        """A message about something that was done, of plain text and pieces with a colour."""
         if self.user_output:
-            self._words(text)
+            self._write_lines(*pieces)
 
-    def progress(self, text: str) -> None:
-        """Words about what is going on; `--quiet` leaves them out."""
+    def progress(self, *pieces: str | Piece) -> None:
+        """A message about something under way; `--quiet` leaves it out."""
         if self.user_output and not self.quiet:
-            self._words(text)
+            self._write_lines(*pieces)
+
+    def tell(self, text: str) -> None:
+        """A line about a preparation. Details, which have a margin, need --verbosity=info."""
+        if not text.strip().startswith(_CHANGES):
+            self.activity = text.strip()
+        is_detail = text.startswith(DETAIL_MARGIN)
+        if not is_detail or VERBOSITIES.index(self.verbosity) <= VERBOSITIES.index("info"):
+            self.progress(dim(text))
 
     def ask(self, text: str) -> None:
-        """A question; the answer is typed behind it. Who asks makes sure that somebody is there."""
+        """A question without a newline. The caller has checked that stdin is a terminal."""
         self.write(visible(text).encode("utf-8", "backslashreplace"), stderr=True)
+        self._unended.discard(self._place(stderr=True))  # the answer ends the line
 
     def warn(self, text: str) -> None:
-        """Something that the user should know."""
-        self._message("warning", f"WARNING: {text}")
+        """A warning."""
+        self._message("warning", Piece("WARNING:", Role.WARNING), f" {text}")
 
     def debug(self, text: str) -> None:
-        """What only somebody who looks for a fault wants to read."""
-        self._message("debug", f"DEBUG: {text}")
+        """A message for `--verbosity=debug`."""
+        self._message("debug", dim(f"DEBUG: {text}"))
 
     def error(self, error: VtrainError) -> None:
-        """One clear sentence, and below it what to do next."""
-        lines = [f"{error.prefix}{error.message}"] if error.message else []
-        lines += [f"  {line}" for line in error.hint.splitlines()]
-        if lines:
-            self._message("error", "\n".join(lines))
+        """The error's sentence, and its hint below."""
+        hint = "\n".join(f"  {line}" for line in error.hint.splitlines())
+        if error.message:
+            role = Role.ERROR if error.prefix else Role.NAME
+            self._message("error", Piece(error.prefix, role), error.message, f"\n{hint}" if hint else "")
+        elif hint:
+            self._message("error", hint)
 
-    def _message(self, level: str, text: str) -> None:
+    def _message(self, level: str, *pieces: str | Piece) -> None:
         if VERBOSITIES.index(level) >= VERBOSITIES.index(self.verbosity):
-            self._words(text)
+            self._write_lines(*pieces)
 
-    def _words(self, text: str) -> None:
-        """Words on lines of their own: a trainer's last line may have no newline."""
+    def _write_lines(self, *pieces: str | Piece) -> None:
+        """Write lines of their own: a trainer's last line may have no newline."""
         start = "\n" if self._place(stderr=True) in self._unended else ""
-        self.write(f"{start}{visible(text)}\n".encode("utf-8", "backslashreplace"), stderr=True)
+        text = painted(pieces, coloured=self.has_colours)
+        self.write(f"{start}{text}\n".encode("utf-8", "backslashreplace"), stderr=True)
+
+    @cached_property
+    def has_colours(self) -> bool:
+        """Whether messages on stderr are coloured."""
+        return has_colours(sys.stderr)
 
     @cached_property
     def _shows_results(self) -> bool:
         return sys.stdout.isatty()
 
     def _place(self, *, stderr: bool) -> int:
-        """A number for where a stream leads, the same for both where they lead to the same."""
+        """A number for the stream's file, the same for both streams where they are the same file."""
         return 2 if stderr or self._is_shared else 1
 
     @cached_property
     def _is_shared(self) -> bool:
         return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
 
+    def _note_end(self, data: bytes, place: int) -> None:
+        """Remember whether a line is open in that place: a trainer may end in colours after the newline."""
+        end = data[-_TAIL_BYTES:]
+        if not end.endswith(b"\n"):
+            end = re.sub(_INVISIBLE_END, b"", end)
+        if end:
+            (self._unended.discard if end.endswith(b"\n") else self._unended.add)(place)
+
+    @cached_property
+    def _stdout_may_be_seen(self) -> bool:
+        """Whether stdout may reach a terminal, if only through `| cat` or `| tee`."""
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+        return sys.stdout.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+    @property
+    def _has_open_line(self) -> bool:
+        """Whether the terminal's last line has no end yet: a trainer's dots, or a bar that it redraws."""
+        return 2 in self._unended or (1 in self._unended and self._stdout_may_be_seen)
+
     # the status line
 
     def show_state(self, text: str) -> None:
-        """On a terminal: the line at the bottom that tells state and elapsed time."""
+        """Show state and elapsed time in the bottom line of a terminal, unless a line is open there."""
         if self._status is None and not self.quiet and self.user_output and sys.stderr.isatty():
             from vtrain.output.terminal import StatusLine
 
             self._status = StatusLine()
-        if self._status is not None:
+        if self._status is not None and not self._has_open_line:
             self._status.show(text)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         self._clear_status()
         self._status = None
 
@@ -184,11 +243,18 @@ class Console:
 
     @property
     def has_status_line(self) -> bool:
-        """Whether state and time are shown already, so that no line needs to tell them."""
+        """Whether a status line shows state and time already."""
         return self._status is not None
 
 
-def _flatten_path(key: str) -> Path:
+def _parsed(text: str) -> Format:
+    """A format. Its language takes longer to import than a command that prints nothing has time for."""
+    from vtrain.output.projection import parse_format
+
+    return parse_format(text)
+
+
+def _path_of(key: str) -> Path:
     from vtrain.output.keys import parse_key
 
     return parse_key(key, "--flatten").path
@@ -199,7 +265,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(descriptor, view) :]
-        except BlockingIOError:  # a pipe that somebody else made non-blocking, and that is full
+        except BlockingIOError:  # another process made the pipe non-blocking, and it is full
             time.sleep(0.01)
         except BrokenPipeError:
             raise ClosedPipeError("") from None

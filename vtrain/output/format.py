@@ -1,24 +1,29 @@
-"""A format as it is known once it was read: its name, its attributes, and its columns."""
+"""A parsed format: its name, its attributes, its columns and its tree of keys."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.output.keys import Key
+from vtrain.output.keys import Call, Key, Step
 
-if TYPE_CHECKING:
-    from vtrain.output.tree import Node
+PAGE = object()
+"""The end of a page of ``--page-size`` among documents; only tables show it."""
+
+EVERY = None
+"""The step to every element of a list."""
+
+UNKNOWN, INNER, KEPT = range(3)
+"""Whether a node is kept: not mentioned, kept in part, kept whole."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A key of a projection, and how its column is shown.
+    """A key of a projection, and the layout of its column.
 
-    `order` is the column's place in the order of sorting, 0 for none; `width` the least width, and `wrap`
-    the least width of a column that may be broken into several lines, 0 for none. `format` is a format of
-    its own. A hidden column is there to sort by.
+    `order` is the column's rank among the sort columns, 0 for none. `width` is the least width, and `wrap`
+    the least width of a column whose cells may take several lines, 0 for none. `format` is a nested format.
+    A hidden column only sorts.
     """
 
     key: Key
@@ -33,11 +38,20 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     is_hidden: bool = False
 
 
-class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """A format as the user asked for it.
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """A field or element of a document that a projection names; `is_active` turns its transforms on."""
 
-    Of an attribute and its opposite (``heading`` and ``no-heading``) only the last one is there; one without
-    a value has an empty text. `tree` holds the keys by their paths. `aliases` are what the labels stand for.
+    state: int = KEPT
+    calls: tuple[Call, ...] = ()
+    is_active: bool = False
+    branches: dict[Step, Node] = msgspec.field(default_factory=dict)
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed value of ``--format``.
+
+    An attribute removes its opposite (``heading`` and ``no-heading``); one without a value has an empty text.
+    `tree` holds the keys by their paths, `aliases` the keys by their labels.
     """
 
     name: str
@@ -48,7 +62,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def order(self) -> tuple[tuple[int, bool], ...]:
-        """The numbers of the columns to sort by, most important first, and whether from the greatest down."""
+        """The indices of the sort columns, most important first, each with true for descending order."""
         places = [
             (column.order or sys.maxsize, place, column.is_reverse)
             for place, column in enumerate(self.columns)

@@ -1,4 +1,4 @@
-"""Keys: how a format, a filter and a sort order name a value inside a document.
+"""Keys, by which formats, filters and sort orders name a value inside a document.
 
     key    := "." | step ["." step]... ["." call]... | call ["." call]...
     step   := name | name "[" [N] "]"
@@ -20,7 +20,7 @@ import msgspec
 
 from vtrain.output.scanner import RESERVED, Scanner
 
-_CAPITALS = re.compile(r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))")
+_CAPITALS = r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))"
 
 Step = str | int | None
 """A field's name, an element's number, or None for every element."""
@@ -42,9 +42,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a value is, and what is done to it.
+    """The path to a value, and the transforms of the value.
 
-    `is_always` keeps the transforms in force where a format turns them off.
+    `is_always` keeps the transforms active where a format turns them off.
     """
 
     path: Path = ()
@@ -53,7 +53,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The path as it is written."""
+        """The path in gcloud's notation."""
         return path_text(self.path)
 
 
@@ -75,8 +75,8 @@ def _quoted(name: str) -> str:
 def scan_key(scanner: Scanner, aliases: Aliases | None = None) -> Key:
     """Read one key with its transforms, without the attributes that may follow it.
 
-    `aliases` are names that stand for other keys. Raises ConfigError for bad syntax, an unknown transform
-    or an argument that the transform does not take.
+    `aliases` are other names of keys. Raises ConfigError for bad syntax, an unknown transform or an argument
+    that the transform does not take.
     """
     path, alias = scan_path(scanner, aliases or {})
     if scanner.peek() != "(":
@@ -87,7 +87,7 @@ def scan_key(scanner: Scanner, aliases: Aliases | None = None) -> Key:
 
 
 def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
-    """Read the names and indices; the last one may turn out to be a transform's. Also the alias used."""
+    """Read names and indices, and the alias among them. The last name may be that of a transform."""
     path: list[Step] = []
     alias: Key | None = None
     while not scanner.at_end:
@@ -160,6 +160,7 @@ def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
 
 
 def _scan_call(scanner: Scanner, name: str, depth: int) -> Call:
+    # A transform takes keys and filters as arguments, so its module imports this one.
     from vtrain.output.transforms import option_names, problem_with
 
     scanner.position += 1
@@ -192,7 +193,7 @@ def parse_key(text: str, kind: str = "key") -> Key:
 
 
 def get(value: Any, path: Path) -> Any:
-    """What `path` names inside `value`: None if nothing, a list if the path passes through a list."""
+    """The value at `path` inside `value`: None if it is missing, a list if the path passes through one."""
     for place, step in enumerate(path):
         rest = path[place + 1 :]
         if isinstance(value, dict):
@@ -269,7 +270,7 @@ def other_spellings(name: str) -> tuple[str, str]:
 
 def snake_case(name: str) -> str:
     """``createTime`` as ``create_time``."""
-    return _CAPITALS.sub(r"_\1", name).lower()
+    return re.sub(_CAPITALS, r"_\1", name).lower()
 
 
 def evaluate(key: Key, document: object) -> Any:

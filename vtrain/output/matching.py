@@ -1,7 +1,7 @@
-"""What the operators of a filter mean.
+"""The operators of a filter.
 
     =  !=        the whole text or any whole line of it; numbers and times by value
-    :            part of the text; ``x*`` its beginning, ``*x`` its end, ``*`` anything at all
+    :            part of the text; ``x*`` its start, ``*x`` its end, ``*`` any value
     < <= > >=    numbers and times by value, else text, case-sensitive
     ~  !~        a regular expression found anywhere, case-sensitive
 
@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.output.instants import parse_instant, parse_timestamp
+from vtrain.times import parse_instant, parse_timestamp
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d")
 _TAGS = re.compile(r"<[^>]*>")
@@ -34,7 +34,7 @@ Test = Callable[[Any, Any], bool]
 
 
 class Operand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a value is compared with: as text and, if it can be read so, as a number and as an instant."""
+    """The right side of a comparison: text and, where the text can be read so, a number and an instant."""
 
     text: str
     number: float | None = None
@@ -54,7 +54,7 @@ def comparison(
     holds_times = False
 
     def meets(value: Any) -> bool:
-        nonlocal holds_times  # a key that held a time once is compared by time: what is absent is none
+        nonlocal holds_times  # a key that held a time once is compared by time, and no absent value meets it
         items = value if isinstance(value, list) and value else [value]
         holds_times = holds_times or any(isinstance(item, str) and bool(_TIME.match(item)) for item in items)
         return any(
@@ -172,7 +172,7 @@ class _Pattern:
 
 
 def _without_tags(text: str) -> str:
-    """A text without `<tags>`. Behind the last `>` there are none, and nothing is sought there."""
+    """A text without `<tags>`. The search ends at the last `>`, so that it is linear."""
     end = text.rfind(">") + 1
     return _TAGS.sub("", text[:end]) + text[end:]
 

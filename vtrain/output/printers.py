@@ -1,28 +1,27 @@
-"""Printers: what each format makes of documents, as chunks of text."""
+"""The printers of all formats; each turns documents into chunks of text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module
 from typing import Any
 
-from vtrain.output.format import Format
+import msgspec
+
+from vtrain.output.format import PAGE, Format
+from vtrain.output.keys import get
 from vtrain.output.projection import parse_format
 
-PAGE = object()
-"""Stands among the documents where a page of ``--page-size`` ends; only tables show it."""
-
 Printer = Callable[[Iterable[Any], Format, bool], Iterator[str]]
-"""Prints documents; the last argument is whether they are a list, whose elements are marked."""
+"""Prints documents. The last argument is true for a list, whose elements are separated by marks."""
 
 
 def render(document: Any, fmt: Format) -> str:
-    """One document as text, each line ended, without the marks that separate the documents of a list."""
+    """One document as whole lines, without the marks between the documents of a list."""
     return "".join(_printer(fmt)([document], fmt, False))
 
 
 def render_list(documents: Iterable[Any], fmt: Format) -> Iterator[str]:
-    """A list of documents as chunks of text, each as soon as it is known.
+    """A list of documents as chunks of text, each as early as possible.
 
     A table needs all the documents of a page first; ``disable`` asks for none.
     """
@@ -31,44 +30,23 @@ def render_list(documents: Iterable[Any], fmt: Format) -> Iterator[str]:
     return _printer(fmt)(documents, fmt, True)
 
 
-def print_any(value: Any, fmt: Format) -> str:
-    """A value inside a document with a format of its own."""
-    if isinstance(value, list):
-        return "".join(render_list(value, fmt))
-    return render(value, fmt) if value else ""
-
-
-def projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
-    """What a format with a tree of keys makes of a document before it is printed."""
-    attributes = fmt.attributes
-    keeps_null = keeps_null and "no-undefined" not in attributes
-    if not fmt.columns and keeps_null and not attributes:
-        return lambda document: document
-    from vtrain.output.tree import Projector
-
-    return Projector(
-        fmt.tree if fmt.columns or "transforms" in attributes else None,
-        is_whole=not fmt.columns,
-        keeps_null=keeps_null,
-        transforms=True if "transforms" in attributes else False if "no-transforms" in attributes else None,
-        decodes="json-decode" in attributes,
-    ).project
-
-
 def _printer(fmt: Format) -> Printer:
-    if "disable" in fmt.attributes:
-        return _ignore
-    if fmt.name in _ELSEWHERE:
-        room, name = _ELSEWHERE[fmt.name]
-        found: Printer = getattr(import_module(f"vtrain.output.{room}"), name)
-        return found
-    return _HERE[fmt.name]
+    return _ignore if "disable" in fmt.attributes else _PRINTERS[fmt.name]
+
+
+def _projector(fmt: Format, *, keeps_null: bool) -> Callable[[Any], Any]:
+    """The function that reduces documents to the keys of a format; most formats keep all of them."""
+    if keeps_null and not fmt.columns and not fmt.attributes:
+        return lambda document: document
+    from vtrain.output.projector import projector
+
+    return projector(fmt, keeps_null=keeps_null)
 
 
 def _yaml(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    from vtrain.output.yaml import dump_yaml
+    from vtrain.output.yaml_writer import dump_yaml
 
-    project = projector(fmt, keeps_null=True)
+    project = _projector(fmt, keeps_null=True)
     mark = "---\n" if is_list else ""
     null = fmt.attributes.get("null")
     for document in documents:
@@ -81,7 +59,7 @@ def _yaml(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]
 
 
 def _with_null(value: Any, null: str) -> Any:
-    """The same with a text in place of every null."""
+    """The value with a text in place of every null."""
     if isinstance(value, dict):
         return {name: _with_null(item, null) for name, item in value.items()}
     if isinstance(value, list):
@@ -90,12 +68,10 @@ def _with_null(value: Any, null: str) -> Any:
 
 
 def _json(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    import json
-
-    project = projector(fmt, keeps_null=True)
+    project = _projector(fmt, keeps_null=True)
     empty = True
     for document in documents:
-        text = json.dumps(project(document), indent=2, sort_keys=True, ensure_ascii=False)
+        text = _indented_json(project(document))
         if not is_list:
             yield text + "\n"
         else:
@@ -105,17 +81,25 @@ def _json(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]
         yield "[]\n" if empty else "\n]\n"
 
 
-def _multi(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
-    from vtrain.output.keys import get
+def _indented_json(value: Any) -> str:
+    import json
 
-    project = projector(fmt, keeps_null=False)
-    formats = [parse_format(column.format) for column in fmt.columns]
+    # Python's json indents without its C code; msgspec does it in a third of the time.
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    try:
+        return msgspec.json.format(text, indent=2)
+    except (msgspec.DecodeError, UnicodeEncodeError):  # NaN, or half of a surrogate pair
+        return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+def _multi(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+    project = _projector(fmt, keeps_null=False)
     for document in documents:
         record = project(document)
         for place, column in enumerate(fmt.columns):
             if place or is_list:
                 yield fmt.text("separator", "")
-            yield print_any(get(record, column.key.path), formats[place])
+            yield _print_nested(get(record, column.key.path), column.format)
         yield fmt.text("terminator", "")
 
 
@@ -130,21 +114,45 @@ def _ignore(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[st
     return iter(())
 
 
-_HERE: dict[str, Printer] = {
+def _table(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+    from vtrain.output.table import print_table
+
+    del is_list
+    return print_table(documents, fmt, _print_nested)
+
+
+def _print_nested(value: Any, format_text: str) -> str:
+    fmt = parse_format(format_text)
+    if isinstance(value, list):
+        return "".join(render_list(value, fmt))
+    return render(value, fmt) if value else ""
+
+
+def _line_printer(name: str) -> Printer:
+    """A printer that is imported when it is used: most commands print YAML or JSON."""
+
+    def run(documents: Iterable[Any], fmt: Format, is_list: bool) -> Iterator[str]:
+        from vtrain.output import line_printers
+
+        found: Printer = getattr(line_printers, name)
+        return found(documents, fmt, is_list)
+
+    return run
+
+
+_PRINTERS: dict[str, Printer] = {
+    "config": _line_printer("print_config"),
+    "csv": _line_printer("print_csv"),
     "default": _yaml,
     "disable": _ignore,
+    "flattened": _line_printer("print_flattened"),
+    "get": _line_printer("print_values"),
     "json": _json,
+    "list": _line_printer("print_items"),
     "multi": _multi,
     "none": _consume,
+    "table": _table,
+    "text": _line_printer("print_flattened"),
+    "value": _line_printer("print_values"),
     "yaml": _yaml,
-}
-_ELSEWHERE = {
-    "config": ("flat_printers", "print_config"),
-    "csv": ("line_printers", "print_csv"),
-    "flattened": ("flat_printers", "print_flattened"),
-    "get": ("line_printers", "print_values"),
-    "list": ("line_printers", "print_items"),
-    "table": ("table_printer", "print_table"),
-    "text": ("flat_printers", "print_flattened"),
-    "value": ("line_printers", "print_values"),
 }

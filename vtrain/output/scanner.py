@@ -1,4 +1,4 @@
-"""The cursor that reads formats, filters and sort orders, and that marks the place of a mistake."""
+"""The cursor that reads formats, filters and sort orders, and marks the position of a mistake."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from vtrain.errors import ConfigError
 
 OPERATORS = ":=!<>~()"
 RESERVED = OPERATORS + "[].{},+*/%&|^#;?"
-"""What a name may hold only in quotes."""
+"""Characters that a name may hold only in quotes."""
 
 _QUOTES = "'\""
 
 
 class Scanner:
-    """A cursor over an expression; its errors mark the place where reading stopped."""
+    """A cursor over an expression; its errors mark the position where reading stopped."""
 
     def __init__(self, text: str, *, kind: str) -> None:
         self.text = text
@@ -36,7 +36,7 @@ class Scanner:
         return self.text[self.position : self.position + 1]
 
     def skip_spaces(self, keep: str = "") -> None:
-        """Go over white space, except for the characters in `keep`."""
+        """Skip white space, except for the characters in `keep`."""
         while (char := self.peek()) and char.isspace() and char not in keep:
             self.position += 1
 
@@ -66,8 +66,8 @@ class Scanner:
     def token(self, stops: str = "", *, balanced: bool = False, spaces: bool = True) -> str | None:
         """The characters up to a space or one of `stops`; None if there are none, '' for empty quotes.
 
-        Parts of it may be quoted; a backslash protects a quote or itself. With `balanced`, parentheses
-        inside belong to it and spaces do not end it. `spaces` tells whether to go over those behind it.
+        Parts of it may be quoted; a backslash protects a quote or itself. With `balanced`, it may contain
+        parentheses, and spaces do not end it. With `spaces`, white space behind it is skipped.
         """
         found: list[str] | None = None
         quote, depth = "", 0

@@ -1,27 +1,143 @@
-"""Tables: columns of text, some spaces apart, or in a box of Unicode lines."""
+"""The table format: columns of text, in a box or without, and other formats nested below the rows."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-Row = Sequence[str]
+from vtrain.output.format import PAGE, Column, Format
+from vtrain.output.projector import cell_text, row_projector
+
+Texts = Sequence[str]
+PrintNested = Callable[[Any, str], str]
+"""Prints a value inside a document, given the text of its own format."""
+
+
+def print_table(documents: Iterable[Any], fmt: Format, print_nested: PrintNested) -> Iterator[str]:
+    """The table, or one for each page with its own column widths."""
+    cells_of = row_projector(fmt)
+    rows: list[list[Any]] = []
+    pages = 0
+    for document in documents:
+        if document is not PAGE:
+            rows.append(cells_of(document))
+            continue
+        pages += 1
+        yield _page(rows, fmt, print_nested, has_title=pages == 1) + "\n"
+        rows = []
+    yield _page(rows, fmt, print_nested, has_title=pages <= 1)
+
+
+def _page(rows: list[list[Any]], fmt: Format, print_nested: PrintNested, *, has_title: bool) -> str:
+    if not rows:
+        return ""
+    if all(column.format or column.is_hidden for column in fmt.columns):
+        return "".join(_joined(rows, fmt, print_nested))
+    rows = sort_rows(rows, fmt)
+    shown = [place for place, column in enumerate(fmt.columns) if not column.is_hidden and not column.format]
+    texts = [[cell_text(row[place]) for place in shown] for row in rows]
+    kept = [at for at, place in enumerate(shown)
+            if not fmt.columns[place].is_optional or any(row[at] for row in texts)]  # fmt: skip
+    if not kept:
+        return ""
+    columns = [fmt.columns[shown[at]] for at in kept]
+    texts = [[row[at] for at in kept] for row in texts]
+    has_nested = any(column.format for column in fmt.columns)
+    below = [_nested(row, fmt, print_nested) for row in rows] if has_nested else []
+    title = fmt.attributes.get("title") if has_title else None
+    return draw_table(_headings(columns, fmt), texts, _layout(columns, texts, fmt, title), below)
+
+
+def _headings(columns: list[Column], fmt: Format) -> list[str]:
+    labels = [column.label for column in columns]
+    return (
+        labels if any(column.label for column in fmt.columns) and "no-heading" not in fmt.attributes else []
+    )
+
+
+def sort_rows(rows: list[list[Any]], fmt: Format) -> list[list[Any]]:
+    """The rows sorted by the format's sort columns: numbers first, then texts, case-sensitive."""
+
+    def rank(value: Any) -> tuple[float, str]:
+        return (value if isinstance(value, (int, float)) else float("inf"), cell_text(value))
+
+    for place, reverse in reversed(fmt.order):
+        rows = sorted(rows, key=lambda row: rank(row[place]), reverse=reverse)
+    return rows
+
+
+def _joined(rows: list[list[Any]], fmt: Format, print_nested: PrintNested) -> Iterator[str]:
+    """Each nested format over all rows, for a table of nested formats only."""
+    for place, column in enumerate(fmt.columns):
+        if column.format:
+            values = [row[place] for row in rows if row[place]]
+            items = [item for value in values for item in (value if isinstance(value, list) else [value])]
+            yield print_nested(items, column.format)
+
+
+def _nested(row: list[Any], fmt: Format, print_nested: PrintNested) -> str:
+    texts = (
+        print_nested(row[place], column.format) for place, column in enumerate(fmt.columns) if column.format
+    )
+    return "".join(f"    {line}\n" for text in texts for line in text.split("\n")[:-1])
+
+
+def _layout(columns: list[Column], rows: list[list[str]], fmt: Format, title: str | None) -> Layout:
+    attributes = fmt.attributes
+    box = "all-box" if "all-box" in attributes else "box" if "box" in attributes else ""
+    widths = [max(map(text_width, cells)) for cells in zip(*rows, strict=True)]
+    labels = _headings(columns, fmt)
+    widths = [
+        max(width, text_width(label))
+        for width, label in zip(widths, labels or [""] * len(widths), strict=True)
+    ]
+    widths = [max(width, column.width) for width, column in zip(widths, columns, strict=True)]
+    gap = 1 if box else fmt.number("pad", 2)
+    borders = 1 + len(columns) * (1 + 2 * gap) if box else (len(columns) - 1) * gap
+    space = fmt.number("width", _terminal_width()) - borders - fmt.number("margin", 0)
+    places = [Place(width=width, align=column.align) for width, column in
+              zip(_wrapped(widths, columns, space), columns, strict=True)]  # fmt: skip
+    return Layout(
+        places=places, box=box, gap=gap, title=title, is_wrapped=any(column.wrap for column in columns)
+    )
+
+
+def _wrapped(widths: list[int], columns: list[Column], space: int) -> list[int]:
+    """The widths, with wrapped columns narrowed so that the table is `space` wide."""
+    soft = [place for place, column in enumerate(columns) if column.wrap]
+    if not soft or space >= sum(widths):
+        return widths
+    spare = space - sum(width for place, width in enumerate(widths) if place not in soft)
+    return [
+        max(spare // len(soft), min(column.wrap, width)) if column.wrap else width
+        for width, column in zip(widths, columns, strict=True)
+    ]
+
+
+def _terminal_width() -> int:
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        return shutil.get_terminal_size((80, 24)).columns
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One column: how wide it is, and on which side its cells stand (left, right or center)."""
+    """The width of one column, and its alignment (left, right or center)."""
 
     width: int
     align: str
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """How a table is drawn.
+    """The geometry of a table.
 
-    `box` is '' for none, 'box' for lines around heading and body, 'all-box' for lines between rows too; `gap`
-    is the number of spaces between columns. `is_wrapped` tells that cells may be wider than their column.
+    `box` is '' for none, 'box' for lines around heading and body, 'all-box' for lines between rows too. `gap`
+    is the number of spaces between columns. With `is_wrapped`, cells may be wider than their column.
     """
 
     places: Sequence[Place]
@@ -31,11 +147,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     is_wrapped: bool = False
 
 
-def draw_table(headings: Row, rows: Sequence[Row], layout: Layout, below: Sequence[str] = ()) -> str:
+def draw_table(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequence[str] = ()) -> str:
     """The table as text ending in a newline.
 
-    `headings` is empty for none. `below` has, if anything, the text that is to stand below each row. A cell
-    of several lines, or wider than its column, takes several lines of its row.
+    `headings` may be empty. `below` is empty, or has the text below each row. A cell of several lines, or one
+    wider than its column, takes several lines of its row.
     """
     if layout.title is not None:
         layout = _widened(layout)
@@ -44,7 +160,7 @@ def draw_table(headings: Row, rows: Sequence[Row], layout: Layout, below: Sequen
 
 
 def _widened(layout: Layout) -> Layout:
-    """The layout with as much room in each column as the title needs."""
+    """The layout with columns wide enough for the title."""
     widths = [place.width for place in layout.places]
     title = display_width(layout.title or "")
     if sum(widths) >= title or layout.is_wrapped:
@@ -54,7 +170,7 @@ def _widened(layout: Layout) -> Layout:
     return msgspec.structs.replace(layout, places=places)
 
 
-def _plain(headings: Row, rows: Sequence[Row], layout: Layout, below: Sequence[str]) -> list[str]:
+def _plain(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequence[str]) -> list[str]:
     places, gap = layout.places, " " * layout.gap
     drawn: list[str] = []
     if layout.title is not None:
@@ -67,7 +183,7 @@ def _plain(headings: Row, rows: Sequence[Row], layout: Layout, below: Sequence[s
     return drawn
 
 
-def _boxed(headings: Row, rows: Sequence[Row], layout: Layout, below: Sequence[str]) -> list[str]:
+def _boxed(headings: Texts, rows: Sequence[Texts], layout: Layout, below: Sequence[str]) -> list[str]:
     places, title = layout.places, layout.title
     top = _rule("├┬┤" if title else "┌┬┐", places)
     middle, bottom = _rule("├┼┤", places), _rule("└┴┘", places)
@@ -92,7 +208,7 @@ def _rule(corners: str, places: Sequence[Place]) -> str:
     return left + cross.join("─" * (place.width + 2) for place in places) + right + "\n"
 
 
-def _lines(row: Row, places: Sequence[Place]) -> list[list[str]]:
+def _lines(row: Texts, places: Sequence[Place]) -> list[list[str]]:
     """The lines that a row takes, each with a cell for every column."""
     stacks = [_broken(cell, place.width) for cell, place in zip(row, places, strict=True)]
     return [
@@ -114,7 +230,7 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def _split_place(text: str, width: int) -> int:
-    """Where to break a text: after the first newline, else after the last word that fits, else anywhere."""
+    """Where to break a text: after the first newline, else the last word that fits, else anywhere."""
     split = taken = 0
     while split < len(text):
         taken += display_width(text[split])

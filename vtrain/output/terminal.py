@@ -1,17 +1,65 @@
-"""What only a terminal shows: a colour per replica and the status line. Imported late, for Rich."""
+"""Output on a terminal: control characters made visible, a colour per replica, the status line.
+
+A display name, an error of a service or a trainer's line may hold control characters that move the cursor or
+hide text. C0 and C1 are Unicode's; the bidirectional ones reorder the shown text (Unicode TR36, 3.6).
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import zlib
+from typing import TYPE_CHECKING
 
-from rich.console import Console as RichConsole
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.text import Text
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
+    from rich.console import Console as RichConsole
+    from rich.console import ConsoleOptions
+    from rich.live import Live
+    from rich.text import Text
+
+_BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+# Every command imports these patterns and few need one, so they are compiled at their first use.
+_IN_WORDS = f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
+_IN_A_NAME = f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}]"
+_SGR = rb"\x1b\[[0-9;:]*m"
+_C1_AND_BIDI = rb"\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]"  # in UTF-8
+_IN_LINES = rb"(" + _SGR + rb")|([\x00-\x08\x0b-\x1f\x7f]|" + _C1_AND_BIDI + rb")"
+_RESET = b"\x1b[0m"
 _COLOURS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+
+
+def visible(text: str) -> str:
+    """The text with escapes (`\\x1b`, `\\u202e`) in place of control characters; newlines and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return re.sub(_IN_WORDS, _escape, text.replace("\r\n", "\n"))
+
+
+def on_one_line(text: str) -> str:
+    """A name inside a sentence: as `visible`, with newlines and tabs escaped too."""
+    return text if text.isascii() and text.isprintable() else re.sub(_IN_A_NAME, _escape, text)
+
+
+def for_terminal(line: bytes) -> bytes:
+    """A trainer's UTF-8 made safe for a terminal: colours stay, and end with the line.
+
+    A carriage return begins a new line, so that no text is overwritten.
+    """
+    line = line.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    shown = re.sub(_IN_LINES, lambda match: match[1] or _escaped(match[2].decode()).encode(), line)
+    return shown + _RESET if b"\x1b[" in shown else shown
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _escaped(match[0])
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"
 
 
 def colour_prefix(task_name: str, prefix: bytes) -> bytes:
@@ -20,24 +68,57 @@ def colour_prefix(task_name: str, prefix: bytes) -> bytes:
     return b"\x1b[%dm%s\x1b[0m" % (colour, prefix)
 
 
-class StatusLine:
-    """One line at the bottom of the terminal; it steps aside while something else is written."""
+FRAMES_PER_SECOND = 8
+
+
+class _StatusText:
+    """A spinner and a text, cut at the terminal's edge: what wraps could not be taken away again."""
 
     def __init__(self) -> None:
-        self._console = RichConsole(stderr=True)
-        self._spinner = Spinner("dots")
+        from rich.spinner import Spinner
+
+        self.text = ""
+        self._dots = Spinner("dots")
+
+    def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> Iterator[Text]:
+        from rich.text import Text
+
+        dots = self._dots.render(console.get_time())
+        assert isinstance(dots, Text)
+        yield Text(f"{dots.plain} {self.text}", no_wrap=True, overflow="ellipsis")  # a name may be no markup
+
+
+class StatusLine:
+    """One line at the bottom of the terminal, taken away while something else is written.
+
+    Rich is imported when the first one is made.
+    """
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._spinner = _StatusText()
         self._live: Live | None = None
         self._hidden_at = 0.0
 
     def show(self, text: str) -> None:
-        """Show this text now, unless lines are just streaming by."""
-        self._spinner.update(text=Text(text))  # a name may look like Rich's markup
+        """Show this text now, unless lines were written a moment ago."""
+        from rich.live import Live
+
+        self._spinner.text = text
         if self._live is None and time.monotonic() - self._hidden_at > 0.15:
-            self._live = Live(self._spinner, console=self._console, transient=True, redirect_stdout=False)
+            self._live = Live(
+                self._spinner,
+                console=self._console,
+                transient=True,
+                redirect_stdout=False,
+                refresh_per_second=FRAMES_PER_SECOND,
+            )
             self._live.start()
 
     def clear(self) -> None:
-        """Take the line away and give the cursor back."""
+        """Remove the line and restore the cursor."""
         if self._live is not None:
             self._live.stop()
             sys.stderr.flush()

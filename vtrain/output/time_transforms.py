@@ -7,9 +7,9 @@ from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from vtrain.errors import ConfigError
-from vtrain.output.instants import format_duration, parse_duration, parse_timestamp
 from vtrain.output.keys import get, parse_key
-from vtrain.output.text_transforms import to_integer, to_number
+from vtrain.output.value_transforms import to_integer, to_number
+from vtrain.times import format_duration, parse_duration, parse_timestamp
 
 _EXTENSION = re.compile(r"%([1-9]?)([EO]?)([fsz])")
 
@@ -43,7 +43,7 @@ def iso(value: Any, undefined: str = "T") -> str:
 
 
 def _formatted(moment: datetime, format: str) -> str:
-    """The moment by `format`; the extensions are filled in first."""
+    """The moment in `format`; the extensions are replaced first."""
 
     def extended(found: re.Match[str]) -> str:
         digits, style, letter = found.groups()
@@ -68,7 +68,7 @@ def _seconds(moment: datetime, digits: str) -> str:
 
 
 def _from_parts(value: Any, zone: tzinfo | None) -> datetime | None:
-    """The time that an object with at least three of year, month, day, hour, minute and second tells."""
+    """The time in an object with at least three of year, month, day, hour, minute and second."""
     if not isinstance(value, dict):
         return None
     now = datetime.now(zone)

@@ -1,60 +1,212 @@
 """Transforms: the functions a key may apply to its value, such as ``name.basename()``.
 
 A transform gets the value first, then its arguments as text. A value that a transform cannot use gives
-`undefined`, never an error: documents differ. Their functions are in the rooms named after what they are for.
+`undefined`, never an error: documents differ. Here are those that read keys or choose; the others are in
+`value_transforms` and `time_transforms`.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import string
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from vtrain.output import list_transforms, record_transforms, text_transforms, time_transforms
-from vtrain.output.keys import Call
+from vtrain.errors import ConfigError
+from vtrain.output import time_transforms, value_transforms
+from vtrain.output.keys import Call, evaluate, get, parse_key
+from vtrain.output.scanner import Scanner
+from vtrain.output.value_transforms import to_boolean
 
 Transform = Callable[..., Any]
 
+
+def same(value: Any) -> Any:
+    """The value as it is."""
+    return value
+
+
+def map_(value: Any, depth: str = "1") -> Any:
+    """The value as it is; the next transform applies to the elements `depth` levels down."""
+    del depth
+    return value
+
+
+def yesno(value: Any, yes: str | None = None, no: str = "No") -> Any:
+    """`yes` (default: the value) for a value, `no` for an empty one."""
+    if not value:
+        return no
+    return value if yes is None else yes
+
+
+def firstof(value: Any, *keys: str) -> Any:
+    """The first of the keys that has a value."""
+    found = (get(value, parse_key(key).path) for key in keys)
+    return next((item for item in found if item is not None), "")
+
+
+def extract(value: Any, *keys: str) -> list[Any]:
+    """The values of several fields as a list, empty ones left out."""
+    found = [get(value, parse_key(key).path) for key in keys]
+    return [item for item in found if item]
+
+
+def group(value: Any, *keys: str) -> str:
+    """Each element in brackets, or its fields: ``[first: second, third]``."""
+    if not value:
+        return "[]"
+    return " ".join(
+        f"[{_grouped(item, keys)}]" for item in (value if isinstance(value, (list, dict, str)) else [])
+    )
+
+
+def _grouped(item: Any, keys: tuple[str, ...]) -> str:
+    if not keys:
+        return str(item)
+    found = (get(item, parse_key(key).path) for key in keys)
+    first, *rest = ("" if value is None else str(value) for value in found)
+    return first + ": " * bool(rest) + ", ".join(rest)
+
+
+def filter_(value: Any, expression: str) -> Any:
+    """The elements of a list that meet a filter; of another value itself, or nothing."""
+    from vtrain.output.filters import parse_filter
+
+    matches = parse_filter(expression).matches
+    if isinstance(value, list):
+        return [item for item in value if matches(item)]
+    return value if not value or matches(value) else ""
+
+
+def format_(value: Any, fmt: str, *keys: str) -> str:
+    """`fmt` with ``{0}``, ``{1}``... replaced by keys; without keys by the list, or by the value."""
+    if keys:
+        found = [evaluate(parse_key(key), value) for key in keys]
+    else:
+        found = value if isinstance(value, list) else [value or ""]
+    try:
+        return fmt.format(*found)
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError):
+        return ""
+
+
+def resolution(value: Any, undefined: str = "", transpose: str = "") -> str:
+    """Width and height of something that has both."""
+    fields = {name.lower(): name for name in value} if isinstance(value, dict) else {}
+    pairs = (("width", "height"), ("screenx", "screeny"), ("col", "row"), ("col", "line"), ("x", "y"))
+    for pair in pairs:
+        found = [next((value[fields[name]] for name in fields if part in name), None) for part in pair]
+        if None not in found:
+            return " x ".join(str(item) for item in (reversed(found) if to_boolean(transpose) else found))
+    return undefined
+
+
+def sort(value: Any, attr: str = "") -> list[Any]:
+    """The elements of a list in order, or in that of their field `attr`; by text if they do not compare."""
+    items = list(value) if isinstance(value, (list, dict, str)) else []
+    keys = [get(item, parse_key(attr).path) if attr else item for item in items]
+    try:
+        return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
+    except TypeError:
+        return [items[place] for place in sorted(range(len(items)), key=lambda place: str(keys[place]))]
+
+
+def synthesize(value: Any, *schemas: str) -> list[dict[str, Any]]:
+    """New records: ``(name:literal, name=key, key)`` each makes one, the last form taking all its fields."""
+    return [_record(value, schema) for schema in schemas]
+
+
+def _record(value: Any, schema: str) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for part in _parts(schema):
+        name, colon, literal = part.partition(":")
+        if colon:
+            record[name] = literal
+            continue
+        name, equals, key = part.partition("=")
+        found = get(value, parse_key(key if equals else part).path)
+        if equals:
+            record[name] = found
+        elif isinstance(found, dict):
+            record.update(found)
+    return record
+
+
+def _parts(schema: str) -> list[str]:
+    scanner = Scanner(schema, kind="--format")
+    if not scanner.accept("("):
+        raise scanner.error("synthesize() takes arguments in parentheses of their own")
+    return scanner.arguments()
+
+
+def bad_expression(name: str, given: dict[str, str], rest: tuple[str, ...]) -> str:
+    """The problem of an expression or a key among a transform's arguments; '' for none."""
+    try:
+        if name == "filter":
+            from vtrain.output.filters import parse_filter
+
+            parse_filter(given["expression"])
+        elif name == "synthesize":
+            for schema in rest:
+                _record({}, schema)
+        else:
+            for key in (*rest, *(given[option] for option in ("attr", "start", "end") if option in given)):
+                parse_key(key)
+        return _bad_template(given["fmt"], len(rest)) if name == "format" else ""
+    except (ConfigError, ValueError) as error:
+        return f"An argument of {name}() does not parse: {error}"
+
+
+def _bad_template(template: str, count: int) -> str:
+    """The problem of a template for `count` keys (0: for the value itself); '' for none."""
+    fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    numbers = [re.split(r"[.\[]", field)[0] for field in fields]
+    if any(number and not number.isdecimal() for number in numbers):
+        return "The fields in the template of format() are numbers: {0}, {1}..."
+    most = max((int(number or place) + 1 for place, number in enumerate(numbers)), default=0)
+    return f"The template of format() has {most} fields and not as many keys" if 0 < count < most else ""
+
+
 _TRANSFORMS: dict[str, Transform] = {
-    "always": record_transforms.same,
-    "basename": text_transforms.basename,
-    "collection": text_transforms.collection,
-    "color": text_transforms.color,
-    "count": list_transforms.count,
+    "always": same,
+    "basename": value_transforms.basename,
+    "collection": value_transforms.collection,
+    "color": value_transforms.color,
+    "count": value_transforms.count,
     "date": time_transforms.date,
-    "decode": text_transforms.decode,
+    "decode": value_transforms.decode,
     "duration": time_transforms.duration,
-    "encode": text_transforms.encode,
-    "extract": record_transforms.extract,
-    "filter": record_transforms.filter_,
-    "firstof": record_transforms.firstof,
-    "flatten": list_transforms.flatten,
-    "float": text_transforms.float_,
-    "format": record_transforms.format_,
-    "group": record_transforms.group,
+    "encode": value_transforms.encode,
+    "extract": extract,
+    "filter": filter_,
+    "firstof": firstof,
+    "flatten": value_transforms.flatten,
+    "float": value_transforms.float_,
+    "format": format_,
+    "group": group,
     "iso": time_transforms.iso,
-    "join": list_transforms.join,
-    "len": list_transforms.length,
-    "list": list_transforms.list_,
-    "lower": text_transforms.lower,
-    "map": record_transforms.map_,
-    "notnull": list_transforms.notnull,
-    "regex": text_transforms.regex,
-    "resolution": record_transforms.resolution,
-    "scope": text_transforms.scope,
-    "segment": text_transforms.segment,
-    "size": text_transforms.size,
-    "slice": list_transforms.slice_,
-    "sort": list_transforms.sort,
-    "split": list_transforms.split,
-    "sub": text_transforms.sub,
-    "synthesize": record_transforms.synthesize,
-    "trailoff": text_transforms.trailoff,
-    "upper": text_transforms.upper,
-    "uri": text_transforms.uri,
-    "yesno": record_transforms.yesno,
+    "join": value_transforms.join,
+    "len": value_transforms.length,
+    "list": value_transforms.list_,
+    "lower": value_transforms.lower,
+    "map": map_,
+    "notnull": value_transforms.notnull,
+    "regex": value_transforms.regex,
+    "resolution": resolution,
+    "scope": value_transforms.scope,
+    "segment": value_transforms.segment,
+    "size": value_transforms.size,
+    "slice": value_transforms.slice_,
+    "sort": sort,
+    "split": value_transforms.split,
+    "sub": value_transforms.sub,
+    "synthesize": synthesize,
+    "trailoff": value_transforms.trailoff,
+    "upper": value_transforms.upper,
+    "uri": value_transforms.uri,
+    "yesno": yesno,
 }
 _WHOLE_NUMBERS = {"map": "depth", "float": "precision"}
 _WITH_KEYS = ("duration", "extract", "filter", "firstof", "format", "group", "sort", "synthesize")
@@ -68,7 +220,7 @@ def _parameters(name: str) -> tuple[inspect.Parameter, ...]:
 
 
 def option_names(name: str) -> tuple[str, ...]:
-    """The arguments that may be given by name; none for a transform whose arguments are all needed."""
+    """The arguments that may be given by name; empty for a transform whose arguments are all required."""
     parameters = _parameters(name)
     if all(parameter.default is parameter.empty for parameter in parameters):
         return ()
@@ -76,7 +228,7 @@ def option_names(name: str) -> tuple[str, ...]:
 
 
 def problem_with(call: Call) -> str:
-    """What is wrong with a call's name or arguments; '' if nothing is."""
+    """The problem of a call's name or arguments; '' for none."""
     if call.name not in _TRANSFORMS:
         return f"There is no transform {call.name}()"
     parameters = _parameters(call.name)
@@ -107,7 +259,7 @@ def _bad_argument(name: str, given: dict[str, str], arguments: tuple[str, ...]) 
     except re.error as error:
         return f"The pattern of {name}() is no regular expression: {error}"
     if name in _WITH_KEYS:
-        return record_transforms.bad_expression(name, given, arguments)
+        return bad_expression(name, given, arguments)
     return ""
 
 
@@ -115,7 +267,7 @@ def apply(call: Call, value: Any) -> Any:
     """The value after one transform."""
     function = _TRANSFORMS[call.name]
     if call.depth and isinstance(value, list):
-        items = list_transforms.items_below(value, call.depth - 1)
+        items = value_transforms.items_below(value, call.depth - 1)
         return [function(item, *call.arguments, **call.options) for item in items]
     if value or not call.depth:
         return function(value, *call.arguments, **call.options)

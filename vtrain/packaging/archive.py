@@ -1,23 +1,26 @@
-"""Reading packages without pip: metadata of sdists and wheels, and unpacking what vtrain wrote."""
+"""Reading packages without pip: metadata of sdists and wheels, and the files in archives of vtrain."""
 
 from __future__ import annotations
 
-import configparser
-import email
+import gzip
 import re
 import shutil
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from email.message import Message
 from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
+
+import msgspec
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.direct import LAYOUT, SITE
-from vtrain.packaging.project import read_project
+from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
+from vtrain.packaging.project import Project, read_project
 from vtrain.packaging.unpacking import AGAIN, check_name, readable
+
+if TYPE_CHECKING:
+    from email.message import Message
 
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
@@ -27,7 +30,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
 
 
 def is_direct(path: Path) -> bool:
-    """Whether vtrain wrote this package itself, so that `unpack_direct` can stand for pip."""
+    """Whether vtrain wrote this package, so that `unpack_direct` can install it instead of pip."""
     if not path.name.endswith(".tar.gz"):
         return False
     try:
@@ -41,6 +44,8 @@ def is_direct(path: Path) -> bool:
 
 
 def _layout(text: bytes) -> str:
+    import configparser
+
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(text.decode())
@@ -114,14 +119,29 @@ def declared_requirements(path: Path) -> tuple[str, ...] | None:
     known = requires_dist(path)
     if known is not None:
         return known
+    project = _project(path)
+    return project.dependencies if project is not None else None
+
+
+def requires_python(path: Path) -> str:
+    """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
+    said = str(_fields(path)["Requires-Python"] or "")
+    if said or path.name.endswith(".whl") or is_direct(path):
+        return said
+    project = _project(path)
+    return project.requires_python if project is not None else ""
+
+
+def _project(path: Path) -> Project | None:
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="vtrain-project-") as folder:
         for name, content in _project_files(path):
             Path(folder, name).write_bytes(content)
         try:
-            project = read_project(Path(folder))
+            return read_project(Path(folder))
         except PackagingError:
-            return None  # whoever builds it says what is wrong
-    return project.dependencies if project is not None else None
+            return None  # the build reports the error
 
 
 def _project_files(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -165,11 +185,17 @@ def _version(fields: Message) -> tuple[int, ...]:
 def _fields(path: Path) -> Message:
     """The metadata. pip builds an sdist whatever its PKG-INFO says, so it may say nothing there."""
     text = _metadata(path)
-    return _named_fields(path, text) if path.name.endswith(".whl") else email.message_from_bytes(text)
+    return _named_fields(path, text) if path.name.endswith(".whl") else _parsed(text)
+
+
+def _parsed(text: bytes) -> Message:
+    import email  # a command that reads no metadata has no time for it
+
+    return email.message_from_bytes(text)
 
 
 def _named_fields(path: Path, text: bytes) -> Message:
-    fields = email.message_from_bytes(text)
+    fields = _parsed(text)
     if not fields["Name"] or not fields["Version"]:
         raise PackagingError(
             f"{path.name} holds no metadata that names a distribution and its version.",
@@ -221,3 +247,48 @@ def _is_pkg_info(name: str) -> bool:
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     source = tar.extractfile(member)
     return source.read(METADATA_LIMIT) if source else b""
+
+
+_BLOCK = 1 << 20
+SNAPSHOT = "files.tar.gz"
+"""The archive of the trainer's files, in the folder of its package and in that of its job."""
+
+
+class PackedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the trainer: its path in the trainer's folder, and its content while the archive is read."""
+
+    path: PurePosixPath
+    content: IO[bytes]
+    is_executable: bool
+    of_script: bool
+
+
+def packed_files(archive: Path) -> Iterator[PackedEntry]:
+    """The trainer's files in such an archive, in its order. Raises PackagingError for a damaged one."""
+    try:
+        _check_whole(archive)
+        top = 2 if is_direct(archive) else 1
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                check_name(member.name, archive)
+                parts = PurePosixPath(member.name).parts
+                of_script = parts[1:3] == (SITE, SCRIPT_PACKAGE)
+                below = parts[4:] if of_script else parts[top:]
+                content = tar.extractfile(member) if member.isfile() else None
+                if content is None or not below or (top == 2 and parts[1] != SITE):
+                    continue
+                yield PackedEntry(
+                    path=PurePosixPath(*below),
+                    content=content,
+                    is_executable=bool(member.mode & 0o100),
+                    of_script=of_script,
+                )
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise PackagingError(f"{archive.name} is not a readable archive: {error}.") from error
+
+
+def _check_whole(archive: Path) -> None:
+    """Read an archive up to its checksum: tarfile takes one that was cut for whole, and asks for none."""
+    with gzip.open(archive) as stream:
+        while stream.read(_BLOCK):
+            continue

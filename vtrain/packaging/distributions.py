@@ -1,8 +1,11 @@
-"""Which distribution brings which import, where the names differ, and what comes along with it."""
+"""Tables of distributions: the imports that they provide, and the distributions that they depend on."""
 
 from __future__ import annotations
 
-from vtrain.packaging.requirements import canonical
+from collections.abc import Mapping
+from functools import cache
+
+from vtrain.project_names import canonical
 
 # Import name (dotted where a namespace is shared) → distributions that bring it, the usual one first.
 DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
@@ -125,7 +128,7 @@ BROUGHT_ALONG: dict[str, tuple[str, ...]] = {
     ),
     "tensorflow-cpu": ("tensorflow",),
     "tensorflow-datasets": ("numpy", "absl-py", "protobuf", "requests", "tqdm"),
-    "torch": ("numpy", "networkx", "jinja2", "sympy", "filelock", "fsspec", "typing-extensions"),
+    "torch": ("networkx", "jinja2", "sympy", "filelock", "fsspec", "typing-extensions"),
     "torchaudio": ("torch",),
     "torchvision": ("torch", "numpy", "pillow"),
     "transformers": ("numpy", "huggingface-hub", "tokenizers", "safetensors", "tqdm", "pyyaml", "requests"),
@@ -152,17 +155,26 @@ def candidates(module: str) -> tuple[str, ...]:
 
 
 def known_distribution(module: str) -> str:
-    """The distribution that the table or the metadata of installed ones names for an import; or ""."""
+    """The distribution that the tables name for an import; or ""."""
     known = _in_table(module)
     if known:
         return known[0]
-    top = module.partition(".")[0]
-    if canonical(top) in _SAME_NAME:
-        return canonical(top)
+    top = canonical(module.partition(".")[0])
+    return top if top in _SAME_NAME else ""
+
+
+def installed_distribution(top: str) -> str:
+    """The distribution beside vtrain that brings an import; "" where none or several do. For advice alone."""
+    installed = set(_installed().get(top, ()))
+    return canonical(installed.pop()) if len(installed) == 1 else ""
+
+
+@cache
+def _installed() -> Mapping[str, list[str]]:
+    """The distributions beside vtrain by the imports they bring: a tenth of a second."""
     from importlib.metadata import packages_distributions
 
-    installed = set(packages_distributions().get(top, ()))
-    return canonical(installed.pop()) if len(installed) == 1 else ""
+    return packages_distributions()
 
 
 def may_bring(distribution: str, module: str) -> bool:

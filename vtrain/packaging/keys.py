@@ -14,12 +14,12 @@ import msgspec
 from vtrain.errors import PackagingError
 
 LARGEST = 64 * 1024
-"""Bytes of a file that is looked into; a key has about 2,400."""
+"""Bytes of the largest file that is read; a key has about 2,400."""
 _SECRETS = {"service_account": "private_key", "authorized_user": "refresh_token"}
 """The `type` of a credentials file, and the field that makes it one. Source: google.auth's loaders."""
 _NAMES = {"service_account": "a service-account key", "authorized_user": "a user's credentials"}
 _SOURCES = (".py", ".pyi", ".pyc", ".so")
-"""Files that no credentials are read from, and most of a trainer."""
+"""Suffixes of files that hold no credentials, and are most of a trainer."""
 HINT = "Give credentials at run time: --service-account on Vertex AI, --credentials on this machine."
 
 
@@ -50,7 +50,7 @@ def kind_of(content: bytes) -> str:
 def check_archive(path: Path) -> None:
     """Raise PackagingError for a wheel, a .zip or a .tar.gz with credentials in it.
 
-    One that cannot be read is left to whoever installs it.
+    An archive that cannot be read is left to the installer.
     """
     with suppress(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError):
         for name, content in _small_files(path):

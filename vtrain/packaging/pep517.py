@@ -1,4 +1,4 @@
-"""Building a project with its own PEP 517 back end, from a copy, and packing the outcome anew."""
+"""Build a project with its own PEP 517 back end, in a copy, and pack the sdist again reproducibly."""
 
 from __future__ import annotations
 
@@ -15,49 +15,18 @@ from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
-from vtrain.packaging.project import Project
-from vtrain.packaging.tree import printable
+from vtrain.packaging.project import Project, version_variables
+from vtrain.packaging.sdist_plan import SdistPlan
+from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
 from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
 
-    from vtrain.packaging.plan import SdistPlan
-
-# Tools that read the version from version control, which a copy of the files does not have.
-_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
-_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")
 
 _NAMES_SHOWN = 5
 _OUTPUT_LINES = 15
-
-
-def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The build requirements as they are in this interpreter; None when one of them is missing."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    from packaging.requirements import InvalidRequirement, Requirement
-
-    found = []
-    for text in requires:
-        try:
-            requirement = Requirement(text)
-            if requirement.marker and not requirement.marker.evaluate():
-                continue
-            present = version(requirement.name)
-        except InvalidRequirement as error:
-            raise PackagingError(f"build-system.requires: `{text}` is not a requirement: {error}.") from None
-        except PackageNotFoundError:
-            return None
-        if (
-            requirement.url
-            or requirement.extras
-            or not requirement.specifier.contains(present, prereleases=True)
-        ):
-            return None
-        found.append(f"{requirement.name}=={present}")
-    return tuple(found)
 
 
 def build_project(plan: SdistPlan, out: Path) -> None:
@@ -82,12 +51,6 @@ def _copy_files(plan: SdistPlan, tree: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(plan.source.folder / file.path, target)
         target.chmod(0o755 if file.executable else 0o644)
-
-
-def version_variables(project: Project) -> tuple[str, ...]:
-    """Variables that give a version to build tools which ask version control for it; () for others."""
-    requires = " ".join(project.build_requires)
-    return _SCM_VARIABLES if any(tool in requires for tool in _SCM_TOOLS) else ()
 
 
 @contextmanager
@@ -172,7 +135,7 @@ def _member(folder: Path, name: str) -> Member:
 
 
 def _check_credentials(top: Path, names: tuple[str, ...]) -> None:
-    """Refuse what the back end took from elsewhere: there are none among the files that it was given."""
+    """Raise PackagingError for credentials that the back end added: it was given none."""
     for name in names:
         if kind := credentials_kind(top / name, (top / name).stat().st_size):
             raise PackagingError(f"The folder's own build packs {kind}: {printable(name)}.", hint=HINT)
@@ -188,7 +151,7 @@ def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
 
 
 def left_out_notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
-    """A sentence on the files of packages that the back end did not take; the same for a cached sdist."""
+    """A note about files of packages that the back end left out; the same for a cached sdist."""
     with readable(built), tarfile.open(built) as sdist:
         there = {name.partition("/")[2] for name in sdist.getnames()}
     missing = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]

@@ -1,4 +1,4 @@
-"""What Vertex AI's pre-built training images bring: their Python and the distributions in them.
+"""The contents of Vertex AI's pre-built training images: their Python and their distributions.
 
 Names, Python versions and the frameworks' versions are those of Google's list of pre-built
 containers (cloud.google.com/vertex-ai/docs/training/pre-built-containers), as of `AS_OF`. A version

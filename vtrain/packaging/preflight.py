@@ -1,182 +1,240 @@
-"""What is refused before anything is built: a trainer whose entry module or script cannot start."""
+"""Checks of a trainer before it is built: its syntax, and its imports that nothing provides.
+
+Only statements that run when a module is loaded count. The answer follows from the trainer and from what is
+said to be provided, never from what is installed beside vtrain or was built before.
+"""
 
 from __future__ import annotations
 
-import ast
-import difflib
-from pathlib import Path, PurePosixPath
+import contextlib
+import sys
+import unicodedata
+from importlib.util import decode_source
+from pathlib import Path
 
 import msgspec
 
-from vtrain.errors import ConfigError, PackagingError
-from vtrain.packaging.ignore import Belonging
-from vtrain.packaging.source import TrainerSource
-from vtrain.packaging.tree import printable
+from vtrain.errors import PackagingError
+from vtrain.packaging.archive import import_names, metadata_name, requires_dist
+from vtrain.packaging.distributions import (
+    candidates,
+    installed_distribution,
+    known_distribution,
+    may_bring,
+    with_brought_along,
+)
+from vtrain.packaging.module_imports import (
+    LARGEST_SOURCE,
+    Import,
+    Modules,
+    TrainerImports,
+    parse,
+    reached_imports,
+)
+from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
+from vtrain.packaging.source import Entry, printable
+from vtrain.project_names import canonical, distribution_name
+
+_HERE = ".".join(map(str, sys.version_info[:2]))
+_WIDEST = 100
+"""Characters of a line that are shown below a syntax error."""
+MOST_UNKNOWN = 100
+"""Imports of one trainer that are looked into because nothing in the tables provides them."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the trainer starts: a file of the folder, and the folder from which its imports are read."""
+class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
+    """An import that surely runs and that nothing is known to provide.
 
-    path: str
-    root: str = ""
+    `advice` says what to add; a `fault` is wrong with the import itself, whatever is installed.
+    """
 
+    item: Import
+    place: str
+    shown: str
+    advice: str = ""
+    fault: str = ""
 
-def check_source(source: TrainerSource) -> None:
-    """Refuse what is wrong before a file is read: both or no entry, a folder that is none."""
-    if bool(source.python_module) == bool(source.script):
-        raise ConfigError("Give exactly one of python-module and script.")
-    if not source.folder.exists():
-        raise PackagingError(f"There is no folder {source.folder}.")
-    if not source.folder.is_dir():
-        raise PackagingError(f"{source.folder} is not a folder.")
-    if source.python_module:
-        _check_module_name(source.python_module)
-
-
-def _check_module_name(module: str) -> None:
-    if module.endswith(".py") or "/" in module:
-        name = module.removesuffix(".py").removeprefix("./").replace("/", ".").removeprefix("src.")
-        raise PackagingError(
-            f"python-module takes a module, not a file: use {name}.", hint="A file is given with script."
-        )
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise PackagingError(f"python-module {module!r} is not a name that Python can import.")
+    @property
+    def sentence(self) -> str:
+        """What there is to say where nothing at all provides it."""
+        return f"{self.place}: {self.fault or f'nothing provides the import `{self.shown}`; {self.advice}'}"
 
 
-def find_entry(source: TrainerSource, belonging: Belonging, *, is_project: bool) -> Entry:
-    """The file that starts the trainer. Raises PackagingError when it does not belong to the package."""
-    if not belonging.files:
-        raise PackagingError(
-            f"The folder {source.folder} holds nothing to pack.",
-            hint=f"{len(belonging.left_out)} paths are left out." if belonging.left_out else "",
-        )
-    if source.script:
-        return _script_entry(source, belonging)
-    return _module_entry(source, belonging, is_project)
+def trainer_imports(plan: SdistPlan) -> TrainerImports:
+    """The imports of the trainer in a folder."""
+    roots = (plan.entry.root, *(("", "src") if plan.project else ()))
+    modules = Modules(frozenset(file.path for file in plan.files), tuple(dict.fromkeys(roots)))
+    brought, own_names = _extra_contents(plan)
 
+    def read(path: str) -> bytes:
+        return (plan.source.folder / path).read_bytes()
 
-def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
-    path = script_path(source)
-    if path not in belonging.files:
-        _refuse_left_out(source.folder, path, belonging)
-        nearest = difflib.get_close_matches(path, belonging.files, n=1)
-        hint = f"The nearest is {printable(nearest[0])}." if nearest else ""
-        raise PackagingError(f"There is no script {path} in {source.folder}.", hint=hint)
-    return Entry(path=path, root=_parent(path))
-
-
-def script_path(source: TrainerSource) -> str:
-    """The script relative to the folder, in one spelling; refused when it lies outside."""
-    return relative_path(source.folder, source.script, "the script")
-
-
-def relative_path(folder: Path, given: str, what: str) -> str:
-    """`given`, read from the folder, as a path below it."""
-    top = folder.absolute()
-    parts: list[str] = []
-    for part in (top / given).parts:
-        if part == ".." and parts:
-            parts.pop()
-        else:
-            parts.append(part)
-    try:
-        return Path(*parts).relative_to(Path(*_normal(top))).as_posix()
-    except ValueError:
-        raise PackagingError(f"{what} {given} lies outside {folder}.") from None
-
-
-def _normal(path: Path) -> tuple[str, ...]:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return tuple(parts)
-
-
-def _module_entry(source: TrainerSource, belonging: Belonging, is_project: bool) -> Entry:
-    module = source.python_module
-    for tail in _module_files(module):
-        roots = _roots_with(tail, belonging.files) if is_project else [""] * (tail in belonging.files)
-        if roots:
-            return Entry(path=f"{roots[0]}/{tail}" if roots[0] else tail, root=roots[0])
-    for tail in _module_files(module):
-        _refuse_left_out(source.folder, tail, belonging)
-    _refuse_missing_module(source, belonging, is_project)
-    raise AssertionError("unreachable")
-
-
-def _module_files(module: str) -> tuple[str, str]:
-    path = module.replace(".", "/")
-    return f"{path}.py", f"{path}/__main__.py"
-
-
-def _roots_with(tail: str, files: tuple[str, ...]) -> list[str]:
-    """Folders below which the module lies, the usual ones first ("" and src)."""
-    roots = [file[: -len(tail)].rstrip("/") for file in files if file == tail or file.endswith(f"/{tail}")]
-    return sorted(roots, key=lambda root: (root not in ("", "src"), root.count("/"), root))
-
-
-def _refuse_left_out(folder: Path, path: str, belonging: Belonging) -> None:
-    if not (folder / path).is_file():
-        return
-    by = belonging.ignore_file or "the built-in excludes"
-    raise PackagingError(
-        f"{path} is there, but {by} leaves it out.", hint="Keep it with a `!` line, or write a .vtrainignore."
+    return TrainerImports(
+        imports=reached_imports(modules, read, plan.entry.path, plan.source.python_module),
+        modules=modules,
+        folder=str(plan.source.folder),
+        own_names=own_names,
+        brought=brought,
+        has_build=plan.pep517,
     )
 
 
-def _refuse_missing_module(source: TrainerSource, belonging: Belonging, is_project: bool) -> None:
-    module = source.python_module
-    modules = module_names(belonging.files, is_project=is_project)
-    if not modules:
-        raise PackagingError(f"The folder {source.folder} holds no Python module.")
-    top, _, rest = module.partition(".")
-    if source.folder.resolve().name == top and rest in modules:
-        raise PackagingError(
-            f"The module {module} is not inside the package: {source.folder} is the package {top} itself.",
-            hint="Give the folder that holds it as local-package-path.",
-        )
-    if f"{module}.__init__" in modules:
-        raise PackagingError(f"{module} is a package without __main__.py, which Python cannot run.")
-    nearest = difflib.get_close_matches(module, sorted(modules), n=1, cutoff=0.4)
-    near = f"the nearest is {nearest[0]}" if nearest else f"it has {', '.join(sorted(modules)[:3])}"
-    raise PackagingError(f"The module {module} is not inside the package; {near}.")
+def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
+    """Distributions and import names that the extra packages bring."""
+    distributions: set[str] = set()
+    names: set[str] = set()
+    for extra in plan.extra_packages:
+        # pip also installs a source archive without metadata, whose contents are not known before.
+        with contextlib.suppress(PackagingError):
+            names.update(import_names(extra.path))
+            distributions.add(canonical(metadata_name(extra.path)))
+            distributions.update(map(distribution_name, requires_dist(extra.path) or ()))
+    return frozenset(distributions), frozenset(names)
 
 
-def module_names(files: tuple[str, ...], *, is_project: bool) -> frozenset[str]:
-    """All modules in the folder, dotted; below src/ too when the folder is a project."""
-    names = set()
-    for file in files:
-        parts = PurePosixPath(file.removesuffix(".py")).parts
-        if not file.endswith(".py") or not all(part.isidentifier() for part in parts):
+def place_of(item: Import, trainer: TrainerImports) -> str:
+    """`examples/trainer/task.py:3`, from the current folder."""
+    path = shown_path(Path(trainer.folder, item.path)) if trainer.folder else item.path
+    return f"{path}:{item.line}"
+
+
+def missing_imports(trainer: TrainerImports, available: frozenset[str]) -> tuple[MissingImport, ...]:
+    """The imports that the distributions of these canonical names do not provide, once each."""
+    found: dict[str, MissingImport] = {}
+    unknown: set[str] = set()
+    for item in trainer.imports:
+        if not item.is_certain or item.module in unknown or _is_provided(item, trainer, available):
             continue
-        names.add(".".join(parts[1:] if is_project and parts[0] == "src" else parts))
-    return frozenset(names)
+        unknown.add(item.module)
+        missing = _missing(item, trainer, available)
+        if missing is not None:
+            found.setdefault(missing.fault or missing.shown, missing)
+        if len(unknown) == MOST_UNKNOWN:
+            break
+    return tuple(found.values())
+
+
+def _is_provided(item: Import, trainer: TrainerImports, available: frozenset[str]) -> bool:
+    """Whether Python itself, the trainer or a distribution that is known to bring it provides an import."""
+    top = item.module.split(".")[0]
+    if top in sys.stdlib_module_names or top in trainer.own_names:
+        return True
+    if trainer.modules.is_local(top):
+        return trainer.has_build or trainer.modules.exists(item.module)
+    return any(name in available for tried in item.names for name in candidates(tried))
+
+
+def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -> MissingImport | None:
+    """What is to be said of an import that is not provided; None where a name makes it likely that it is."""
+    top, place = item.module.split(".")[0], place_of(item, trainer)
+    if trainer.modules.is_local(top):
+        return MissingImport(
+            item=item, place=place, shown=top, fault=f"the package has no module `{item.module}`"
+        )
+    if package := trainer.modules.sibling(item.path, top):
+        advice = f"it is a module of {package}: {_qualified(item, package)}"
+        return MissingImport(
+            item=item, place=place, shown=top, fault=f"nothing provides the import `{top}`; {advice}"
+        )
+    tries = item.dotted_members or (item.module,)
+    brings = next(filter(None, map(known_distribution, tries)), "")
+    if not brings and any(may_bring(name, item.module) for name in available):
+        return None
+    shown = item.module if top == "google" else top
+    brings = brings or installed_distribution(top)
+    return MissingImport(
+        item=item,
+        place=place,
+        shown=shown,
+        advice=f"add {brings or 'the distribution that brings it'} to requirements",
+    )
+
+
+def _qualified(item: Import, package: str) -> str:
+    """The import statement as Python finds the module in its package."""
+    if item.members:
+        return f"write `from {package}.{item.module} import {', '.join(item.members)}`"
+    if "." in item.module:
+        return f"write `import {package}.{item.module}`"
+    return f"write `from {package} import {item.module}`"
 
 
 def check_syntax(folder: Path, entry: Entry) -> None:
-    """Refuse an entry module that Python cannot compile, with file:line. Shell scripts pass."""
+    """Refuse an entry module that Python cannot compile: file, line, the line itself. Shell scripts pass."""
     if not entry.path.endswith(".py"):
         return
+    source = (folder / entry.path).read_bytes()
+    if len(source) > LARGEST_SOURCE:
+        return
+    shown = shown_path(folder / entry.path)
     try:
-        parse(folder, entry.path)
+        parse(decode_source(source))  # in bytes, Python before 3.13 would count columns in bytes too
     except SyntaxError as error:
-        raise PackagingError(f"{entry.path}:{error.lineno or 1}: {error.msg}.") from None
+        excerpt = "".join(f"\n    {line}" for line in _excerpt(error))
+        end = "" if error.msg.endswith("?") else "."
+        raise PackagingError(f"{shown}:{error.lineno or 1}: {error.msg}{end}{excerpt}") from None
     except ValueError as error:
-        raise PackagingError(f"{entry.path}:1: {error}.") from None
+        raise PackagingError(f"{shown}:1: {error}.") from None
+    except (RecursionError, MemoryError):
+        raise PackagingError(f"{shown}:1: Python cannot compile this: it is nested too deeply.") from None
 
 
-def parse(folder: Path, path: str) -> ast.Module:
-    """The syntax tree of one of the package's files, without the warnings Python would print."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse((folder / path).read_bytes(), filename=path)
+def shown_path(path: Path) -> str:
+    """The path from the current folder, as editors open it; the absolute one of a file elsewhere."""
+    absolute = path.absolute()
+    here = Path.cwd()
+    return printable(str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute))
 
 
-def _parent(path: str) -> str:
-    parent = PurePosixPath(path).parent.as_posix()
-    return "" if parent == "." else parent
+def _excerpt(error: SyntaxError) -> tuple[str, ...]:
+    """The line of a syntax error, and carets below what is wrong in it; () where Python does not tell."""
+    text, column = (error.text or "").rstrip("\r\n"), (error.offset or 0) - 1
+    if not text.strip() or not 0 <= column <= len(text):
+        return ()
+    first = len(text) - len(text.lstrip())
+    if column - first > _WIDEST:
+        first = column - _WIDEST // 2
+    end = (error.end_offset or 0) - 1 if error.end_lineno == error.lineno else len(text)
+    line = _one_line(text[first : first + _WIDEST])
+    before, marked = text[first:column], text[column : min(max(end, column + 1), first + _WIDEST)]
+    return line, " " * _width(_one_line(before)) + "^" * max(_width(_one_line(marked)), 1)
+
+
+def _one_line(text: str) -> str:
+    """The text with a blank for each tab and each character that a terminal might obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _width(text: str) -> int:
+    """The columns of a text on a terminal."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "FW" else 1
+        for letter in text
+    )
+
+
+def with_preflight(
+    plan: SdistPlan, provided: frozenset[str] | None, strict: bool, *, other_python: bool = False
+) -> SdistPlan:
+    """The plan with its imports, and a warning for each that nothing provides.
+
+    With `strict` that is refused, and so are credentials in the folder. Nothing is warned of where it is not
+    known what is `provided`. On `other_python` than vtrain's a syntax error is a warning.
+    """
+    check_no_credentials(plan.credentials, strict)
+    doubts: tuple[str, ...] = ()
+    try:
+        check_syntax(plan.source.folder, plan.entry)
+    except PackagingError as error:
+        if not other_python:
+            raise
+        doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
+    imports = trainer_imports(plan)
+    missing: tuple[str, ...] = ()
+    if provided is not None and (plan.project is None or plan.project.dependencies is not None):
+        named = frozenset(map(distribution_name, plan.requirements))
+        available = with_brought_along(named | imports.brought | provided)
+        missing = tuple(each.sentence for each in missing_imports(imports, available))
+    if missing and strict:
+        raise PackagingError("\n".join(missing), hint="Without --strict this is a warning.")
+    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *missing))

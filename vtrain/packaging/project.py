@@ -1,4 +1,4 @@
-"""What a folder's own project files say before anything is built: name, dependencies, build tools."""
+"""The metadata in a folder's project files, read without a build: name, dependencies, build tools."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import PackagingError
+from vtrain.special_files import why_special
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
@@ -20,13 +21,14 @@ DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
 class Project(msgspec.Struct, frozen=True, kw_only=True):
     """A folder that is built by its own PEP 517 back end.
 
-    `dependencies` is None where only the back end can tell them.
+    `dependencies` is None where only the back end knows them.
     """
 
     name: str = ""
     dependencies: tuple[str, ...] | None = ()
     build_requires: tuple[str, ...] = DEFAULT_BUILD_REQUIRES
     backend: str = DEFAULT_BACKEND
+    requires_python: str = ""
 
 
 def read_project(folder: Path) -> Project | None:
@@ -49,10 +51,15 @@ def read_project(folder: Path) -> Project | None:
         dependencies=_dependencies(folder, table, pyproject, backend),
         build_requires=tuple(map(str, system.get("requires", DEFAULT_BUILD_REQUIRES))),
         backend=backend,
+        requires_python=str(
+            table.get("requires-python") or _setup_cfg(folder).get("options", "python_requires", fallback="")
+        ),
     )
 
 
 def _read_pyproject(path: Path) -> dict[str, Any]:
+    if reason := why_special(path):
+        raise PackagingError(f"{path.name} in {path.parent} cannot be read: {reason}.")
     if not path.is_file():
         return {}
     toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -60,6 +67,8 @@ def _read_pyproject(path: Path) -> dict[str, Any]:
         document: dict[str, Any] = toml.loads(path.read_text("utf-8"))
     except ValueError as error:
         raise PackagingError(f"{path.name} in {path.parent} is not TOML: {error}.") from None
+    except RecursionError:
+        raise PackagingError(f"{path.name} in {path.parent} is nested too deeply.") from None
     return document
 
 
@@ -74,7 +83,7 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
 
 
 def has_setup_script(folder: Path) -> bool:
-    """Whether a setup.py says anything."""
+    """Whether there is a setup.py that is not empty."""
     path = folder / "setup.py"
     return path.is_file() and bool(path.read_bytes().strip())
 
@@ -146,3 +155,43 @@ def _strings(node: ast.expr, constants: dict[str, ast.expr]) -> tuple[str, ...] 
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return tuple(item.strip() for item in value if item.strip())
     return None
+
+
+def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The build requirements as they are in this interpreter; None when one of them is missing."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    found = []
+    for text in requires:
+        try:
+            requirement = Requirement(text)
+            if requirement.marker and not requirement.marker.evaluate():
+                continue
+            present = version(requirement.name)
+        except InvalidRequirement as error:
+            raise PackagingError(f"build-system.requires: `{text}` is not a requirement: {error}.") from None
+        except PackageNotFoundError:
+            return None
+        if (
+            requirement.url
+            or requirement.extras
+            or not requirement.specifier.contains(present, prereleases=True)
+        ):
+            return None
+        found.append(f"{requirement.name}=={present}")
+    return tuple(found)
+
+
+def version_variables(project: Project) -> tuple[str, ...]:
+    """Variables that give a version to build tools which ask version control for it; () for others."""
+    requires = " ".join(project.build_requires)
+    return _SCM_VARIABLES if any(tool in requires for tool in _SCM_TOOLS) else ()
+
+
+# Tools that read the version from version control, which a copy of the files does not have.
+_SCM_TOOLS = ("setuptools-scm", "setuptools_scm", "hatch-vcs", "pdm-backend", "pbr", "versioningit")
+
+
+_SCM_VARIABLES = ("SETUPTOOLS_SCM_PRETEND_VERSION", "PDM_BUILD_SCM_VERSION", "PBR_VERSION")

@@ -190,14 +190,3 @@ def _shown(path: Path, folder: Path) -> str:
         return path.relative_to(folder).as_posix()
     except ValueError:
         return str(path)
-
-
-def distribution_name(requirement: str) -> str:
-    """The canonical name (PEP 503) of the distribution that a requirement names."""
-    match = re.match(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", requirement.strip())
-    return canonical(match[0]) if match else ""
-
-
-def canonical(name: str) -> str:
-    """A distribution's name as PEP 503 compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()

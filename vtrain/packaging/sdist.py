@@ -1,40 +1,32 @@
-"""From a trainer's folder to a source distribution: first the plan, then the file."""
+"""Plan and build the source distribution of a trainer, and keep a copy of its files."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import holding, publish_file, publishing_folder, remove_folder
+from vtrain.atomic import holding, publish_file, publishing_file, publishing_folder, remove_folder
+from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
-from vtrain.packaging.direct import Member, script_members, write_direct
-from vtrain.packaging.plan import ExtraPackage, PackedFile, SdistPlan, file_digest, plan_sdist
+from vtrain.packaging.archive import SNAPSHOT, packed_files
+from vtrain.packaging.direct import Member, script_members, write_archive, write_direct
+from vtrain.packaging.preflight import with_preflight
+from vtrain.packaging.sdist_plan import SdistPlan, read_trainer
 from vtrain.packaging.source import TrainerSource
 from vtrain.privacy import close_to_others, make_private
 
-__all__ = [
-    "BuiltPackages",
-    "ExtraPackage",
-    "PackedFile",
-    "SdistPlan",
-    "TrainerSource",
-    "build_sdist",
-    "is_whole",
-    "plan_sdist",
-]
-
-
 DIGESTS = ".digests.json"
 """Beside the packages: the sha256 of each, as it was published."""
+_SNAPSHOT_TOP = "files"
 
 
 class BuiltPackages(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies in the packages folder. `built` is False when it was there already."""
+    """The files in the packages folder. `built` is False when they existed already."""
 
     sdist: Path
     extra_packages: tuple[Path, ...] = ()
@@ -54,18 +46,18 @@ def _silent(_line: str) -> None:
 def build_sdist(
     plan: SdistPlan, packages_dir: Path, *, progress: Callable[[str], None] = _silent
 ) -> BuiltPackages:
-    """Write the plan's packages into `packages_dir/<content_hash>/`, unless they are there.
+    """Write the plan's packages into `packages_dir/<content_hash>/`, unless they exist.
 
-    What is there is read, and made again where it is damaged. Two processes at once do no harm.
+    Existing packages are checked, and built again if they are damaged. Two processes may do this at once.
     Raises PackagingError when the back end fails, StorageError when the folder cannot be written.
     """
     final = packages_dir / plan.content_hash
     with suppress(OSError):
-        os.utime(final)  # what was used lately is not removed as unused
+        os.utime(final)  # garbage collection keeps what was used lately
     if is_whole(plan, final):
         return _built(plan, final, built=False)
     if os.path.lexists(final):
-        progress(f"The cached package {plan.file_name} is damaged or old; it is made again")
+        progress(f"The cached package {plan.file_name} is damaged or old; making it again …")
     try:
         make_private(packages_dir)
         _publish(plan, final, progress)
@@ -79,9 +71,9 @@ def build_sdist(
 
 
 def is_whole(plan: SdistPlan, final: Path, copies: Sequence[Path] = ()) -> bool:
-    """Whether every package of the plan is there, with the content that it was published with in `final`.
+    """Whether every package of the plan exists with the content that was published in `final`.
 
-    With `copies`, the paths in the order of the plan's `file_names`, those are looked at instead.
+    `copies`, in the order of the plan's `file_names`, are checked instead of the packages themselves.
     """
     names = plan.file_names
     packages = copies or [final / name for name in names]
@@ -96,7 +88,7 @@ def is_whole(plan: SdistPlan, final: Path, copies: Sequence[Path] = ()) -> bool:
 
 
 def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> None:
-    """Make the packages, and put them in their place."""
+    """Build the packages in a scratch folder, and publish them in one step."""
     with ExitStack() as alone, publishing_folder(final) as work:
         _write(plan, work, progress)
         for file in work.iterdir():
@@ -138,7 +130,7 @@ def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None
     if plan.pep517:
         from vtrain.packaging.pep517 import build_project
 
-        progress(f"Building {plan.file_name} with the folder's own back end")
+        progress(f"Building {plan.file_name} with the folder's own back end …")
         build_project(plan, work / plan.file_name)
         return
     write_direct(
@@ -165,7 +157,7 @@ def _direct_members(plan: SdistPlan) -> list[Member]:
 
 
 def _write_companion(plan: SdistPlan, out: Path) -> None:
-    """Metadata of a package belongs to its back end, so what vtrain adds travels in one of its own."""
+    """Write the package that carries the requirements and folders which the project's own metadata lacks."""
     inside = tuple(f"{extra}/" for extra in plan.extra_dirs)
     members = [member for member in _members(plan) if member.name.startswith(inside)] if inside else []
     write_direct(
@@ -187,3 +179,68 @@ def _members(plan: SdistPlan) -> list[Member]:
         )
         for file in plan.files
     ]
+
+
+def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
+    """The archive with the trainer's files, written now unless it is there and whole; the package is built.
+
+    Raises PackagingError where a file has changed since it was packed, and OSError.
+    """
+    folder = packages_dir / plan.content_hash
+    if not plan.pep517:
+        return folder / plan.file_name
+    archive = folder / SNAPSHOT
+    if not _holds_files(archive, plan):
+        if archive.is_dir():
+            remove_folder(archive)
+        with publishing_file(archive) as partial:
+            write_archive(partial, _snapshot_members(plan))
+    return archive
+
+
+def _holds_files(archive: Path, plan: SdistPlan) -> bool:
+    """Whether an archive is there, and has the plan's files with the content that they have in the plan."""
+    if not archive.is_file():
+        return False
+    try:
+        found = {str(entry.path): stream_digest(entry.content) for entry in packed_files(archive)}
+    except (PackagingError, OSError):
+        return False
+    return found == {file.path: file.digest for file in plan.files}
+
+
+def _snapshot_members(plan: SdistPlan) -> Iterator[Member]:
+    for file in plan.files:
+        yield Member(
+            name=f"{_SNAPSHOT_TOP}/{file.path}",
+            content=plan.source.folder / file.path,
+            executable=file.executable,
+            digest=file.digest,
+        )
+
+
+def plan_sdist(
+    source: TrainerSource,
+    *,
+    provided: frozenset[str] | None = frozenset(),
+    strict: bool = False,
+    packages_dir: Path | None = None,
+    other_python: bool = False,
+) -> SdistPlan:
+    """Read the folder and decide everything; write nothing.
+
+    `provided` are the canonical names of the distributions that the image or environment brings; None where
+    that is for somebody else to know, and nothing is said of imports. The trainer may run on `other_python`
+    than vtrain does. `packages_dir`, where `build_sdist` writes, is never part of a package. Warnings do not
+    depend on earlier builds. Raises ConfigError and PackagingError.
+    """
+    plan = read_trainer(source, excluded=(packages_dir,) if packages_dir else ())
+    return with_preflight(_with_computed(plan), provided, strict, other_python=other_python)
+
+
+def _with_computed(plan: SdistPlan) -> SdistPlan:
+    """The plan, with a warning if setup.py computes its dependencies, which a script's package then lacks."""
+    if not (plan.source.script and plan.project and plan.project.dependencies is None):
+        return plan
+    sentence = "setup.py computes its dependencies; name them in requirements"
+    return msgspec.structs.replace(plan, warnings=(*plan.warnings, sentence))

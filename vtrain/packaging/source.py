@@ -1,10 +1,16 @@
-"""What the user handed over, before packaging turns it into a PythonPackageSpec."""
+"""A trainer on this machine as the user names it, and the file that starts it.
+
+Commands import this module at start-up, so it imports nothing that takes time.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
+
+from vtrain.errors import ConfigError, PackagingError
+from vtrain.packaging.ignore_files import Belonging
 
 
 class TrainerSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,7 +18,8 @@ class TrainerSource(msgspec.Struct, frozen=True, kw_only=True):
 
     Exactly one of `python_module` and `script` is set. Paths in `script`, `extra_packages`
     and `extra_dirs` are relative to `folder`, as gcloud reads them. With `script_alone` the script is
-    all that belongs, and not the folder around it (a `requirements.txt` beside it counts).
+    all that belongs, and not the folder around it (a `requirements.txt` beside it counts). With
+    `in_pool_spec` the command line names it in --worker-pool-spec.
     """
 
     folder: Path
@@ -22,3 +29,163 @@ class TrainerSource(msgspec.Struct, frozen=True, kw_only=True):
     extra_packages: tuple[str, ...] = ()
     extra_dirs: tuple[str, ...] = ()
     script_alone: bool = False
+    in_pool_spec: bool = False
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """The file that starts the trainer, and the folder from which Python reads its imports."""
+
+    path: str
+    root: str = ""
+
+
+def check_source(source: TrainerSource) -> None:
+    """Raise ConfigError or PackagingError for two entries or none, a missing folder, or a bad name."""
+    if bool(source.python_module) == bool(source.script):
+        raise ConfigError("Give exactly one of python-module and script.")
+    if not source.folder.exists():
+        raise PackagingError(f"There is no folder {source.folder}.")
+    if not source.folder.is_dir():
+        raise PackagingError(f"{source.folder} is not a folder.")
+    if source.python_module:
+        _check_module_name(source.python_module)
+
+
+def _check_module_name(module: str) -> None:
+    if module.endswith(".py") or "/" in module:
+        name = module.removesuffix(".py").removeprefix("./").replace("/", ".").removeprefix("src.")
+        raise PackagingError(
+            f"python-module takes a module, not a file: use {name}.", hint="A file is given with script."
+        )
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise PackagingError(f"python-module {module!r} is not a name that Python can import.")
+
+
+def find_entry(source: TrainerSource, belonging: Belonging, *, is_project: bool) -> Entry:
+    """The file that starts the trainer. Raises PackagingError when it does not belong to the package."""
+    if not belonging.files:
+        raise PackagingError(
+            f"The folder {source.folder} holds nothing to pack.",
+            hint=f"{len(belonging.left_out)} paths are left out." if belonging.left_out else "",
+        )
+    if source.script:
+        return _script_entry(source, belonging)
+    return _module_entry(source, belonging, is_project)
+
+
+def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
+    path = script_path(source)
+    if path not in belonging.files:
+        _refuse_left_out(source.folder, path, belonging)
+        import difflib
+
+        nearest = difflib.get_close_matches(path, belonging.files, n=1)
+        hint = f"The nearest is {printable(nearest[0])}." if nearest else ""
+        raise PackagingError(f"There is no script {path} in {source.folder}.", hint=hint)
+    return Entry(path=path, root=_parent(path))
+
+
+def script_path(source: TrainerSource) -> str:
+    """The script relative to the folder, in one spelling; refused when it lies outside."""
+    return relative_path(source.folder, source.script, "the script")
+
+
+def relative_path(folder: Path, given: str, what: str) -> str:
+    """`given`, read from the folder, as a path below it."""
+    top = folder.absolute()
+    parts: list[str] = []
+    for part in (top / given).parts:
+        if part == ".." and parts:
+            parts.pop()
+        else:
+            parts.append(part)
+    try:
+        return Path(*parts).relative_to(Path(*_normal(top))).as_posix()
+    except ValueError:
+        raise PackagingError(f"{what} {given} lies outside {folder}.") from None
+
+
+def _normal(path: Path) -> tuple[str, ...]:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _module_entry(source: TrainerSource, belonging: Belonging, is_project: bool) -> Entry:
+    module = source.python_module
+    for tail in _module_files(module):
+        roots = _roots_with(tail, belonging.files) if is_project else [""] * (tail in belonging.files)
+        if roots:
+            return Entry(path=f"{roots[0]}/{tail}" if roots[0] else tail, root=roots[0])
+    for tail in _module_files(module):
+        _refuse_left_out(source.folder, tail, belonging)
+    _refuse_missing_module(source, belonging, is_project)
+    raise AssertionError("unreachable")
+
+
+def _module_files(module: str) -> tuple[str, str]:
+    path = module.replace(".", "/")
+    return f"{path}.py", f"{path}/__main__.py"
+
+
+def _roots_with(tail: str, files: tuple[str, ...]) -> list[str]:
+    """Folders below which the module lies, the usual ones first ("" and src)."""
+    roots = [file[: -len(tail)].rstrip("/") for file in files if file == tail or file.endswith(f"/{tail}")]
+    return sorted(roots, key=lambda root: (root not in ("", "src"), root.count("/"), root))
+
+
+def _refuse_left_out(folder: Path, path: str, belonging: Belonging) -> None:
+    if not (folder / path).is_file():
+        return
+    by = belonging.ignore_file or "the built-in excludes"
+    raise PackagingError(
+        f"{path} is there, but {by} leaves it out.", hint="Keep it with a `!` line, or write a .vtrainignore."
+    )
+
+
+def _refuse_missing_module(source: TrainerSource, belonging: Belonging, is_project: bool) -> None:
+    module = source.python_module
+    modules = module_names(belonging.files, is_project=is_project)
+    if not modules:
+        raise PackagingError(f"The folder {source.folder} holds no Python module.")
+    top, _, rest = module.partition(".")
+    if source.folder.resolve().name == top and rest in modules:
+        raise PackagingError(
+            f"The module {module} is not inside the package: {source.folder} is the package {top} itself.",
+            hint="Give the folder that holds it as local-package-path.",
+        )
+    if f"{module}.__init__" in modules:
+        raise PackagingError(f"{module} is a package without __main__.py, which Python cannot run.")
+    import difflib
+
+    nearest = difflib.get_close_matches(module, sorted(modules), n=1, cutoff=0.4)
+    near = f"the nearest is {nearest[0]}" if nearest else f"it has {', '.join(sorted(modules)[:3])}"
+    raise PackagingError(f"The module {module} is not inside the package; {near}.")
+
+
+def module_names(files: tuple[str, ...], *, is_project: bool) -> frozenset[str]:
+    """All modules in the folder, dotted; below src/ too when the folder is a project."""
+    names = set()
+    for file in files:
+        parts = PurePosixPath(file.removesuffix(".py")).parts
+        if not file.endswith(".py") or not all(part.isidentifier() for part in parts):
+            continue
+        names.add(".".join(parts[1:] if is_project and parts[0] == "src" else parts))
+    return frozenset(names)
+
+
+def _parent(path: str) -> str:
+    parent = PurePosixPath(path).parent.as_posix()
+    return "" if parent == "." else parent
+
+
+def printable(path: str) -> str:
+    """The path on one line, with escapes for bytes that are not UTF-8 and for control characters."""
+    text = path.encode("utf-8", "backslashreplace").decode()
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )

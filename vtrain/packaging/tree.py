@@ -1,4 +1,4 @@
-"""The walk over a trainer's folder: names, links, and what is left out."""
+"""The walk over a trainer's folder: its files, its links, and the paths that are left out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.gitignore import RuleSet
-from vtrain.packaging.ignore import Belonging, IgnoreRules
+from vtrain.packaging.ignore_files import Belonging, IgnoreRules, RuleSet
 from vtrain.packaging.keys import credentials_kind
+from vtrain.packaging.source import printable
 
 
 def belonging_files(
@@ -19,7 +19,7 @@ def belonging_files(
     excluded: tuple[Path, ...] = (),
     rules: IgnoreRules | None = None,
 ) -> Belonging:
-    """Walk `folder` and tell what belongs to the package.
+    """Walk `folder` and select the files of the package.
 
     `extra_dirs` (relative to the folder) belong whatever the ignore file says; the built-in excludes
     hold there too. `excluded` are folders of vtrain itself that may lie inside. `rules` are those of the
@@ -54,13 +54,16 @@ class _Walk:
 
     def visit(self, path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
         """Walk one folder. Without rule sets (an extra dir) only the built-in excludes hold."""
-        if rule_sets is not None:
-            rule_sets = self.rules.with_nested(path, rule_sets)
         try:
+            if rule_sets is not None:
+                rule_sets = self.rules.with_nested(path, rule_sets)
             with os.scandir(self.folder / path) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            raise PackagingError(f"Cannot read the folder {self.folder / path}: {error.strerror}.") from None
+            raise PackagingError(
+                f"Cannot read the folder {self.folder / path}: {error.strerror}.",
+                hint=f"Make it readable, or exclude it: write {path}/ into .vtrainignore." if path else "",
+            ) from None
         for entry in entries:
             self._visit_entry(entry, f"{path}/{entry.name}" if path else entry.name, rule_sets)
 
@@ -152,11 +155,3 @@ def _ignored(path: str, is_folder: bool, rule_sets: tuple[RuleSet, ...] | None) 
 
 def _is_utf8(name: str) -> bool:
     return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def printable(path: str) -> str:
-    """The path on one line, with escapes for bytes that are not UTF-8 and for control characters."""
-    text = path.encode("utf-8", "backslashreplace").decode()
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
-    )

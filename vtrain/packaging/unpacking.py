@@ -1,4 +1,4 @@
-"""Archives are unpacked so that nothing is written outside of the folder, whatever names they hold."""
+"""Unpack archives of unknown origin without writing outside of the target folder."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from vtrain.errors import PackagingError
+from vtrain.sizes import size_in_words
 
 AGAIN = "Make the package again, or fetch it again from where it came."
 _DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, OSError, ValueError, NotImplementedError, RuntimeError),
 )
-"""What the decoders of the standard library raise on damaged content; RuntimeError: it is encrypted."""
+"""Errors of the standard library's decoders on damaged content. RuntimeError means encryption."""
 PROJECT_FILES = ("setup.py", "pyproject.toml")
-"""What makes an unpacked folder a project for pip."""
+"""Files that make an unpacked folder a project for pip."""
 LONGEST_NAME = 255
 """Bytes of a file's name on the usual file systems."""
 
@@ -80,13 +81,14 @@ def _check_room(size: int, archive: Path, folder: Path) -> None:
     free = shutil.disk_usage(there).free
     if size > free:
         raise PackagingError(
-            f"{archive.name} unpacks to {size / 1e9:.1f} GB, and {there} has room for {free / 1e9:.1f} GB.",
+            f"{archive.name} unpacks to {size_in_words(size)}, "
+            f"and {there} has room for {size_in_words(free)}.",
             hint="Free some space there, or leave the large files out of the package.",
         )
 
 
 def check_name(name: str, archive: Path) -> None:
-    """Raise PackagingError for a name in an archive that is no path below a folder."""
+    """Raise PackagingError for a name in an archive that leads out of its folder."""
     parts = PurePosixPath(name).parts
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise PackagingError(f"{archive.name} holds {name!r}, which leads out of its folder.")

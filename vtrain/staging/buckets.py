@@ -1,12 +1,20 @@
-"""What every kind of bucket does: take files that are named by their content."""
+"""Buckets: the interface of all kinds, and `file://` and `gs://` as folders of this machine."""
 
 from __future__ import annotations
 
+import filecmp
+import os
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
+
+from vtrain.atomic import publishing_file
+from vtrain.errors import ConfigError, StorageError
+from vtrain.staging.uris import split_uri
 
 Show = Callable[[str], None]
 """Shows how far a transfer is, on a terminal; called many times."""
@@ -20,7 +28,7 @@ class Staged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buckets(Protocol):
-    """Where packages are staged. Staging is by content, so what is there is not written again."""
+    """Places for packages. Staging is by content, so an existing package is not written again."""
 
     def accept(self, uri: str) -> None:
         """Raise ConfigError for a URI that the job could not read. Asks nobody."""
@@ -30,3 +38,50 @@ class Buckets(Protocol):
 
     def stage_all(self, uris: Mapping[Path, str], show: Show) -> tuple[Staged, ...]:
         """Put each file at its URI, unless it is there. Raises StorageError, naming what refused."""
+
+
+class LocalBuckets:
+    """`file:///…`, and `gs://NAME/…` under the home's `buckets/NAME`."""
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / "buckets"
+
+    def local_path(self, uri: str) -> Path:
+        """The file or folder that a URI means on this machine. Raises ConfigError for any other scheme."""
+        scheme, rest = split_uri(uri)
+        if scheme == "file":
+            return Path(rest)
+        bucket, _, name = rest.partition("/")
+        path = (self.folder / bucket / name).resolve()
+        if not path.is_relative_to((self.folder / bucket).resolve()):
+            raise ConfigError(f"{uri} leads out of its bucket.")
+        return path
+
+    def accept(self, uri: str) -> None:
+        """Raise ConfigError for a URI that means no path of this machine."""
+        self.local_path(uri)
+
+    def examine(self, staging_uri: str, output_uri: str = "") -> None:
+        """Folders are made when they are written to: there is nothing to ask for."""
+
+    def stage_all(self, uris: Mapping[Path, str], show: Show) -> tuple[Staged, ...]:  # noqa: ARG002 - a disk is quick
+        """Copy each file to its URI, unless it is there; raises StorageError where the disk refuses."""
+        try:
+            return tuple(self.stage(file, uri) for file, uri in uris.items())
+        except OSError as error:
+            reason = error.strerror or str(error)
+            name = error.filename2 or error.filename
+            hint = f"Remove the folder {name}." if isinstance(error, IsADirectoryError) else ""
+            raise StorageError(f"Cannot stage {name}: {reason}.", hint=hint) from error
+
+    def stage(self, file: Path, uri: str) -> Staged:
+        """Put a file at a URI that is made of its content; nothing is written when it is there."""
+        target = self.local_path(uri)
+        with suppress(OSError):
+            os.utime(target.parent)  # what was used lately is not removed as unused
+        if target.is_file() and filecmp.cmp(file, target, shallow=False):
+            return Staged(uri=uri, written=False)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with publishing_file(target, mode=None) as temporary:
+            shutil.copyfile(file, temporary)
+        return Staged(uri=uri, written=True)

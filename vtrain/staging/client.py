@@ -1,19 +1,25 @@
-"""The client of Cloud Storage: whom it speaks to, as whom, and how long it waits."""
+"""The client of Cloud Storage: its address, credentials and patience, and its refusals as errors of ours."""
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from vtrain.errors import UnavailableError
+from vtrain.errors import CredentialsError, StorageError, UnavailableError
+from vtrain.extras import install_command
 from vtrain.properties import endpoint_override
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
     from google.auth.credentials import Credentials
+    from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import AuthorizedSession
     from google.cloud.storage import Client
 
@@ -22,9 +28,22 @@ EMULATOR = "STORAGE_EMULATOR_HOST"
 NO_SIDE_REQUESTS = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 """The library's switch against describing each bucket in the background, for traces that nobody records."""
 
+CONTENT_TYPE = "application/octet-stream"
+Mend = Callable[[str], Mapping[int, str]]
+"""The commands that help with a bucket, by HTTP status."""
+
+_WHAT = {
+    401: "does not accept the credentials",
+    403: "is not open to you",
+    404: "does not exist",
+    412: "is written by somebody else",
+    429: "is asked too often",
+}
+_LOGIN = "gcloud auth application-default login"
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How files travel. Times are seconds; a request that fails is repeated at growing intervals.
+    """Settings of a transfer. Times are seconds; a request that fails is repeated at growing intervals.
 
     A file larger than `chunk` bytes goes in parts, so that a lost connection costs no more than one.
     """
@@ -54,7 +73,7 @@ def storage_credentials(find: Callable[[], Credentials]) -> Credentials:
         from google.auth.credentials import AnonymousCredentials
     except ImportError as error:
         raise UnavailableError(
-            "Cloud Storage needs packages that are not installed.", hint="$ pip install 'vtrain[vertex]'"
+            "Cloud Storage needs packages that are not installed.", hint=f"$ {install_command('vertex')}"
         ) from error
     return AnonymousCredentials() if os.environ.get(EMULATOR) else find()
 
@@ -63,28 +82,148 @@ def open_client(project: str, credentials: Credentials) -> Client:
     """A client for Cloud Storage, or for what `STORAGE_EMULATOR_HOST` or gcloud's property names instead."""
     from google.cloud.storage import Client
 
-    from vtrain.http_adapter import BoundedAdapter
+    from vtrain.http_session import authorized_session
 
     os.environ.setdefault(NO_SIDE_REQUESTS, "true")
     endpoint = _endpoint(os.environ.get(EMULATOR, "") or endpoint_override("storage"))
-    client = Client(
+    return Client(
         project=project or None,
         credentials=credentials,
         client_options={"api_endpoint": endpoint} if endpoint else None,
+        # The one way to give the client a session, and with it deadlines; the library calls it private.
+        _http=authorized_session(credentials),
     )
-    for scheme in ("https://", "http://"):
-        client._http.mount(scheme, BoundedAdapter())
-    return client
-
-
-def open_session(credentials: Credentials) -> AuthorizedSession:
-    """A session for requests that the client has no call for."""
-    from google.auth.transport.requests import AuthorizedSession
-
-    return AuthorizedSession(credentials)
 
 
 def _endpoint(text: str) -> str:
     """An address as the client wants it: with a scheme, and without the path that gcloud has in it."""
     bare = text.rstrip("/").removesuffix("/storage/v1")
     return bare if not bare or "://" in bare else f"http://{bare}"
+
+
+class SimpleUploader:
+    """Sends content in one request each, over connections that several threads share."""
+
+    # The library has no call for it. It wraps a small file in a multipart body, which copies it twice here,
+    # and is taken apart again there: with several files at a time that keeps a machine's processors busy.
+
+    def __init__(self, session: AuthorizedSession, endpoint: str, settings: Settings) -> None:
+        self._session = session
+        self._endpoint = endpoint
+        self._settings = settings
+
+    def send(self, bucket: str, name: str, content: bytes, generation: int) -> int:
+        """Put content in place of that generation (0: of nothing); the generation that it is now.
+
+        Repeating is safe, for what is replaced is named. Raises what the library raises.
+        """
+        from google_crc32c import Checksum
+
+        checksum = base64.b64encode(Checksum(content).digest()).decode("ascii")
+
+        def post() -> int:
+            response = self._session.post(
+                f"{self._endpoint}/upload/storage/v1/b/{bucket}/o",
+                params={"uploadType": "media", "name": name, "ifGenerationMatch": str(generation)},
+                data=content,
+                headers={"Content-Type": CONTENT_TYPE, "X-Goog-Hash": f"crc32c={checksum}"},
+                timeout=self._settings.timeout,
+            )
+            if not response.ok:
+                from google.api_core.exceptions import from_http_response
+
+                raise from_http_response(response)
+            return int(response.json()["generation"])
+
+        generation_now: int = self._settings.retry()(post)()
+        return generation_now
+
+
+@contextmanager
+def refused(
+    what: str, mend: Mapping[int, str], *, passing: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Turn the client's exceptions into a StorageError about `what`, but for those of `passing`.
+
+    `mend` holds the command that helps, by HTTP status.
+    """
+    from google.api_core.exceptions import GoogleAPICallError, RetryError
+    from google.auth.exceptions import GoogleAuthError
+    from google.resumable_media import DataCorruption
+
+    try:
+        yield
+    except passing:
+        raise
+    except GoogleAPICallError as error:
+        raise _by_status(what, error, mend) from error
+    except RetryError as error:
+        if isinstance(error.cause, GoogleAuthError):
+            raise _no_token(error.cause) from error
+        raise _by_cause(what, error.cause, mend) from error
+    except GoogleAuthError as error:
+        raise _no_token(error) from error
+    except DataCorruption as error:
+        raise StorageError(f"{what} arrived damaged.", hint="Run the command again.") from error
+    except OSError as error:
+        raise _by_cause(what, error, mend) from error
+
+
+def _no_token(error: GoogleAuthError) -> CredentialsError:
+    from requests import Timeout
+
+    from vtrain import http_session
+
+    if error.args and isinstance(error.args[0], Timeout):
+        return CredentialsError(
+            "No access token can be had: the token service did not answer within "
+            f"{http_session.TOKEN_SECONDS:g} s.",
+            hint="Check the network, the proxy and the token service that the credentials name.",
+        )
+    return CredentialsError(f"No access token can be had: {_short(error)}.", hint=f"$ {_LOGIN}")
+
+
+def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -> StorageError:
+    """The last of several failures. What the file system refused has a name of its own."""
+    if isinstance(cause, OSError) and cause.filename is not None:
+        return StorageError(f"Cannot read {cause.filename}: {cause.strerror}.")
+    if getattr(cause, "response", None) is not None:
+        return _by_status(what, cause, mend)
+    place = urlsplit(str(getattr(getattr(cause, "request", None), "url", "")))
+    where = f" at {place.scheme}://{place.netloc}" if place.netloc else ""
+    return StorageError(
+        f"Cloud Storage cannot be reached{where}: {_system_reason(cause)}.",
+        hint="Look at the network and the proxy, and run the command again.",
+    )
+
+
+def _system_reason(cause: BaseException | None) -> str:
+    """What the system says, out of the several layers of words around it."""
+    found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(cause))
+    return found[1] if found else _short(cause)
+
+
+def _by_status(what: str, error: Any, mend: Mapping[int, str]) -> StorageError:
+    response = error.response
+    code = int(response.status_code) if response is not None else int(error.code)
+    command = {401: _LOGIN, **mend}.get(code, "")
+    reason = "" if code == 404 else f": {_reason(error)}"
+    return StorageError(
+        f"{what} {_WHAT.get(code, 'is refused')}{reason}.",
+        hint=f"$ {command}" if command else "",
+        http_status=code,
+    )
+
+
+def _reason(error: Any) -> str:
+    """What the service says of its refusal, or the name of the status where it says nothing."""
+    try:
+        message = error.response.json()["error"]["message"]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        message = getattr(error.response, "reason", "") or error
+    return _short(message)
+
+
+def _short(message: object) -> str:
+    """On one line, without a full stop."""
+    return " ".join(str(message).split())[:300].rstrip(".")

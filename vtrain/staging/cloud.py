@@ -1,4 +1,4 @@
-"""Buckets of Cloud Storage: what is asked of them before a job is sent, and how packages get there."""
+"""Buckets of Cloud Storage: checked before a job is sent, and filled with its packages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.buckets import Show, Staged
-from vtrain.staging.client import Settings, open_client, open_session, storage_credentials
-from vtrain.staging.locations import holds
-from vtrain.staging.refusals import refused
-from vtrain.staging.simple_upload import SimpleUploader
+from vtrain.staging.client import Settings, SimpleUploader, open_client, refused, storage_credentials
 from vtrain.staging.transfer import Sender, Upload
 from vtrain.staging.uris import split_object, split_uri
 
@@ -22,6 +19,21 @@ if TYPE_CHECKING:
     from google.cloud.storage import Bucket, Client
 
 CREATE = "storage.objects.create"
+DUAL_REGIONS = {
+    "asia1": ("asia-northeast1", "asia-northeast2"),
+    "eur4": ("europe-north1", "europe-west4"),
+    "eur5": ("europe-west1", "europe-west2"),
+    "eur7": ("europe-west2", "europe-west3"),
+    "eur8": ("europe-west3", "europe-west6"),
+    "nam4": ("us-central1", "us-east1"),
+}
+"""The dual-regions that have a name, and the two regions in each."""
+
+_PREFIXES = {"us": "us-", "eu": "europe-", "asia": "asia-"}
+"""What the names of a multi-region's regions begin with."""
+
+_OUTSIDE = ("europe-west2", "europe-west6")
+"""Regions of Europe that are not part of the multi-region `eu`."""
 
 
 class CloudBuckets:
@@ -60,7 +72,11 @@ class CloudBuckets:
 
     def stage_all(self, uris: Mapping[Path, str], show: Show) -> tuple[Staged, ...]:
         """Upload what is not there, several files at a time. Raises StorageError, naming what refused."""
-        with closing(self._open()) as client, closing(open_session(self._credentials)) as session:
+        from vtrain.http_session import BoundedAdapter, authorized_session
+
+        adapter = BoundedAdapter(pool_maxsize=self.settings.workers)
+        session = authorized_session(self._credentials, adapter)
+        with closing(self._open()) as client, closing(session):
             simple = SimpleUploader(session, client.api_endpoint, self.settings)
             sender = Sender(client, simple, self.settings, show, self._mend)
             return sender.send_all([Upload(file=file, uri=uri) for file, uri in uris.items()])
@@ -116,3 +132,14 @@ class CloudBuckets:
             f"gcloud storage buckets add-iam-policy-binding gs://{name} "
             "--member=user:EMAIL --role=roles/storage.objectUser"
         )
+
+
+def holds(bucket: Bucket, region: str) -> bool:
+    """Whether a bucket lies in a region, or in a pair or multi-region that contains it; true if unknown."""
+    location = (bucket.location or "").lower()
+    pair = DUAL_REGIONS.get(location) or tuple(part.lower() for part in bucket.data_locations or ())
+    if pair:
+        return region in pair
+    if location in _PREFIXES:
+        return region.startswith(_PREFIXES[location]) and region not in _OUTSIDE
+    return location in ("", region)

@@ -1,4 +1,4 @@
-"""Files to Cloud Storage: what is there is left alone, the rest goes several at a time."""
+"""Uploads to Cloud Storage: several at a time, and only of objects that are not there."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.errors import StorageError
 from vtrain.staging.buckets import Show, Staged
-from vtrain.staging.client import MEBIBYTE, Settings
-from vtrain.staging.crew import Crew
-from vtrain.staging.progress import Progress
-from vtrain.staging.refusals import Mend, refused
-from vtrain.staging.simple_upload import CONTENT_TYPE, SimpleUploader
+from vtrain.staging.client import CONTENT_TYPE, MEBIBYTE, Mend, Settings, SimpleUploader, refused
+from vtrain.staging.thread_pool import ThreadPool
 from vtrain.staging.uris import split_object
 
 if TYPE_CHECKING:
@@ -30,6 +28,9 @@ MOST_PAGES = 10_000
 ATTEMPTS = 4
 """How often an object is looked at anew that somebody else writes at the same time."""
 
+BAR = 24
+"""Width of the bar in letters."""
+
 
 class Upload(msgspec.Struct, frozen=True, kw_only=True):
     """A file, and where it goes."""
@@ -39,7 +40,7 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a file changes when somebody writes to it."""
+    """The properties of a file that change when somebody writes to it."""
 
     size: int
     modified: int
@@ -63,8 +64,8 @@ class Sender:
         """Send what is not there. Raises StorageError, naming what refused."""
         self.present = self._look(uploads)
         self.progress = Progress(len(uploads), sum(_moment(upload.file).size for upload in uploads))
-        self.crew = Crew(self._send, self.settings.workers, lambda: self.show(str(self.progress)))
-        return self.crew.work_through(uploads)
+        self.pool = ThreadPool(self._send, self.settings.workers, lambda: self.show(str(self.progress)))
+        return self.pool.work_through(uploads)
 
     def _look(self, uploads: Sequence[Upload]) -> dict[str, Blob]:
         """What is there, by URI. Who may not list a bucket learns it from each upload."""
@@ -164,8 +165,31 @@ class Sender:
     def _count(self, size: int) -> None:
         """So many bytes have arrived. Raises StorageError when another file has failed meanwhile."""
         self.progress.add(size=size)
-        if self.crew.over.is_set():
+        if self.pool.over.is_set():
             raise StorageError("Staging was given up.")
+
+
+class Progress:
+    """The progress of a transfer, as one line; several threads add to it."""
+
+    def __init__(self, files: int, size: int) -> None:
+        self.files = files
+        self.size = size
+        self._lock = Lock()
+        self._files = 0
+        self._bytes = 0
+
+    def add(self, *, files: int = 0, size: int = 0) -> None:
+        """Count files and bytes that have arrived, or were there."""
+        with self._lock:
+            self._files += files
+            self._bytes += size
+
+    def __str__(self) -> str:
+        full = BAR * self._bytes // self.size if self.size else BAR
+        bar = "#" * full + "." * (BAR - full)
+        sent, size = (f"{count / 1_000_000:.1f}" for count in (self._bytes, self.size))
+        return f"Staging {self._files} of {self.files} files  {bar}  {sent} of {size} MB"
 
 
 class _Counted(io.FileIO):

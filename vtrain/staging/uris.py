@@ -43,7 +43,8 @@ def split_uri(uri: str) -> tuple[str, str]:
                 f"{uri}: a file URI names an absolute path.", hint="Write file:///absolute/path."
             )
         return "file", unquote(parts.path)
-    raise ConfigError(f"{uri}: expected gs://BUCKET/… or file:///….")
+    hint = "" if parts.scheme else f"For a folder of this machine (--base-output-dir): {file_uri(Path(uri))}"
+    raise ConfigError(f"{uri}: expected gs://BUCKET/… or file:///….", hint=hint)
 
 
 def split_object(uri: str) -> tuple[str, str]:

@@ -4,7 +4,13 @@
         @pytest.fixture
         def backend(self, tmp_path): return MyBackend(...)
 
-Jobs follow scripts (`vtrain.testing.script`); override `make_job` where a trainer gets there another way.
+`BackendContract` is for every backend: jobs of one replica, which is called `workerpool0-0`. It asks for no
+certain ids, projects, files or times, and leaves the words of a failure to the backend. `ReplicaContract`
+adds the rules of Vertex AI for backends that run several replicas, restart them, and tell how each one ended.
+
+Jobs follow scripts (`vtrain.testing.script`): Python packages whose module is `vtrain.testing.player`.
+Override `make_job` where a trainer gets there another way, and `query` and `unknown_name` where jobs live
+elsewhere.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from vtrain.messages import states
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, Scheduling, WorkerPoolSpec
 from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.messages.names import parse_name
 from vtrain.messages.resources import Job
 from vtrain.testing.script import Script, script_job
 
@@ -29,7 +36,9 @@ HOLDING = Script().write("ready\n").hang()
 
 
 class BackendContract:
-    """Inherit, and give the fixture `backend`."""
+    """The tests that each backend has to pass. Inherit, and give the fixture `backend`."""
+
+    project, location = "local", "us-central1"
 
     @pytest.fixture
     def backend(self) -> JobBackend:
@@ -45,6 +54,14 @@ class BackendContract:
         pool = WorkerPoolSpec(container_spec=ContainerSpec(image_uri="example.com/image"))
         return CustomJob(display_name="refused", job_spec=CustomJobSpec(worker_pool_specs=(pool,)))
 
+    def query(self, *, page_size: int = 100, page_token: str = "") -> Query:
+        """Asks for all jobs of the backend."""
+        return Query(project=self.project, page_size=page_size, page_token=page_token)
+
+    def unknown_name(self) -> str:
+        """The name of a job that there is not."""
+        return f"projects/{self.project}/locations/{self.location}/customJobs/404"
+
     def reconnect(self, backend: JobBackend) -> JobBackend:
         """The same backend as another command would open it."""
         return backend
@@ -53,33 +70,29 @@ class BackendContract:
         """Cancel from another process."""
         self.reconnect(backend).cancel(name)
 
-    def is_alive(self, pid: int) -> bool:
-        """Whether a process of a replica still lives."""
-        return pid != 0
-
     # plan and submit
 
     def test_plan_is_pure(self, backend: JobBackend) -> None:
-        job = self.make_job(Script(), Script())
+        job = self.make_job(Script())
         first, second = backend.plan(job), backend.plan(job)
         assert first == second
-        assert [replica.name for replica in first.replicas] in ([], ["workerpool0-0", "workerpool1-0"])
-        assert backend.list(Query()).jobs == ()
+        assert [replica.name for replica in first.replicas] in ([], ["workerpool0-0"])
+        assert backend.list(self.query()).jobs == ()
 
     def test_submit_names_the_job(self, backend: JobBackend) -> None:
         job = self.start(backend, Script())
-        assert job.name.startswith("projects/")
+        assert parse_name(job.name) is not None
         assert job.state in (states.PENDING, states.QUEUED)
-        assert job.create_time == job.update_time != ""
+        assert job.create_time != ""
         assert self.wait(backend, job.name).name == job.name
 
     def test_a_refused_job_leaves_nothing(self, backend: JobBackend) -> None:
         with pytest.raises(VtrainError):
             backend.submit(backend.plan(self.make_refused_job()))
-        assert backend.list(Query()).jobs == ()
+        assert backend.list(self.query()).jobs == ()
 
     def test_unknown_names(self, backend: JobBackend) -> None:
-        name = "projects/local/locations/us-central1/customJobs/404"
+        name = self.unknown_name()
         verbs: tuple[Callable[[], object], ...] = (
             lambda: backend.get(name),
             lambda: backend.logs(LogQuery(name=name)),
@@ -92,9 +105,9 @@ class BackendContract:
 
     def test_list_is_newest_first_in_pages(self, backend: JobBackend) -> None:
         names = [self.start(backend, Script()).name for _ in range(3)]
-        first = backend.list(Query(page_size=2))
+        first = backend.list(self.query(page_size=2))
         assert [job.name for job in first.jobs] == [names[2], names[1]]
-        last = backend.list(Query(page_size=2, page_token=first.next_page_token))
+        last = backend.list(self.query(page_size=2, page_token=first.next_page_token))
         assert [job.name for job in last.jobs] == [names[0]]
         assert last.next_page_token == ""
         for name in names:
@@ -109,46 +122,20 @@ class BackendContract:
         assert job.create_time <= job.start_time <= job.end_time
         assert self.reconnect(backend).get(job.name) == job
 
-    @pytest.mark.parametrize(
-        ("script", "code"),
-        [(Script().exit(7), 7), (Script().die(9), 137), (Script().die(15), 143)],
-        ids=["7", "137", "143"],
-    )
-    def test_exit_codes_are_kept(self, backend: JobBackend, script: Script, code: int) -> None:
-        job = self.wait(backend, self.start(backend, script).name)
+    def test_failure_says_why(self, backend: JobBackend) -> None:
+        job = self.wait(backend, self.start(backend, Script().exit(7)).name)
         assert job.state == states.FAILED
         assert job.error is not None
-        assert job.error.code == 3
-        assert job.error.message.startswith(
-            f"The replica workerpool0-0 exited with a non-zero status of {code}."
-        )
-        assert job.error.details[0]["metadata"]["exitCode"] == str(code)
-
-    def test_one_replica_of_several_fails(self, backend: JobBackend) -> None:
-        job = self.wait(backend, self.start(backend, HOLDING, HOLDING, Script().exit(3)).name)
-        assert job.state == states.FAILED
-        assert job.error is not None
-        assert job.error.details[0]["metadata"]["replica"] == "workerpool2-0"
-
-    def test_the_primary_ends_the_job(self, backend: JobBackend) -> None:
-        job = self.wait(backend, self.start(backend, Script().sleep(0.2), HOLDING).name)
-        assert job.state == states.SUCCEEDED
-
-    def test_a_worker_that_is_done_ends_only_itself(self, backend: JobBackend) -> None:
-        script = Script().sleep(0.3).write("primary\n")
-        job = self.wait(backend, self.start(backend, script, Script()).name)
-        assert job.state == states.SUCCEEDED
-        assert "primary" in self.lines(backend, job.name)
+        assert "7" in job.error.message
+        assert self.reconnect(backend).get(job.name) == job
 
     # logs
 
-    def test_every_line_once_and_in_order(self, backend: JobBackend) -> None:
-        script = Script().count(5000).sleep(1.0).write_error("bad\n")
-        job = self.start(backend, script, Script().count(500).hang())
-        self.wait(backend, job.name)
-        expected = [f"line {number}" for number in range(5000)]
-        assert self.lines(backend, job.name, limit=4096) == [*expected, "bad"]
-        assert self.lines(self.reconnect(backend), job.name) == [*expected, "bad"]
+    def test_lines_of_one_replica(self, backend: JobBackend) -> None:
+        job = self.wait(backend, self.start(backend, Script().count(5000).write_error("bad\n")).name)
+        expected = sorted([*(f"line {number}" for number in range(5000)), "bad"])
+        assert sorted(self.lines(backend, job.name, limit=4096)) == expected
+        assert sorted(self.lines(self.reconnect(backend), job.name)) == expected
 
     def test_following_while_it_runs(self, backend: JobBackend) -> None:
         script = Script()
@@ -171,16 +158,6 @@ class BackendContract:
         job = self.wait(backend, self.start(backend, Script().write("first\nlast").exit(1)).name)
         assert self.lines(backend, job.name) == ["first", "last"]
 
-    def test_streams_have_their_severity(self, backend: JobBackend) -> None:
-        script = Script().write("a\n").sleep(1.0).write_error("b\n")
-        job = self.wait(backend, self.start(backend, script).name)
-        entries = self.entries(backend, job.name)
-        assert [(e.payload, e.severity, e.stream) for e in entries] == [
-            (b"a", "INFO", "stdout"),
-            (b"b", "ERROR", "stderr"),
-        ]
-        assert len({e.insert_id for e in entries}) == 2
-
     def test_two_jobs_do_not_mix(self, backend: JobBackend) -> None:
         first = self.start(backend, Script().write("one\n").sleep(0.1).exit(5))
         second = self.start(backend, Script().write("two\n").sleep(0.1))
@@ -188,39 +165,6 @@ class BackendContract:
         assert self.wait(backend, second.name).state == states.SUCCEEDED
         assert self.lines(backend, first.name) == ["one"]
         assert self.lines(backend, second.name) == ["two"]
-
-    # restarts, by Vertex AI's rules
-
-    def test_a_crash_is_tried_again(self, backend: JobBackend) -> None:
-        job = self.run(backend, Script().write("begin\n").crash_first(2).write("done\n"))
-        assert job.state == states.SUCCEEDED
-        assert self.lines(backend, job.name) == ["begin", "begin", "begin", "done"]
-        assert {entry.attempt for entry in self.entries(backend, job.name)} == {0, 1, 2}
-
-    def test_a_line_without_an_end_stays_in_its_attempt(self, backend: JobBackend) -> None:
-        job = self.run(backend, Script().write("torn").crash_first(1))
-        assert self.lines(backend, job.name) == ["torn", "torn"]
-
-    def test_a_crash_that_stays_fails_the_job(self, backend: JobBackend) -> None:
-        job = self.run(backend, Script().write("begin\n").die(11))
-        assert job.state == states.FAILED
-        assert job.error is not None
-        metadata = job.error.details[0]["metadata"]
-        assert (metadata["exitCode"], metadata["restarts"]) == ("139", "3")
-        assert self.lines(backend, job.name) == ["begin"] * 4
-
-    def test_a_crash_begins_the_whole_job_again(self, backend: JobBackend) -> None:
-        primary = Script().write("begin\n").hang_first(1).write("done\n")
-        job = self.run(backend, primary, Script().sleep(3.0).crash_first(1).hang())
-        assert job.state == states.SUCCEEDED
-        assert self.lines(backend, job.name)[-2:] == ["begin", "done"]
-
-    def test_disabled_retries(self, backend: JobBackend) -> None:
-        scheduling = Scheduling(disable_retries=True)
-        job = self.run(backend, Script().crash_first(1), scheduling=scheduling)
-        assert job.state == states.FAILED
-        assert job.error is not None
-        assert "restarts" not in job.error.details[0]["metadata"]
 
     # cancel and delete
 
@@ -230,8 +174,8 @@ class BackendContract:
         backend.cancel(job.name)
         self.expect_cancelled(self.wait(backend, job.name))
 
-    def test_cancel_while_running_from_another_process(self, backend: JobBackend) -> None:
-        name = self.start_holding(backend, HOLDING, HOLDING)
+    def test_cancel_from_another_process(self, backend: JobBackend) -> None:
+        name = self.start_holding(backend, HOLDING)
         self.cancel_elsewhere(backend, name)
         self.expect_cancelled(self.wait(backend, name))
 
@@ -251,16 +195,6 @@ class BackendContract:
         backend.cancel(name)
         self.expect_cancelled(self.wait(backend, name))
 
-    @pytest.mark.parametrize("cancel", [True, False], ids=["cancelled", "ended"])
-    def test_grandchildren_die(self, backend: JobBackend, cancel: bool) -> None:
-        script = Script().leave_grandchild()
-        name = self.start(backend, script.hang() if cancel else script).name
-        if cancel:
-            self.wait_for(lambda: bool(self.lines(self.stepped(backend, name), name)))
-            backend.cancel(name)
-        self.wait(backend, name)
-        assert not self.is_alive(int(self.lines(backend, name)[0]))
-
     def test_delete_leaves_no_trace(self, backend: JobBackend) -> None:
         name = self.start_holding(backend, HOLDING)
         with pytest.raises(ConflictError):
@@ -270,19 +204,9 @@ class BackendContract:
         backend.delete(name)
         with pytest.raises(NotFoundError):
             backend.get(name)
-        assert backend.list(Query()).jobs == ()
+        assert backend.list(self.query()).jobs == ()
 
     # what the tests above are written with
-
-    def run(self, backend: JobBackend, *scripts: Script, scheduling: Scheduling | None = None) -> Job:
-        """A job with an output directory, once it has ended."""
-        job = self.make_job(*scripts)
-        output = GcsDestination(output_uri_prefix="gs://contract/restarts")
-        spec = msgspec.structs.replace(
-            job.job_spec, base_output_directory=output, scheduling=scheduling or job.job_spec.scheduling
-        )
-        job = msgspec.structs.replace(job, job_spec=spec)
-        return self.wait(backend, backend.submit(backend.plan(job)).name)
 
     def start(self, backend: JobBackend, *scripts: Script) -> Job:
         """Submit a job of these scripts."""
@@ -328,11 +252,8 @@ class BackendContract:
         return text_lines(self.entries(backend, name, limit=limit))
 
     def expect_cancelled(self, job: Job) -> None:
-        """Ended by request, in the API's words."""
+        """Ended by request."""
         assert job.state == states.CANCELLED
-        assert job.error is not None
-        assert job.error.code == 1
-        assert "CANCELED" in job.error.message
         assert job.end_time != ""
 
 
@@ -340,3 +261,142 @@ def text_lines(entries: list[LogEntry]) -> list[str]:
     """The lines in entries, partial ones joined."""
     text = "".join(entry.message + ("" if entry.partial else "\n") for entry in entries)
     return text.removesuffix("\n").split("\n") if entries else []
+
+
+class ReplicaContract(BackendContract):
+    """The tests of a backend that runs replicas by the rules of Vertex AI."""
+
+    def is_alive(self, pid: int) -> bool:
+        """Whether a process of a replica still lives."""
+        return pid != 0
+
+    def test_plan_names_every_replica(self, backend: JobBackend) -> None:
+        plan = backend.plan(self.make_job(Script(), Script()))
+        assert [replica.name for replica in plan.replicas] in ([], ["workerpool0-0", "workerpool1-0"])
+
+    def test_times_of_a_new_job(self, backend: JobBackend) -> None:
+        job = self.start(backend, Script())
+        assert job.create_time == job.update_time != ""
+        self.wait(backend, job.name)
+
+    # the verdict
+
+    @pytest.mark.parametrize(
+        ("script", "code"),
+        [(Script().exit(7), 7), (Script().die(9), 137), (Script().die(15), 143)],
+        ids=["7", "137", "143"],
+    )
+    def test_exit_codes_are_kept(self, backend: JobBackend, script: Script, code: int) -> None:
+        job = self.wait(backend, self.start(backend, script).name)
+        assert job.state == states.FAILED
+        assert job.error is not None
+        assert job.error.code == 3
+        assert job.error.message.startswith(
+            f"The replica workerpool0-0 exited with a non-zero status of {code}."
+        )
+        assert job.error.details[0]["metadata"]["exitCode"] == str(code)
+
+    def test_one_replica_of_several_fails(self, backend: JobBackend) -> None:
+        job = self.wait(backend, self.start(backend, HOLDING, HOLDING, Script().exit(3)).name)
+        assert job.state == states.FAILED
+        assert job.error is not None
+        assert job.error.details[0]["metadata"]["replica"] == "workerpool2-0"
+
+    def test_the_primary_ends_the_job(self, backend: JobBackend) -> None:
+        job = self.wait(backend, self.start(backend, Script().sleep(0.2), HOLDING).name)
+        assert job.state == states.SUCCEEDED
+
+    def test_a_worker_that_is_done_ends_only_itself(self, backend: JobBackend) -> None:
+        script = Script().sleep(0.3).write("primary\n")
+        job = self.wait(backend, self.start(backend, script, Script()).name)
+        assert job.state == states.SUCCEEDED
+        assert "primary" in self.lines(backend, job.name)
+
+    # logs
+
+    def test_every_line_once_and_in_order(self, backend: JobBackend) -> None:
+        script = Script().count(5000).sleep(1.0).write_error("bad\n")
+        job = self.start(backend, script, Script().count(500).hang())
+        self.wait(backend, job.name)
+        expected = [f"line {number}" for number in range(5000)]
+        assert self.lines(backend, job.name, limit=4096) == [*expected, "bad"]
+        assert self.lines(self.reconnect(backend), job.name) == [*expected, "bad"]
+
+    def test_streams_have_their_severity(self, backend: JobBackend) -> None:
+        script = Script().write("a\n").sleep(1.0).write_error("b\n")
+        job = self.wait(backend, self.start(backend, script).name)
+        entries = self.entries(backend, job.name)
+        assert [(e.payload, e.severity, e.stream) for e in entries] == [
+            (b"a", "INFO", "stdout"),
+            (b"b", "ERROR", "stderr"),
+        ]
+        assert len({e.insert_id for e in entries}) == 2
+
+    # restarts, by Vertex AI's rules
+
+    def test_a_crash_is_tried_again(self, backend: JobBackend) -> None:
+        job = self.run(backend, Script().write("begin\n").crash_first(2).write("done\n"))
+        assert job.state == states.SUCCEEDED
+        assert self.lines(backend, job.name) == ["begin", "begin", "begin", "done"]
+        assert {entry.attempt for entry in self.entries(backend, job.name)} == {0, 1, 2}
+
+    def test_a_line_without_an_end_stays_in_its_attempt(self, backend: JobBackend) -> None:
+        job = self.run(backend, Script().write("torn").crash_first(1))
+        assert self.lines(backend, job.name) == ["torn", "torn"]
+
+    def test_a_crash_that_stays_fails_the_job(self, backend: JobBackend) -> None:
+        job = self.run(backend, Script().write("begin\n").die(11))
+        assert job.state == states.FAILED
+        assert job.error is not None
+        metadata = job.error.details[0]["metadata"]
+        assert (metadata["exitCode"], metadata["restarts"]) == ("139", "3")
+        assert self.lines(backend, job.name) == ["begin"] * 4
+
+    def test_a_crash_begins_the_whole_job_again(self, backend: JobBackend) -> None:
+        primary = Script().write("begin\n").hang_first(1).write("done\n")
+        job = self.run(backend, primary, Script().sleep(3.0).crash_first(1).hang())
+        assert job.state == states.SUCCEEDED
+        assert self.lines(backend, job.name)[-2:] == ["begin", "done"]
+
+    def test_disabled_retries(self, backend: JobBackend) -> None:
+        scheduling = Scheduling(disable_retries=True)
+        job = self.run(backend, Script().crash_first(1), scheduling=scheduling)
+        assert job.state == states.FAILED
+        assert job.error is not None
+        assert "restarts" not in job.error.details[0]["metadata"]
+
+    # cancel
+
+    def test_cancel_while_running_from_another_process(self, backend: JobBackend) -> None:
+        name = self.start_holding(backend, HOLDING, HOLDING)
+        self.cancel_elsewhere(backend, name)
+        self.expect_cancelled(self.wait(backend, name))
+
+    @pytest.mark.parametrize("cancel", [True, False], ids=["cancelled", "ended"])
+    def test_grandchildren_die(self, backend: JobBackend, cancel: bool) -> None:
+        script = Script().leave_grandchild()
+        name = self.start(backend, script.hang() if cancel else script).name
+        if cancel:
+            self.wait_for(lambda: bool(self.lines(self.stepped(backend, name), name)))
+            backend.cancel(name)
+        self.wait(backend, name)
+        assert not self.is_alive(int(self.lines(backend, name)[0]))
+
+    # what the tests above are written with
+
+    def run(self, backend: JobBackend, *scripts: Script, scheduling: Scheduling | None = None) -> Job:
+        """A job with an output directory, once it has ended."""
+        job = self.make_job(*scripts)
+        output = GcsDestination(output_uri_prefix="gs://contract/restarts")
+        spec = msgspec.structs.replace(
+            job.job_spec, base_output_directory=output, scheduling=scheduling or job.job_spec.scheduling
+        )
+        job = msgspec.structs.replace(job, job_spec=spec)
+        return self.wait(backend, backend.submit(backend.plan(job)).name)
+
+    def expect_cancelled(self, job: Job) -> None:
+        """Ended by request, in the API's words."""
+        super().expect_cancelled(job)
+        assert job.error is not None
+        assert job.error.code == 1
+        assert "CANCELED" in job.error.message

@@ -11,10 +11,6 @@ import signal
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query, Replica
-from vtrain.engine.folder import ReplicaExit
-from vtrain.engine.instants import timestamp
-from vtrain.engine.recovery import Action, Restart, action_after, cause_of
-from vtrain.engine.replica import Surroundings, module_argv, replica_environment, replica_ids
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, UnavailableError
 from vtrain.messages import states
 from vtrain.messages.base import Status
@@ -23,7 +19,11 @@ from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import CUSTOM_JOBS, DEFAULT_REGION, LOCAL_PROJECT, ResourceName
 from vtrain.messages.resources import Job
 from vtrain.messages.rules import check_job
+from vtrain.runtime.folder import ReplicaExit
+from vtrain.runtime.recovery import Action, Restart, action_after, cause_of
+from vtrain.runtime.replica import JobContext, module_argv, replica_environment, replica_ids
 from vtrain.testing.script import Script, read_script
+from vtrain.times import timestamp
 
 _INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 
@@ -69,12 +69,12 @@ class MemoryBackend:
         if any(pool.container_spec is not None for pool in spec.worker_pool_specs):
             raise UnavailableError("The backend in memory runs no containers.")
         members = replica_ids(spec)
-        around = Surroundings(job_id="0", region=self._region, hosts={m: f"{m.name}:2222" for m in members})
+        context = JobContext(job_id="0", region=self._region, hosts={m: f"{m.name}:2222" for m in members})
         replicas = []
         for member in members:
             task = spec.worker_pool_specs[member.pool].python_package_spec
             assert task is not None
-            env = replica_environment(spec, member, around)
+            env = replica_environment(spec, member, context)
             replicas.append(Replica(name=member.name, argv=module_argv(task, "python3"), env=env))
         return Plan(job=job, backend="memory", replicas=tuple(replicas))
 

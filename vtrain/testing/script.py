@@ -1,4 +1,4 @@
-"""What a trainer does, as a value: played by a real process (`player`) or by the backend in memory."""
+"""A trainer's actions, as a value: played by a real process (`player`) or by the backend in memory."""
 
 from __future__ import annotations
 

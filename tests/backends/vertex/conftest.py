@@ -10,10 +10,10 @@ import pytest
 from vertex_jobs import settings_at
 from vertex_service import VertexService, serve_vertex
 
-from vtrain.backends.vertex import lost_create, retries, service
+from vtrain.backends.vertex import api, retries
 from vtrain.backends.vertex.backend import VertexBackend, open_vertex
 
-if find_spec("google") is None or find_spec("google.cloud.aiplatform_v1") is None:
+if find_spec("google") is None or find_spec("google.auth") is None:
     collect_ignore_glob = ["test_*.py"]  # they need the extra vertex
 
 
@@ -24,8 +24,8 @@ def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", served.url)
         monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
         monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
-        monkeypatch.setattr(lost_create, "LOOK_PAUSE", 0.01)
-        monkeypatch.setattr(service, "OPERATION_PAUSE", 0.01)
+        monkeypatch.setattr(retries, "LOOK_PAUSE", 0.01)
+        monkeypatch.setattr(api, "OPERATION_PAUSE", 0.01)
         yield served
 
 

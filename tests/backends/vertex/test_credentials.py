@@ -13,17 +13,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dripping import DRIPS, answering
 from logging_service import serve_logs
+from vertex_jobs import PARENT, settings_at
 
 pytest.importorskip("google.auth")
 
 from google.auth import exceptions
 from google.auth.credentials import AnonymousCredentials
 
+from vtrain import http_session
 from vtrain.backends import ServiceAccess
+from vtrain.backends.vertex import retries
+from vtrain.backends.vertex.backend import open_vertex
 from vtrain.backends.vertex.credentials import find_credentials, refused_credentials
-from vtrain.backends.vertex.sessions import make_session
-from vtrain.errors import CredentialsError
+from vtrain.backends.vertex.session import make_session
+from vtrain.errors import CredentialsError, ServiceAwayError
 
 USER = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "r"}
 
@@ -250,7 +255,10 @@ def metadata() -> Iterator[str]:
 
 FETCH = """
 import google.auth.transport.requests
+from vtrain import http_session
 from vtrain.backends import ServiceAccess
+from vtrain.backends.vertex import retries
+from vtrain.backends.vertex.backend import open_vertex
 from vtrain.backends.vertex.credentials import find_credentials
 credentials = find_credentials(ServiceAccess())
 credentials.refresh(google.auth.transport.requests.Request())
@@ -281,3 +289,26 @@ def test_a_metadata_server_that_is_silent_is_not_waited_for(monkeypatch: pytest.
         with pytest.raises(CredentialsError):
             find_credentials(ServiceAccess())
         assert time.monotonic() - started < 60
+
+
+SLOW_TOKENS = {**DRIPS, "silence": (b"", b"")}
+
+
+@pytest.mark.parametrize("slow", SLOW_TOKENS)
+def test_a_token_service_that_never_answers_whole_is_given_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, slow: str
+) -> None:
+    """google-auth's own time-outs hold for each read: a byte now and then passes them for ever."""
+    monkeypatch.setattr(http_session, "TOKEN_SECONDS", 0.3)
+    monkeypatch.setattr(retries, "ATTEMPTS", 1)
+    with answering(*SLOW_TOKENS[slow]) as address:
+        key = {**key_of("a@demo.iam.gserviceaccount.com"), "token_uri": f"http://{address}/token"}
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(keep(folder / "key.json", key)))
+        backend = open_vertex(settings_at(folder))
+        for verb in (backend.sign_in, lambda: backend.get(f"{PARENT}/customJobs/1")):
+            with pytest.raises(ServiceAwayError) as raised:
+                verb()
+            assert raised.value.message == (
+                "No token could be had: the token service did not answer within 0.3 s."
+            )
+            assert "token service" in raised.value.hint

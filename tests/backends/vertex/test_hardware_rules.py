@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from vtrain.backends.vertex.rules import check_sendable, notices_about
+from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -35,7 +35,36 @@ def test_a_mismatch_is_a_doubt() -> None:
         "The service may refuse this job. workerPoolSpecs[0].machineSpec.acceleratorType: e2-standard-4 "
         "takes no accelerator, found NVIDIA_L4."
     )
-    assert notices_about(job(machine_spec=MachineSpec(machine_type="n9-standard-4"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        (MachineSpec(machine_type="n1-standrd-4"), "machineType: vtrain does not know n1-standrd-4 "),
+        (
+            MachineSpec(
+                machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T5", accelerator_count=1
+            ),
+            "acceleratorType: vtrain does not know NVIDIA_TESLA_T5 ",
+        ),
+    ],
+)
+def test_a_name_that_no_table_has_is_a_notice_with_the_nearest(machine: MachineSpec, told: str) -> None:
+    misspelled = job(machine_spec=machine)
+    check_sendable(misspelled)
+    name, *_ = notices_about(misspelled)
+    assert name.startswith(f"workerPoolSpecs[0].machineSpec.{told}(its table is of ")
+    near = "n1-standard-4" if "machineType" in told else "NVIDIA_TESLA_T4"
+    assert name.endswith(f"Did you mean {near}?")
+
+
+def test_a_machine_type_of_tomorrow_is_sent_with_a_notice() -> None:
+    (notice,) = notices_about(job(machine_spec=MachineSpec(machine_type="z9-hyper-1000")))
+    assert notice.endswith("It may be newer than that.")
+    assert (
+        notices_about(job(machine_spec=MachineSpec(machine_type="tpu7x-standard-4t", tpu_topology="2x2x1")))
+        == ()
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ from vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex.backend import open_vertex
-from vtrain.backends.vertex.http_log import request_lines, response_lines
-from vtrain.backends.vertex.sessions import make_session
+from vtrain.backends.vertex.session import make_session, request_lines, response_lines
 
 SECRET = "s3cret-of-the-test"
 HEADERS = (
@@ -80,7 +79,7 @@ def test_what_is_no_secret_is_shown_as_it_was_sent() -> None:
     assert body in lines and "pageToken=abc" in lines and "X_Other: seen" in lines
 
 
-@pytest.mark.parametrize("through", ["the library", "our own session"])
+@pytest.mark.parametrize("through", ["the API", "our own session"])
 def test_the_trace_token_is_not_shown(
     vertex: VertexService, tmp_path: Path, capfd: pytest.CaptureFixture[str], through: str
 ) -> None:
@@ -88,7 +87,7 @@ def test_the_trace_token_is_not_shown(
     vertex.answer(
         json.dumps({"name": f"{PARENT}/customJobs/1"}).encode(), headers={"Set-Cookie": f"session={SECRET}"}
     )
-    if through == "the library":
+    if through == "the API":
         backend = open_vertex(settings_at(tmp_path, access))
         backend.submit(backend.plan(CUSTOM_JOB))
     else:

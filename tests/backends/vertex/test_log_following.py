@@ -17,7 +17,7 @@ from vtrain.backends.vertex import log_reader
 from vtrain.backends.vertex.backend import VertexBackend
 from vtrain.backends.vertex.log_reader import Timing
 from vtrain.errors import JobFailedError, VtrainError
-from vtrain.follow import Follow, follow
+from vtrain.following import Follow, follow
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.resources import Job
 from vtrain.verdict import raise_verdict

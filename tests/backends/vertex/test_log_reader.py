@@ -13,14 +13,14 @@ pytest.importorskip("google.auth")
 
 from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import log_reader
-from vtrain.backends.vertex.log_entries import Entry, instant, nanoseconds, read_entry
-from vtrain.backends.vertex.log_place import REMEMBERED
+from vtrain.backends.vertex.log_entries import REMEMBERED, Entry, nanoseconds, read_entry
 from vtrain.backends.vertex.log_reader import CloudLog, Timing
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.times import from_nanoseconds
 
 NAME = "projects/demo/locations/us-central1/customJobs/1"
 QUICK = Timing(first_retry=0.05, longest_retry=0.1, quota_retry=0.1, end_patience=0.5)
@@ -245,4 +245,4 @@ def test_an_entry(document: dict[str, object], severity: str, task: str, message
 )
 def test_instants(text: str, expected: int) -> None:
     assert nanoseconds(text) == expected
-    assert nanoseconds(instant(expected)) == expected
+    assert nanoseconds(from_nanoseconds(expected, 9)) == expected

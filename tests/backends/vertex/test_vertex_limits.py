@@ -16,7 +16,7 @@ from vertex_service import VertexService
 
 from vtrain import http_limits
 from vtrain.backends import Query, ServiceAccess
-from vtrain.backends.vertex import clients, log_reader
+from vtrain.backends.vertex import api, log_reader
 from vtrain.backends.vertex.backend import VertexBackend, open_vertex
 from vtrain.backends.vertex.log_reader import CloudLog, Timing
 from vtrain.commands import jobs as listing
@@ -82,8 +82,8 @@ def test_the_command_does_not_tell_of_a_job_without_a_name(
 def test_a_service_that_drips_is_given_up(
     tmp_path: Path, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "CALL_SECONDS", 0.2)
-    monkeypatch.setattr(clients, "CREATE_SECONDS", 0.2)
+    monkeypatch.setattr(api, "CALL_SECONDS", 0.2)
+    monkeypatch.setattr(api, "CREATE_SECONDS", 0.2)
     with answering(*BODY) as address:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", f"http://{address}/")
         backend = open_vertex(settings_at(tmp_path))

@@ -14,10 +14,9 @@ from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, TUNING_JOB, settings_at
 from vertex_service import VertexService
 
 from vtrain.backends import Query
-from vtrain.backends.vertex import clients, retries
+from vtrain.backends.vertex import api, retries
 from vtrain.backends.vertex.backend import VertexBackend, open_vertex
-from vtrain.backends.vertex.lost_create import covers
-from vtrain.backends.vertex.wire import Wire
+from vtrain.backends.vertex.retries import covers
 from vtrain.errors import (
     ConflictError,
     InterruptedByUser,
@@ -26,6 +25,7 @@ from vtrain.errors import (
     TerminatedBySignal,
     VtrainError,
 )
+from vtrain.http_session import BoundedAdapter
 
 JOB = f"{PARENT}/customJobs/1"
 CLUSTER_NAME = f"{PARENT}/persistentResources/c"
@@ -105,7 +105,7 @@ def test_a_reboot_is_not_made_twice(vertex: VertexService, backend: VertexBacken
 def test_every_call_has_a_deadline(
     vertex: VertexService, tmp_path: Path, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "CALL_SECONDS", 0.2)
+    monkeypatch.setattr(api, "CALL_SECONDS", 0.2)
     monkeypatch.setattr(retries, "ATTEMPTS", 1)
     vertex.delay(0.5)
     with pytest.raises(ServiceAwayError, match="in time"):
@@ -162,7 +162,7 @@ def test_an_answer_that_cannot_be_unpacked_is_a_lost_one(
 def test_a_token_service_that_cannot_answer_is_asked_again(
     vertex: VertexService, backend: VertexBackend, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
-    sends = Wire.send
+    sends = BoundedAdapter.send
     troubles = [RefreshError("unavailable", retryable=True)]
 
     def send(self, *args, **options):  # type: ignore[no-untyped-def]
@@ -170,7 +170,7 @@ def test_a_token_service_that_cannot_answer_is_asked_again(
             raise troubles.pop()
         return sends(self, *args, **options)
 
-    monkeypatch.setattr(Wire, "send", send)
+    monkeypatch.setattr(BoundedAdapter, "send", send)
     assert backend.get(job).name == job
     troubles += [RefreshError("unavailable", retryable=True) for _ in range(retries.ATTEMPTS)]
     with pytest.raises(ServiceAwayError, match="No token could be had: unavailable"):
@@ -247,7 +247,7 @@ def test_an_interrupted_create_may_have_been_carried_out(
     def send(*args, **options):  # type: ignore[no-untyped-def]
         raise interrupt
 
-    monkeypatch.setattr(Wire, "send", send)
+    monkeypatch.setattr(BoundedAdapter, "send", send)
     with pytest.raises(expected) as raised:
         backend.submit(backend.plan(CUSTOM_JOB))
     assert "Whether the CustomJob was created is not known" in raised.value.hint
@@ -258,7 +258,7 @@ def test_an_interrupted_create_may_have_been_carried_out(
 def test_a_signal_ends_a_create_that_is_looked_for(
     vertex: VertexService, backend: VertexBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sends, sent = Wire.send, []
+    sends, sent = BoundedAdapter.send, []
 
     def send(self, *args, **options):  # type: ignore[no-untyped-def]
         sent.append(args)
@@ -266,7 +266,7 @@ def test_a_signal_ends_a_create_that_is_looked_for(
             raise TerminatedBySignal("Terminated.")
         return sends(self, *args, **options)
 
-    monkeypatch.setattr(Wire, "send", send)
+    monkeypatch.setattr(BoundedAdapter, "send", send)
     vertex.drop("POST", times=9)
     with pytest.raises(TerminatedBySignal):
         backend.submit(backend.plan(CUSTOM_JOB))

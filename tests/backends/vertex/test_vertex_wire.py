@@ -1,4 +1,4 @@
-"""Headers, parameters and `--log-http`: what is added to the library's requests."""
+"""Headers, parameters and `--log-http`: what every request carries."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from vertex_jobs import CUSTOM_JOB, PARENT, settings_at
 from vertex_service import VertexService
 
 from vtrain.backends import ServiceAccess
+from vtrain.backends.vertex.api import service_endpoint
 from vtrain.backends.vertex.backend import VertexBackend, open_vertex
-from vtrain.backends.vertex.clients import service_endpoint
-from vtrain.backends.vertex.collections import KINDS
 
 
 def test_enums_are_asked_for_by_name(vertex: VertexService, backend: VertexBackend) -> None:
@@ -60,10 +59,3 @@ def test_endpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     assert service_endpoint("europe-west4") == "https://europe-west4-aiplatform.googleapis.com"
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", "http://127.0.0.1:1/")
     assert service_endpoint("europe-west4") == "http://127.0.0.1:1"
-
-
-def test_the_words_of_the_library() -> None:
-    kind = KINDS["hyperparameterTuningJobs"]
-    assert kind.request("List") == "ListHyperparameterTuningJobsRequest"
-    assert kind.method("Cancel") == "cancel_hyperparameter_tuning_job"
-    assert kind.field == "hyperparameterTuningJob"

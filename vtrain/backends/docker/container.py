@@ -1,30 +1,37 @@
-"""What the engine is asked to run for one replica: a container's configuration, in the Engine API's words."""
+"""The container of one replica, as the Engine API describes it, and its mounts."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
-from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
-from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
+from vtrain.runtime.job_storage import GS, LOCAL
+from vtrain.runtime.replica import OUTPUT_FOLDERS, replica_ids
+from vtrain.staging import LocalBuckets, join_uri, split_uri
 
 SITE = "/opt/vtrain/site"
-"""Where the trainer's code lies in a container that runs a Python package; the runtime image looks there."""
+"""The folder of a Python package's code in its container; the runtime image looks there."""
 USER_BASE = "/opt/vtrain/user"
-"""In a runtime image, the way to what was installed for the image's own user (PYTHONUSERBASE)."""
+"""In a runtime image, the link to the packages installed for the image's own user (PYTHONUSERBASE)."""
 PYTHON = "python3"
+DEFAULT_BRIDGE = "bridge"
+"""The network that Docker makes when it starts, unless it is told not to; Podman has none of that name."""
 WORK = "/usr/app"
 """The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replica may use: processors (0: all), and bytes of memory and shared memory."""
+    """The resources of a replica: processors (0: all), and bytes of memory and shared memory."""
 
     cpus: float = 0.0
     memory_bytes: int = 0
@@ -33,7 +40,10 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is needed to run a replica as a container, and to go on watching it."""
+    """The order for one container: enough to run the replica, and to go on watching it.
+
+    `network` is the job's own; it is empty where the container uses the engine's default bridge.
+    """
 
     engine: EngineAddress
     name: str
@@ -62,8 +72,16 @@ def container_name(job_id: str, replica: str) -> str:
 
 
 def network_name(job_id: str) -> str:
-    """The job's network."""
+    """The network of a job that needs one of its own."""
     return f"vtrain-{job_id}"
+
+
+def needs_network(spec: CustomJobSpec, aip_dirs: str) -> bool:
+    """Whether replicas have to reach each other by name, or to reach a service for this job alone.
+
+    A replica without peers finds its own host name in its /etc/hosts, also on the engine's default bridge.
+    """
+    return len(replica_ids(spec)) > 1 or aip_dirs == GS
 
 
 def container_config(
@@ -87,12 +105,12 @@ def container_config(
         "User": options.user,
         "Labels": dict(labels),
         "HostConfig": _host_config(network, mounts, resources, options),
-        "NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [host]}}},
+        **({"NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [host]}}}} if network else {}),
     }
 
 
 def program_of(task: ContainerSpec | PythonPackageSpec) -> dict[str, Any]:
-    """What runs. A command takes the place of the image's ENTRYPOINT and CMD, arguments that of its CMD.
+    """The program. A command replaces the image's ENTRYPOINT and CMD, arguments replace its CMD.
 
     Source: Vertex AI, "Configure container settings for training".
     """
@@ -138,7 +156,7 @@ def _host_config(
     # The log driver is named, and without rotation, as the engine's default may be any: one without a log,
     # or one whose rotation takes lines away from a follower that is slower than the trainer.
     config: dict[str, Any] = {
-        "NetworkMode": network,
+        "NetworkMode": network or DEFAULT_BRIDGE,
         "Init": True,
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {}},
@@ -154,3 +172,48 @@ def _host_config(
     if resources.cpus:
         config["NanoCpus"] = int(resources.cpus * 1_000_000_000)
     return config
+
+
+MOUNT_POINT = "/gcs"
+OPEN_TO_ALL = 0o777
+"""Mode of the folders that a job writes to: an image may run as any user. Others on this machine do not
+reach them, as vtrain's home is the caller's own."""
+
+
+def output_uri(spec: CustomJobSpec, aip_dirs: str = "") -> str:
+    """The base output directory as replicas are told it, without a trailing slash: `gs://…`, or a path."""
+    if not spec.output_uri:
+        return ""
+    scheme, rest = split_uri(spec.output_uri)
+    if scheme == "gs" and aip_dirs == LOCAL:
+        return f"{MOUNT_POINT}/{rest}".rstrip("/")
+    return (rest if scheme == "file" else spec.output_uri).rstrip("/")
+
+
+def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]:
+    """The mounts of all local buckets, and of the job's output. Makes the folders of the output."""
+    buckets = LocalBuckets(home)
+    mounts = []
+    if spec.output_uri:
+        scheme, rest = split_uri(spec.output_uri)
+        for name in OUTPUT_FOLDERS.values():
+            folder = buckets.local_path(join_uri(spec.output_uri, name))
+            folder.mkdir(parents=True, exist_ok=True)
+            if scheme == "gs":
+                _open_to_all(folder, buckets.folder)
+        if scheme == "file":
+            mounts.append(bind(rest, rest))
+    for bucket in sorted(buckets.folder.iterdir()) if buckets.folder.is_dir() else ():
+        if bucket.is_dir():
+            _open_to_all(bucket, buckets.folder)
+            mounts.append(bind(bucket, f"{MOUNT_POINT}/{bucket.name}"))
+    return tuple(mounts)
+
+
+def _open_to_all(folder: Path, top: Path) -> None:
+    """Let every user of a container write to a folder and those between it and `top`; follows no link."""
+    for path in (folder, *folder.parents):
+        if path == top or path.is_symlink():
+            return
+        with suppress(PermissionError):  # made by a container that ran as another user, which left it open
+            os.chmod(path, OPEN_TO_ALL)  # noqa: PTH101

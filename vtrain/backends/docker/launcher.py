@@ -11,29 +11,37 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import ContainerOrder, job_labels, network_name
-from vtrain.backends.docker.network import can_listen, cut_loose, gateway, remove_network
-from vtrain.backends.docker.orders import container_orders, later_order
+from vtrain.backends.docker.container import ContainerOrder, job_labels, needs_network, network_name
+from vtrain.backends.docker.job_engine import (
+    JobEngine,
+    can_listen,
+    cut_loose,
+    gateway,
+    has_default_bridge,
+    remove_network,
+)
+from vtrain.backends.docker.order_part import docker_part
+from vtrain.backends.docker.orders import container_orders, first_order, later_order
 from vtrain.backends.docker.ownership import mend_ownership
-from vtrain.backends.docker.runtime import make_runtime, missing_images
-from vtrain.backends.docker.station import Station
+from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.engine import Engine, connect, engine_errors, status_of
-from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
-from vtrain.engine.job_storage import GS, keep_serving, storage_variables
-from vtrain.engine.launcher import Log, PrepareFailed, Runtime
-from vtrain.engine.replica import replica_ids
+from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
 from vtrain.messages.names import parse_name
+from vtrain.retry import retry, steady
+from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
+from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
+from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.replica import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
 CLEAR_PATIENCE_SECONDS = 60.0
-"""How long the end of a job waits for an engine that is away, to remove what it has of the job."""
+"""The time that the end of a job waits for an absent engine, to remove the job's containers and network."""
 CLEAR_PAUSE_SECONDS = 0.5
 REMOVALS_AT_ONCE = 8
 LAST_LINES_SECONDS = 10.0
-"""What a watch gets to store the last lines of a container that was killed."""
+"""The time for a watch to store the last lines of a container that was killed."""
 
 
 class DockerLauncher:
@@ -44,28 +52,47 @@ class DockerLauncher:
 
     def __init__(self) -> None:
         self._watches: dict[Path, ContainerWatch] = {}
-        self._station: Station | None = None
-        self._beginning: threading.Thread | None = None
+        self._job_engine: JobEngine | None = None
+        self._ready: tuple[Runtime, ...] | None = None
+        self._network_maker: threading.Thread | None = None
 
     def needs_preparation(self, order: JobOrder) -> bool:
-        with _as_preparation(), closing(connect(order.engine)) as engine:
-            return missing_images(engine, order)
+        with _as_preparation():
+            job_engine = self._open(docker_part(order).engine)
+            self._ready = ready_runtimes(job_engine.engine(), order)
+            if self._ready is None:
+                job_engine.hang_up()  # the child that prepares is a copy, and must not share connections
+        return self._ready is None
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        if self._ready is not None:
+            return self._ready
+
         def tell(line: str) -> None:
             log(f"{line}\n".encode())
 
-        with _as_preparation(), closing(connect(order.engine)) as engine:
+        with _as_preparation(), closing(connect(docker_part(order).engine)) as engine:
             return make_runtime(engine, order, tell)
 
     def begin(self, order: JobOrder) -> None:
-        name = parse_name(order.name)
-        assert name is not None
-        replicas = len(replica_ids(order.job.job_spec))
-        labels = job_labels(order.home, name.id)
         # Each watch makes the network, unless it is there, and tells why it cannot.
         with suppress(EngineError):
-            self._open(order.engine).have_network(network_name(name.id), labels, replicas)
+            if needs_network(order.job.job_spec, order.aip_dirs):
+                self._have_network(order)
+
+    def _have_network(self, order: JobOrder) -> str:
+        """Make the job's own network unless it is there; its name. Raises EngineError."""
+        job_id = _job_id(order)
+        labels, replicas = job_labels(order.home, job_id), len(replica_ids(order.job.job_spec))
+        self._open(docker_part(order).engine).have_network(network_name(job_id), labels, replicas)
+        return network_name(job_id)
+
+    def _network(self, order: JobOrder) -> str:
+        """The name of the network that the job gets; empty for the engine's default bridge."""
+        if needs_network(order.job.job_spec, order.aip_dirs):
+            return network_name(_job_id(order))
+        engine = self._open(docker_part(order).engine).engine()
+        return "" if has_default_bridge(engine) else network_name(_job_id(order))
 
     def replica_orders(
         self,
@@ -75,26 +102,26 @@ class DockerLauncher:
         devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
         with _as_preparation():
-            info = self._open(order.engine).engine().info()
+            info = self._open(docker_part(order).engine).engine().info()
             storage = self._storage(order, folder)
-            orders = container_orders(info, order, folder, runtimes, devices, storage)
-        self._beginning = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
-        self._beginning.start()
+            network = self._network(order)
+            orders = container_orders(info, order, folder, runtimes, devices, storage, network)
+        if network:
+            maker = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
+            self._network_maker = maker
+            maker.start()
         return orders
 
     def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
-        """What containers find the job's Cloud Storage by, with `--aip-dirs=gs`.
+        """The variables that lead containers to the job's Cloud Storage, with `--aip-dirs=gs`.
 
         It listens at this machine's address in the job's network. An engine in a virtual machine has that
         address there, and a name of its own for this machine.
         """
         if order.aip_dirs != GS:
             return {}
-        name = parse_name(order.name)
-        assert name is not None
-        station, network = self._open(order.engine), network_name(name.id)
-        station.have_network(network, job_labels(order.home, name.id), len(replica_ids(order.job.job_spec)))
-        address = gateway(station.engine(), network)
+        network = self._have_network(order)
+        address = gateway(self._open(docker_part(order).engine).engine(), network)
         if can_listen(address):
             return storage_variables(folder, order.home, address)
         return storage_variables(folder, order.home, "127.0.0.1", client_host="host.docker.internal")
@@ -114,9 +141,9 @@ class DockerLauncher:
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
         watch = self._watches.get(replica.path)
-        if watch is None or self._station is None:
+        if watch is None or self._job_engine is None:
             return False
-        return self._station.ran_at(watch.order, moment) or watch.outlived(moment)
+        return self._job_engine.ran_at(watch.order, moment) or watch.outlived(moment)
 
     def stop(self, replica: ReplicaFolder) -> None:
         with suppress(DamagedFileError):  # the job's end removes its container
@@ -137,32 +164,38 @@ class DockerLauncher:
         return ""
 
     def clear(self, order: JobOrder) -> str:
-        deadline = time.monotonic() + CLEAR_PATIENCE_SECONDS
-        while True:
-            try:
-                engine = self._open(order.engine).engine()
-                _remove_unused(engine, order)
-                self._await_watches()
-                return _clear(engine, order)
-            except EngineError as error:
-                if not isinstance(error, EngineAwayError) or time.monotonic() > deadline:
-                    return f"What the job has in the Docker engine is still there. {error.message}"
-                self._open(order.engine).hang_up()
-            time.sleep(CLEAR_PAUSE_SECONDS)
+        folder = JobFolder(Path(order.home) / "jobs" / _job_id(order))
+
+        def cleared() -> str:
+            engine = self._open(docker_part(order).engine).engine()
+            _remove_unused(engine, order, folder)
+            self._await_watches()
+            return _clear(engine, order, folder)
+
+        try:
+            return retry(
+                cleared,
+                EngineAwayError,
+                pauses=steady(CLEAR_PAUSE_SECONDS),
+                seconds=CLEAR_PATIENCE_SECONDS,
+                before_pause=lambda _: self._open(docker_part(order).engine).hang_up(),
+            )
+        except EngineError as error:
+            return f"What the job has in the Docker engine is still there. {error.message}"
 
     def _await_watches(self) -> None:
         """Let those whose replica has ended remove its container; nothing is made any more then."""
         deadline = time.monotonic() + LAST_LINES_SECONDS
-        makers = [self._beginning] if self._beginning is not None else []
+        makers = [self._network_maker] if self._network_maker is not None else []
         for thread in (*makers, *self._watches.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
 
-    def _open(self, address: EngineAddress | None) -> Station:
+    def _open(self, address: EngineAddress | None) -> JobEngine:
         """The one connection of this supervisor, once it has no child any more that is a copy of it."""
-        if self._station is None:
+        if self._job_engine is None:
             assert address is not None
-            self._station = Station(address)
-        return self._station
+            self._job_engine = JobEngine(address)
+        return self._job_engine
 
     def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerWatch:
         order = require_struct(replica.path / "spec.json", ContainerOrder)
@@ -174,7 +207,7 @@ class DockerLauncher:
 
 @contextmanager
 def _as_preparation() -> Iterator[None]:
-    """What the engine or an image refuses before a replica runs is a preparation that failed."""
+    """Turn refusals of the engine, or about an image, into PrepareFailed: no replica runs yet."""
     try:
         yield
     except VtrainError as error:
@@ -182,36 +215,49 @@ def _as_preparation() -> Iterator[None]:
         raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error
 
 
-def _remove_unused(engine: Engine, order: JobOrder) -> None:
-    """Remove the network where nothing runs any more, while the watches remove the containers."""
+def _job_id(order: JobOrder) -> str:
     name = parse_name(order.name)
     assert name is not None
+    return name.id
+
+
+def _has_no_network(folder: JobFolder) -> bool:
+    """Whether it is known that no network was made for the job."""
+    first = first_order(folder)
+    return first is not None and not first.network
+
+
+def _remove_unused(engine: Engine, order: JobOrder, folder: JobFolder) -> None:
+    """Remove the network where nothing runs any more, while the watches remove the containers."""
+    if _has_no_network(folder):
+        return
     try:
-        remove_network(engine, network_name(name.id))
+        remove_network(engine, network_name(_job_id(order)))
     except EngineAwayError:
         raise
     except EngineError:
         return  # in use: it is removed at last
 
 
-def _clear(engine: Engine, order: JobOrder) -> str:
+def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
     """Remove the job's containers and its network; a sentence on files that stay another user's."""
-    name = parse_name(order.name)
-    assert name is not None
-    labels = job_labels(order.home, name.id)
+    job_id = _job_id(order)
+    labels = job_labels(order.home, job_id)
     with engine_errors("remove the job's containers"):
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}
         found = engine.calls.get("/containers/json", all=1, filters=wanted)
     _remove_all(engine, [container["Id"] for container in found])
-    folder = JobFolder(Path(order.home) / "jobs" / name.id)
     told = mend_ownership(engine, order, folder, labels)
+    if _has_no_network(folder):
+        return told
+    network = network_name(job_id)
     try:
-        remove_network(engine, network_name(name.id))
+        remove_network(engine, network)
     except EngineError as error:
-        if status_of(error) != HTTPStatus.FORBIDDEN:
+        if error.http_status != HTTPStatus.FORBIDDEN:
             raise
-        cut_loose(engine, network_name(name.id))
-        remove_network(engine, network_name(name.id))
+        cut_loose(engine, network)
+        remove_network(engine, network)
     return told
 
 
@@ -231,5 +277,5 @@ def _remove(engine: Engine, container: str) -> None:
         with engine_errors("remove the job's containers"):
             engine.calls.delete(f"/containers/{container}", v=1, force=1)
     except EngineError as error:
-        if status_of(error) not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):  # somebody else removes it
+        if error.http_status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):  # somebody else removes it
             raise

@@ -19,13 +19,13 @@ import msgspec
 
 GROUPS = Path("/sys/fs/cgroup")
 PLACES = ("docker/{id}", "system.slice/docker-{id}.scope")
-"""Where an engine puts a container, by its cgroup driver: cgroupfs, systemd."""
+"""The control group of a container, by the engine's cgroup driver: cgroupfs, systemd."""
 FIRST_SECONDS = 0.1
 LONGEST_SECONDS = 1.0
 MOST = 2**63
 """More than any counter of a kernel holds."""
 ASKED_SECONDS = 5.0
-"""Between two looks by way of the engine, which cost more."""
+"""The pause between two requests to the engine, which cost more."""
 
 Ask = Callable[[str], Any]
 """The engine's statistics of a container, by its id: an object of any shape, or what else it answers."""
@@ -71,7 +71,7 @@ class Meter(threading.Thread):
             self._note(container, usage)
 
     def usage(self, container: str) -> Usage:
-        """What the container has used until now, as far as it was seen."""
+        """The container's usage until now, as far as it was seen."""
         with self._lock:
             return self._found.get(container, Usage())
 
@@ -82,7 +82,7 @@ class Meter(threading.Thread):
             self._found.pop(container, None)
 
     def run(self) -> None:
-        """As long as the process lives."""
+        """Measure for as long as the process lives."""
         while True:
             self._more.wait(self._pause())
             self._more.clear()
@@ -123,7 +123,7 @@ class Meter(threading.Thread):
 
 
 def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
-    """What the kernel says of a container that runs; None where this machine does not show it."""
+    """The kernel's counters of a running container; None where this machine does not show them."""
     for place in PLACES:
         inside = place.format(id=container)
         try:
@@ -137,15 +137,15 @@ def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
 
 def asked_usage(told: Any) -> Usage:
     """The same, from the engine's statistics; what they leave out, or null, is not known."""
-    dropped = _number(told, "memory_stats", "stats", "total_inactive_file") or _number(
+    dropped = number_at(told, "memory_stats", "stats", "total_inactive_file") or number_at(
         told, "memory_stats", "stats", "inactive_file"
     )
-    used = max(_number(told, "memory_stats", "max_usage"), _number(told, "memory_stats", "usage"))
-    nanoseconds = _number(told, "cpu_stats", "cpu_usage", "total_usage")
+    used = max(number_at(told, "memory_stats", "max_usage"), number_at(told, "memory_stats", "usage"))
+    nanoseconds = number_at(told, "cpu_stats", "cpu_usage", "total_usage")
     return Usage(peak_memory_bytes=max(int(used - dropped), 0), cpu_seconds=nanoseconds / 1e9)
 
 
-def _number(document: Any, *path: str) -> float:
+def number_at(document: Any, *path: str) -> float:
     """The number at a place in a document; 0 where there is none that counts anything."""
     for name in path:
         document = document.get(name) if isinstance(document, dict) else None

@@ -1,4 +1,4 @@
-"""From a job's order to its containers: who they are, what they see, what they may use."""
+"""The containers of a job, from its order: their names, environment, mounts and resources."""
 
 from __future__ import annotations
 
@@ -9,37 +9,41 @@ from typing import Any
 
 import msgspec
 
+from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions
 from vtrain.backends.docker.container import (
+    PYTHON,
     SITE,
     USER_BASE,
     WORK,
     ContainerOrder,
     Resources,
     bind,
+    bucket_mounts,
     container_config,
     container_name,
     job_labels,
-    network_name,
     option_mounts,
+    output_uri,
     program_of,
 )
-from vtrain.backends.docker.storage import bucket_mounts, output_uri
+from vtrain.backends.docker.device_requests import grant
+from vtrain.backends.docker.order_part import docker_part
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
-from vtrain.engine.accelerators import grant
-from vtrain.engine.container_options import CREDENTIALS_TARGET, ContainerOptions
-from vtrain.engine.credentials import NO_METADATA
-from vtrain.engine.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
-from vtrain.engine.launcher import Runtime
-from vtrain.engine.machines import HostResources, Limits, limits
-from vtrain.engine.replica import (
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.names import parse_name
+from vtrain.runtime.debugging import CodePlaces, Debugger, debugger_variables
+from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
+from vtrain.runtime.inheritance import NO_METADATA
+from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.machines import HostResources, Limits, limits
+from vtrain.runtime.replica import (
+    PRIMARY,
+    JobContext,
     ReplicaId,
-    Surroundings,
     host_name,
     replica_environment,
     service_hosts,
 )
-from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.messages.names import parse_name
 
 SHARED_MEMORY_PART = 2
 """Half of a replica's memory can be shared: with Docker's default of 64 MB, PyTorch's data loaders die."""
@@ -52,19 +56,21 @@ def container_orders(
     runtimes: tuple[Runtime, ...],
     devices: Mapping[str, tuple[str, ...]],
     storage: Mapping[str, str],
+    network: str,
 ) -> dict[str, ContainerOrder]:
-    """The orders of all replicas, the primary first. `info` is what the engine says of itself.
+    """The orders of all replicas, the primary first. `info` is the engine's description of itself.
 
     `devices` are the accelerators that each replica has for itself, by UUID; `storage` are the variables by
-    which they find Cloud Storage on this machine.
+    which they find Cloud Storage on this machine. `network` is the job's own; empty: it has none.
     """
     name = parse_name(order.name)
-    assert name is not None and order.engine is not None
-    around = surroundings(order.job.job_spec, name.id, name.location, order.aip_dirs)
-    mounts = (*bucket_mounts(order.job.job_spec, Path(order.home)), *option_mounts(order.container))
+    assert name is not None
+    part = docker_part(order)
+    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
+    mounts = (*bucket_mounts(order.job.job_spec, Path(order.home)), *option_mounts(part.container))
     labels = job_labels(order.home, name.id)
     found = {}
-    for member in around.hosts:
+    for member in context.hosts:
         pool = order.job.job_spec.worker_pool_specs[member.pool]
         runtime = runtimes[member.pool]
         site = (bind(runtime.site, SITE, read_only=True),) if runtime.site else ()
@@ -72,19 +78,21 @@ def container_orders(
         config = container_config(
             image=runtime.image,
             program=_program(pool),
-            env={**storage, **environment(order.job.job_spec, order.container, member, around)},
+            env={**storage, **environment(order.job.job_spec, part.container, member, context)},
             host=host_name(name.id, member),
-            network=network_name(name.id),
+            network=network,
             labels=own_labels,
             mounts=(*_work(pool, folder.replica(member.name)), *site, *mounts),
             resources=resources(pool, order, info, _leased(order, member, devices)),
-            options=order.container,
+            options=part.container,
         )
+        if order.debugger is not None and member == PRIMARY:
+            config = _debugged(config, order.debugger, pool, Path(runtime.site), order.source_folder)
         found[member.name] = ContainerOrder(
-            engine=order.engine,
+            engine=part.engine,
             name=container_name(name.id, member.name),
-            network=network_name(name.id),
-            replicas=len(around.hosts),
+            network=network,
+            replicas=len(context.hosts),
             labels=own_labels,
             config=config,
             log=str(folder.logs / member.name),
@@ -112,17 +120,17 @@ def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder
     )
 
 
-def first_image(folder: JobFolder) -> str:
-    """The image of the job's first replica that was ordered; empty where none was."""
+def first_order(folder: JobFolder) -> ContainerOrder | None:
+    """The order of the first replica that can be read; None where no replica was ordered."""
     for file in sorted(folder.path.glob("replicas/*/spec.json")):
         with suppress(DamagedFileError):
-            return str(require_struct(file, ContainerOrder).config.get("Image", ""))
-    return ""
+            return require_struct(file, ContainerOrder)
+    return None
 
 
-def surroundings(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> Surroundings:
-    """What the replicas share: on Docker exactly what they share on Vertex AI."""
-    return Surroundings(
+def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> JobContext:
+    """The facts that all replicas share: on Docker exactly those of Vertex AI."""
+    return JobContext(
         job_id=job_id,
         region=region,
         hosts=service_hosts(spec, job_id),
@@ -131,7 +139,7 @@ def surroundings(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = 
 
 
 def environment(
-    spec: CustomJobSpec, options: ContainerOptions, member: ReplicaId, around: Surroundings
+    spec: CustomJobSpec, options: ContainerOptions, member: ReplicaId, context: JobContext
 ) -> dict[str, str]:
     """A replica's variables: the service's and the user's; output unbuffered, so that lines come at once."""
     pool = spec.worker_pool_specs[member.pool]
@@ -142,11 +150,11 @@ def environment(
         own["GOOGLE_APPLICATION_CREDENTIALS"] = CREDENTIALS_TARGET
     else:
         own |= NO_METADATA
-    return own | replica_environment(spec, member, around)
+    return own | replica_environment(spec, member, context)
 
 
 def host_resources(info: dict[str, Any]) -> HostResources:
-    """What the engine's machine has."""
+    """The processors and the memory of the engine's machine."""
     return HostResources(cpus=info["NCPU"], memory_bytes=info["MemTotal"])
 
 
@@ -159,10 +167,10 @@ def pool_limits(machine: MachineSpec | None, options: ContainerOptions, host: Ho
 def resources(
     pool: WorkerPoolSpec, order: JobOrder, info: dict[str, Any], leased: tuple[str, ...] | None
 ) -> Resources:
-    """What a replica may use: that of its machine type, as far as this machine has it, and its own GPUs."""
+    """A replica's resources: those of its machine type, as far as this machine has them, and its own GPUs."""
     machine = pool.machine_spec
     host = host_resources(info)
-    options = order.container
+    options = docker_part(order).container
     allowed = pool_limits(machine, options, host)
     shared = (allowed.memory_bytes or host.memory_bytes) // SHARED_MEMORY_PART
     granted = grant(machine, options, info, leased)
@@ -184,6 +192,23 @@ def _leased(
 ) -> tuple[str, ...] | None:
     """The replica's own GPUs, by UUID; None where only the engine knows which there are."""
     return None if order.claim.accelerators is None else devices.get(member.name, ())
+
+
+def _debugged(
+    config: dict[str, Any], debugger: Debugger, pool: WorkerPoolSpec, site: Path, source: str
+) -> dict[str, Any]:
+    """The container under a debugger, whose port is open to this machine alone."""
+    task = pool.python_package_spec
+    assert task is not None
+    variables = debugger_variables(task, CodePlaces(source=source, installed=site, seen=SITE, cwd=WORK))
+    port = f"{debugger.port}/tcp"
+    ports = {port: [{"HostIp": "127.0.0.1", "HostPort": str(debugger.port)}]}
+    return config | {
+        "Entrypoint": list(debugger.argv(task, PYTHON, "0.0.0.0")),
+        "Env": [*config["Env"], *(f"{name}={value}" for name, value in variables.items())],
+        "ExposedPorts": {port: {}},
+        "HostConfig": config["HostConfig"] | {"PortBindings": ports},
+    }
 
 
 def _program(pool: WorkerPoolSpec) -> dict[str, Any]:

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from vtrain.backends.docker.orders import first_image
+from vtrain.backends.docker.orders import first_order
 from vtrain.containers.engine import Engine, engine_errors
-from vtrain.engine.folder import JobFolder, JobOrder
-from vtrain.engine.store import Store
 from vtrain.errors import ConfigError, EngineError
+from vtrain.runtime.folder import JobFolder, JobOrder
+from vtrain.runtime.store import Store
 from vtrain.staging import LocalBuckets
 
 TARGET = "/output"
 BATCH_BYTES = 256 * 1024
-"""How much of paths one command line gets; the kernel takes two megabytes."""
+"""The bytes of paths on one command line; the kernel takes two megabytes."""
 PATIENCE_SECONDS = 60.0
 """A job that wrote millions of files gets its verdict all the same."""
 _PROGRAM = (
@@ -36,7 +36,8 @@ def mend_ownership(engine: Engine, order: JobOrder, folder: JobFolder, labels: d
     Its own are the working directories of its replicas and its base output directory, unless another job
     that has not ended writes there too. Files that were there before the job began stay as they are.
     """
-    image = first_image(folder) if os.getuid() != 0 else ""
+    order_of_one = first_order(folder) if os.getuid() != 0 else None
+    image = str(order_of_one.config.get("Image", "")) if order_of_one is not None else ""
     if not image:
         return ""
     since = (folder.path / "spec.json").stat().st_mtime
@@ -67,7 +68,7 @@ def give_back(engine: Engine, image: str, folder: Path, labels: dict[str, str], 
 
 
 def foreign(folder: Path, since: float) -> Iterator[Path]:
-    """What was made or changed below `folder` since that time, and belongs to another user.
+    """The paths below `folder` that were made or changed since that time, and belong to another user.
 
     Follows no link, and bears files that vanish meanwhile.
     """

@@ -1,4 +1,4 @@
-"""What the backend `docker` tells before it acts, and what it refuses; nothing is pulled or started."""
+"""The plan of a job on docker, and the refusals; nothing is pulled or started."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends import BackendSettings, Plan, Replica
+from vtrain.backends import BackendSettings, Plan, Replica, Steps
+from vtrain.backends.container_options import ContainerOptions
 from vtrain.backends.docker.container import PYTHON, image_uri
-from vtrain.backends.docker.orders import environment, host_resources, pool_limits, surroundings
+from vtrain.backends.docker.device_requests import grant
+from vtrain.backends.docker.order_part import with_docker_part
+from vtrain.backends.docker.orders import environment, host_resources, job_context, pool_limits
 from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.discovery import find_engine
-from vtrain.containers.facts import engine_info, image_facts
-from vtrain.containers.references import check_image_name, is_built_here
-from vtrain.engine.accelerators import grant
-from vtrain.engine.capacity.claim import pool_devices
-from vtrain.engine.folder import JobOrder
-from vtrain.engine.notices import not_reproduced_by_containers
-from vtrain.engine.replica import (
+from vtrain.containers.engine import engine_info, image_facts
+from vtrain.containers.image_names import check_image_name, is_built_here
+from vtrain.errors import ConfigError, EngineError, ImageError
+from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
+from vtrain.runtime.capacity.leases import Claim, pool_devices
+from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.notices import not_reproduced_by_containers
+from vtrain.runtime.replica import (
+    PRIMARY,
     UNKNOWN_ENTRYPOINT,
+    ReplicaId,
     container_argv,
     host_name,
     module_argv,
     replica_ids,
 )
-from vtrain.errors import ConfigError, EngineError, ImageError
-from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
 
 if TYPE_CHECKING:
-    from vtrain.engine.environments.outlook import Outlook
-    from vtrain.packaging.plan import SdistPlan
+    from vtrain.packaging.sdist_plan import SdistPlan
+    from vtrain.runtime.environments.outlook import Outlook
 
 
-class DockerWay:
+class DockerPlanner:
     """Replicas as containers of a Docker engine whose machine is this one."""
 
     name = "docker"
@@ -55,7 +59,8 @@ class DockerWay:
             job=job,
             backend=self.name,
             replicas=tuple(self._replicas(job, there)),
-            notices=unique(self._limits(job, info)),
+            notices=unique(self._unmet(job, info)),
+            notes=unique(self._limits(job, info)),
             not_reproduced=not_reproduced_by_containers(job),
             steps=unique(self._steps(there)),
         )
@@ -70,19 +75,19 @@ class DockerWay:
 
     def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:  # noqa: ARG002
         """Nothing: the image is the real one."""
-        from vtrain.engine.environments.outlook import Outlook
+        from vtrain.runtime.environments.outlook import Outlook
 
         return Outlook()
 
-    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> tuple[str, ...]:  # noqa: ARG002
+    def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:  # noqa: ARG002
         """Nothing: containers make the environments."""
-        return ()
+        return Steps()
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the engine and the options that its containers are run with."""
         options = self._settings.container
-        claim = local_claim(order.job.job_spec, options)
-        return msgspec.structs.replace(order, engine=self._engine(), container=options, claim=claim)
+        claim = _claim(order.job, options)
+        return with_docker_part(msgspec.structs.replace(order, claim=claim), self._engine(), options)
 
     def _engine(self) -> EngineAddress:
         if self._found is None:
@@ -104,36 +109,51 @@ class DockerWay:
             if facts is None and policy == "never":
                 raise ImageError(f"The image {image} is not here, and --pull=never forbids to pull it.")
             if facts is None or policy == "always":
-                yield f"Pull {image}."
+                yield f"Would pull {image}."
 
-    def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
-        """What the replicas get less of than they ask for. Raises where that is not to be."""
-        host, options = host_resources(info), self._settings.container
-        claim = local_claim(job.job_spec, options)
+    def _unmet(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
+        """The accelerators and limits that the replicas do not get. Raises where that is not to be."""
+        options = self._settings.container
+        claim = _claim(job, options)
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
-            machine = pool.machine_spec
-            if pool.task is None:
-                continue
-            sentence = pool_limits(machine, options, host).sentence
-            notice = grant(machine, options, info, pool_devices(claim, number)).notice
-            yield from (f"workerPoolSpecs[{number}]: {line}" for line in (sentence, notice) if line)
+            devices = pool_devices(claim, number)
+            if pool.task is not None and (line := grant(pool.machine_spec, options, info, devices).notice):
+                yield f"workerPoolSpecs[{number}]: {line}"
         if not (info.get("MemoryLimit", True) and info.get("CpuCfsQuota", True)):
             yield "This Docker engine cannot limit memory or processors; machine types have no effect."
+
+    def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
+        """How much less of processors and memory this machine has than the machine types."""
+        host, options = host_resources(info), self._settings.container
+        for number, pool in enumerate(job.job_spec.worker_pool_specs):
+            if pool.task is not None and (line := pool_limits(pool.machine_spec, options, host).sentence):
+                yield f"workerPoolSpecs[{number}]: {line}"
 
     def _replicas(
         self, job: CustomJob, there: dict[str, dict[str, Any] | None], trial_id: str = ""
     ) -> Iterator[Replica]:
         spec = job.job_spec
-        shared = surroundings(spec, PLANNED_JOB_ID, self._settings.region, self._settings.aip_dirs)
-        around = msgspec.structs.replace(shared, trial_id=trial_id)
+        shared = job_context(spec, PLANNED_JOB_ID, self._settings.region, self._settings.aip_dirs)
+        context = msgspec.structs.replace(shared, trial_id=trial_id)
         for member in replica_ids(spec):
             pool = spec.worker_pool_specs[member.pool]
             yield Replica(
                 name=member.name,
-                argv=_argv(pool, there[image_uri(pool)]),
+                argv=self._debugged(pool, member) or _argv(pool, there[image_uri(pool)]),
                 env={"HOSTNAME": host_name(PLANNED_JOB_ID, member)}
-                | environment(spec, self._settings.container, member, around),
+                | environment(spec, self._settings.container, member, context),
             )
+
+    def _debugged(self, pool: WorkerPoolSpec, member: ReplicaId) -> tuple[str, ...]:
+        """The command line under a debugger; empty for a replica that runs without one."""
+        debugger, task = self._settings.debugger, pool.python_package_spec
+        if debugger is None or task is None or member != PRIMARY:
+            return ()
+        return debugger.planned_argv(task, PYTHON)
+
+
+def _claim(job: CustomJob, options: ContainerOptions) -> Claim:
+    return local_claim(job.job_spec, memory_bytes=options.memory_bytes, all_gpus=options.gpus)
 
 
 def _images(job: CustomJob) -> tuple[str, ...]:

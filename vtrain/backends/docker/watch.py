@@ -1,22 +1,27 @@
-"""Stays with one container from its creation to its exit code: one thread of the job's supervisor.
+"""The watch of one container, from its creation to its exit code: a thread of the job's supervisor.
 
 The supervisor is the only reader of the engine's log, and never attaches: an attached reader that stops
-reading would stop the trainer. What the engine says of the container (its inspection) is the truth; the
-end of a log stream only means: look.
+reading would stop the trainer. The engine's inspection of the container decides; the end of a log
+stream is only a reason to inspect.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from vtrain.backends.docker.beginning import Beginning
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.ending import (
+from vtrain.backends.docker.container_log import Transcript
+from vtrain.backends.docker.container_view import LONGEST_PAUSE_SECONDS, ContainerView
+from vtrain.backends.docker.exits import (
+    HALF_STARTED,
     NOT_STARTED,
     REMOVED,
     UNREAD,
@@ -25,44 +30,47 @@ from vtrain.backends.docker.ending import (
     replica_exit,
     start_failure,
     unseen_exit,
+    with_late_oom,
 )
-from vtrain.backends.docker.faults import Faults
-from vtrain.backends.docker.station import Station
-from vtrain.backends.docker.stopping import Stopping
-from vtrain.backends.docker.transcript import Transcript
-from vtrain.backends.docker.view import LONGEST_PAUSE_SECONDS, ContainerView
-from vtrain.engine.database import lacks_room
-from vtrain.engine.folder import ReplicaExit, ReplicaFolder, write_struct
-from vtrain.engine.instants import epoch
-from vtrain.errors import EngineError
+from vtrain.backends.docker.job_engine import JobEngine
+from vtrain.backends.docker.meter import Meter
+from vtrain.containers.engine import is_going
+from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.errors import EngineAwayError, EngineError
+from vtrain.retry import wait_until
+from vtrain.runtime.database import lacks_room
+from vtrain.runtime.folder import ReplicaExit, ReplicaFolder, write_struct
+from vtrain.times import epoch
 
+SETTLE_SECONDS = 0.6
+"""The time for the engine to report the end of a container whose log has ended."""
 SETTLE_PAUSE_SECONDS = 0.01
-"""The first pause between the end of a log and another look whether the container has ended; doubled."""
+"""The first pause between two looks whether it says so; doubled."""
 LAST_WORDS = 8
 DISK_PATIENCE_SECONDS = 60.0
-"""How long the end of a log waits for a disk that is full."""
+"""The time that the end of a log waits for a disk that is full."""
 
 
 class ContainerWatch(threading.Thread):
     """One attempt's container. What it finds out goes into the attempt's folder and the job's logs."""
 
     def __init__(
-        self, replica: ReplicaFolder, order: ContainerOrder, station: Station, *, stopping: bool
+        self, replica: ReplicaFolder, order: ContainerOrder, job_engine: JobEngine, *, stopping: bool
     ) -> None:
         """With `stopping` nothing is started any more; what runs is watched to its end."""
         super().__init__(name=f"watch {replica.name}", daemon=True)
         self.order = order
         self._replica = replica
-        self._station = station
-        self._view = ContainerView(station.engine, station.hang_up, order.name)
-        self._stopping = Stopping(self._view, station.meter, order.grace_seconds)
+        self._job_engine = job_engine
+        self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
+        self._stopping = Stopping(self._view, job_engine.meter, order.grace_seconds)
         self._stopping.wanted = stopping
         self._seen_running = 0.0
 
     def run(self) -> None:
-        """Until the exit is written; then the container is removed.
+        """Watch until the exit is written; then remove the container.
 
-        Whatever goes wrong here, the container is none the worse for it: watching begins anew.
+        A fault here does not harm the container: the watch starts again.
         """
         faults = Faults()
         while True:
@@ -75,24 +83,24 @@ class ContainerWatch(threading.Thread):
                 if not faults.are_borne(fault) and self._gave_up(fault):
                     break
                 time.sleep(LONGEST_PAUSE_SECONDS)
-        self._station.meter.drop(self._view.id)
+        self._job_engine.meter.drop(self._view.id)
         with suppress(EngineError):  # the job's end removes what is left
             self._view.remove()
 
     def _watch(self) -> ReplicaExit:
-        beginning = Beginning(self._replica, self.order, self._station, self._view, self._stopping)
+        start = ContainerStart(self._replica, self.order, self._job_engine, self._view, self._stopping)
         transcript = Transcript(self.order.log, self.order.attempt)
         try:
-            end = self._view.patiently(beginning.ensure)
+            end = self._view.patiently(start.ensure)
             if end is None:
-                self._station.meter.add(self._view.id)
+                self._job_engine.meter.add(self._view.id)
                 end = self._view.patiently(lambda: self._follow(transcript))
         finally:
             transcript.close()
         return end
 
     def _record(self, end: ReplicaExit) -> None:
-        used = self._station.meter.usage(self._view.id)
+        used = self._job_engine.meter.usage(self._view.id)
         end = msgspec.structs.replace(
             end,
             log_error=self._view.log_error,
@@ -135,7 +143,7 @@ class ContainerWatch(threading.Thread):
         """Read the log until the container has ended."""
         while True:
             self._read_log(transcript)
-            self._station.meter.look(self._view.id)
+            self._job_engine.meter.look(self._view.id)
             state = self._settled()
             if state is None:
                 self._view.log_error = UNREAD
@@ -147,9 +155,9 @@ class ContainerWatch(threading.Thread):
                 time.sleep(LONGEST_PAUSE_SECONDS)
 
     def _read_log(self, transcript: Transcript) -> None:
-        """From where the transcript ends, until the stream does, or the disk is full."""
+        """Read from the end of the transcript until the stream ends, or the disk is full."""
         try:
-            with closing(self._view.follow_log(transcript.resume())) as log:
+            with closing(self._view.read_log(transcript.resume(), follow=True)) as log:
                 for pieces in log:
                     transcript.take(pieces)
         except OSError as error:
@@ -158,18 +166,20 @@ class ContainerWatch(threading.Thread):
 
     def _settled(self) -> dict[str, Any] | None:
         """The container's State when its log has ended: the engine writes its end a moment later."""
-        pause = SETTLE_PAUSE_SECONDS
-        state = self._view.inspect()
-        while state is not None and not _has_ended(state) and pause < LONGEST_PAUSE_SECONDS:
-            time.sleep(pause)
-            pause *= 2
+        state: dict[str, Any] | None = None
+
+        def is_settled() -> bool:
+            nonlocal state
             state = self._view.inspect()
+            return state is None or _has_ended(state)
+
+        wait_until(is_settled, SETTLE_SECONDS, SETTLE_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
         return state
 
     def _drain(self, transcript: Transcript, state: dict[str, Any]) -> None:
         """Store the end of the log, when the disk takes it; the engine keeps it for some time."""
         try:
-            transcript.drain(self._view.read_tail)
+            transcript.drain(self._view.read_tail, partial(self._view.read_log, follow=False))
         except OSError as error:
             if time.time() - epoch(state["FinishedAt"]) < DISK_PATIENCE_SECONDS:
                 raise
@@ -181,6 +191,7 @@ class ContainerWatch(threading.Thread):
             return refused_exit(why, state["ExitCode"])
         cause = ""
         if not stopped:
+            state = with_late_oom(self._view.engine, self.order.name, state)
             is_silent = transcript.is_empty
             cause = interruption_of(self._view.engine, self.order.name, state, gap, is_silent=is_silent)
         return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
@@ -188,3 +199,169 @@ class ContainerWatch(threading.Thread):
 
 def _has_ended(state: dict[str, Any]) -> bool:
     return not state["Running"] and state["Status"] in ("exited", "dead")
+
+
+ALREADY_THERE = "already exists"
+"""In the engine's refusal to start what it was starting when it was killed (`task ID: already exists`)."""
+
+
+class ContainerStart:
+    """The start of one attempt. It can be tried again at any point."""
+
+    def __init__(
+        self,
+        replica: ReplicaFolder,
+        order: ContainerOrder,
+        job_engine: JobEngine,
+        view: ContainerView,
+        stopping: Stopping,
+    ) -> None:
+        self._replica = replica
+        self._order = order
+        self._job_engine = job_engine
+        self._view = view
+        self._stopping = stopping
+
+    def ensure(self) -> ReplicaExit | None:
+        """See that the container runs, or has run; how it ended when it cannot be started.
+
+        Raises EngineAwayError.
+        """
+        was_started = self._replica.started()
+        state = self._view.inspect() if was_started or self._stopping.wanted else None
+        if state is None and was_started:
+            self._view.log_error = UNREAD
+            return self._unseen(REMOVED)
+        with self._job_engine.turns:
+            if state is None and self._stopping.wanted:
+                return self._unseen("")
+            return self._start(state)
+
+    def _start(self, state: dict[str, Any] | None) -> ReplicaExit | None:
+        started = time.time()
+        try:
+            state = state or self._view.create(self._order.config)
+            if state["Status"] != "created":
+                started = epoch(state["StartedAt"])
+            elif state["Error"]:
+                return self._failed(state["Error"], state["ExitCode"])
+            else:
+                self._have_network()
+                if self._stopping.wanted:
+                    return self._unseen("")
+                self._view.start()
+        except EngineAwayError:
+            raise
+        except EngineError as error:
+            return self._refused(error)
+        if not self._replica.started():
+            write_struct(self._replica.path / "started.json", {"time": started})
+            self._replica.job.wake()
+        return None
+
+    def _have_network(self) -> None:
+        order = self._order
+        labels = {name: order.labels[name] for name in (JOB_LABEL, HOME_LABEL)}
+        self._job_engine.have_network(order.network, labels, order.replicas, again=order.attempt > 0)
+
+    def _refused(self, error: EngineError) -> ReplicaExit:
+        if ALREADY_THERE in error.message:
+            self._view.remove()
+            raise EngineAwayError(error.message) from error
+        return self._failed(error.message, (self._view.inspect() or {}).get("ExitCode", 0))
+
+    def _failed(self, message: str, code: int) -> ReplicaExit:
+        """The end of a container that the engine refused to start.
+
+        An engine that was away meanwhile, or about to end, may have lost the start itself.
+        """
+        is_lost = self._view.gap or is_going(message)
+        return self._unseen(HALF_STARTED) if is_lost else refused_exit(message, code)
+
+    def _unseen(self, interruption: str) -> ReplicaExit:
+        return unseen_exit(interruption, stopped=self._stopping.wanted)
+
+
+STOP_RETRY_SECONDS = 0.5
+
+
+class Stopping:
+    """Asked again and again until the container has ended; `wanted` says that it has to."""
+
+    def __init__(self, view: ContainerView, meter: Meter, grace_seconds: float) -> None:
+        self.wanted = False
+        self._view = view
+        self._meter = meter
+        self._grace_seconds = grace_seconds
+        self._terminated_at = 0.0
+        self._asked_at = 0.0
+        self._asking: threading.Thread | None = None
+
+    def ask(self) -> None:
+        """Comes back at once, so that the containers of a job are stopped at the same time."""
+        self.wanted = True
+        if self._may_ask() and (self._asking is None or not self._asking.is_alive()):
+            self._asking = threading.Thread(target=self._ask, name="stop", daemon=True)
+            self._asking.start()
+
+    def kill(self) -> None:
+        """End the container now."""
+        self.wanted = True
+        self._asked_at = 0.0
+        self._signal("SIGKILL")
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        if not self._terminated_at:
+            self._meter.look(self._view.id)
+            self._terminated_at = now if self._signal("SIGTERM") else 0.0
+        elif now - self._terminated_at > self._grace_seconds:
+            self._signal("SIGKILL")
+
+    def _may_ask(self) -> bool:
+        """At most twice a second, and not before the engine has answered at all."""
+        return self._view.is_connected and time.monotonic() - self._asked_at >= STOP_RETRY_SECONDS
+
+    def _signal(self, name: str) -> bool:
+        """Whether the engine took the signal."""
+        if not self._may_ask():
+            return False
+        self._asked_at = time.monotonic()
+        try:
+            self._view.signal(name)
+        except EngineError:
+            return False  # away, or not running: not yet, or not any more; the watch finds out which
+        return True
+
+
+FAULT_PATIENCE_SECONDS = 60.0
+"""The time for which the same fault is tried again."""
+FORGOTTEN_SECONDS = 10.0
+"""After so much time without it a fault counts as a new one."""
+
+
+class Faults:
+    """The last fault, and the time since which it lasts."""
+
+    def __init__(self) -> None:
+        self._place = ""
+        self._since = 0.0
+        self._last = 0.0
+
+    def are_borne(self, fault: Exception) -> bool:
+        """Whether to try again. The traceback goes to stderr, a file of the job, when the fault is a new one.
+
+        A full disk is waited for: the engine keeps what is written meanwhile.
+        """
+        now, place = time.monotonic(), _place(fault)
+        if place != self._place or now - self._last > FORGOTTEN_SECONDS:
+            print("".join(traceback.format_exception(fault)), file=sys.stderr, flush=True)
+            self._place, self._since = place, now
+        self._last = now
+        return lacks_room(fault) or now - self._since < FAULT_PATIENCE_SECONDS
+
+
+def _place(fault: Exception) -> str:
+    """The place and the kind of a fault: its words may differ each time."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    return f"{type(fault).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else repr(fault)

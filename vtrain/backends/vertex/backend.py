@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica, ResourcePage
-from vtrain.backends.vertex.filters import quoted
-from vtrain.backends.vertex.rules import check_sendable, notices_about
+from vtrain.backends.vertex.api import VertexApi, quoted, read_list
+from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about, replica_views
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
-from vtrain.messages.base import Resource
-from vtrain.messages.codec import canonical_document, from_document, to_document
+from vtrain.extras import install_command
+from vtrain.messages.base import Operation, Resource
+from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
-from vtrain.messages.operation import Operation
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import RESOURCES, Job, collection_of
-from vtrain.messages.unknown import laid_over
+from vtrain.messages.service_documents import canonical_document, laid_over
 
 if TYPE_CHECKING:
     from vtrain.backends.vertex.log_reader import CloudLog
-    from vtrain.backends.vertex.service import Service
 
 R = TypeVar("R", bound=Resource)
 Documents = list[dict[str, Any]]
@@ -33,10 +32,10 @@ _ENDS_A_PATH = set("?#%")
 
 def open_vertex(settings: BackendSettings) -> VertexBackend:
     """The backend, for `open_backend`. Raises UnavailableError where the extra is not installed."""
-    if not _is_installed("google.cloud.aiplatform_v1"):
+    if not _is_installed("google.auth"):
         raise UnavailableError(
-            "The backend vertex needs Google's client library, which is not installed.",
-            hint="Install it with: pip install 'vtrain[vertex]'. To run on this machine: --backend=local.",
+            "The backend vertex needs Google's libraries, which are not installed.",
+            hint=f"Install it with: {install_command('vertex')}. To run on this machine: --backend=local.",
         )
     return VertexBackend(settings)
 
@@ -52,10 +51,8 @@ class VertexBackend:
         self._just_seen: dict[str, Job] = {}
 
     @cached_property
-    def _service(self) -> Service:
-        from vtrain.backends.vertex.service import Service
-
-        return Service(self._settings.access, self._settings.tell)
+    def _api(self) -> VertexApi:
+        return VertexApi(self._settings.access, self._settings.tell)
 
     @cached_property
     def _log(self) -> CloudLog:
@@ -65,7 +62,7 @@ class VertexBackend:
 
     def sign_in(self) -> None:
         """Get a token. Raises CredentialsError where there are no credentials, or none that still count."""
-        self._service.sign_in(self._settings.region)
+        self._api.sign_in(self._settings.region)
 
     def plan(self, job: Job) -> Plan:
         """Exactly what submit would send. Raises ConfigError for pools that the service cannot mean."""
@@ -74,21 +71,19 @@ class VertexBackend:
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """What the job's replicas will see; the service is not asked."""
-        from vtrain.backends.vertex.views import replica_views
-
         check_sendable(job)
         return replica_views(job, self._settings, trial_id)
 
     def submit(self, plan: Plan) -> Job:
         """Send the job, once; it is there when this returns."""
         document = laid_over(to_document(plan.job), plan.unknown_fields)
-        answer = self._service.create(self._within(collection_of(plan.job)), document)
+        answer = self._api.create(self._within(collection_of(plan.job)), document)
         return _read(type(plan.job), answer)
 
     def get(self, name: str) -> Job:
         """The job as the service has it now."""
         full = _full(name)
-        job = _read_job(full.collection, _of_name(self._service.get(full), full))
+        job = _read_job(full.collection, _of_name(self._api.get(full), full))
         self._just_seen[name] = job
         return job
 
@@ -105,12 +100,12 @@ class VertexBackend:
 
     def cancel(self, name: str) -> None:
         """Ask the job to end."""
-        self._service.cancel(_full(name))
+        self._api.cancel(_full(name))
 
     def delete(self, name: str) -> None:
         """Delete an ended job, and wait until it is gone."""
         full = _full(name)
-        self._service.wait(self._service.delete(full), full.location)
+        self._api.wait(self._api.delete(full), full.location)
 
     def create_resource(
         self, resource_id: str, resource: PersistentResource, unknown_fields: dict[str, Any]
@@ -118,12 +113,12 @@ class VertexBackend:
         """Begin to make a persistent resource of that id."""
         document = laid_over(to_document(resource), unknown_fields)
         name = msgspec.structs.replace(self._within(PERSISTENT_RESOURCES), id=resource_id)
-        return _read_operation(self._service.create_named(name, document))
+        return _read_operation(self._api.create_named(name, document))
 
     def get_resource(self, name: str) -> PersistentResource:
         """The resource as the service has it now."""
         full = _full(name)
-        return _read(PersistentResource, _of_name(self._service.get(full), full))
+        return _read(PersistentResource, _of_name(self._api.get(full), full))
 
     def list_resources(self, query: Query) -> ResourcePage:
         """A page of persistent resources."""
@@ -133,19 +128,17 @@ class VertexBackend:
 
     def delete_resource(self, name: str) -> Operation:
         """Begin to delete the resource. An answer that is no operation says, too, that it was taken."""
-        return _read(Operation, self._service.delete(_full(name)))
+        return _read(Operation, self._api.delete(_full(name)))
 
     def reboot_resource(self, name: str) -> Operation:
         """Begin to reboot the machines of the resource."""
-        return _read_operation(self._service.reboot(_full(name)))
+        return _read_operation(self._api.reboot(_full(name)))
 
     def _list(self, query: Query) -> tuple[Documents, str]:
-        from vtrain.backends.vertex.service import read_list
-
         location = query.location or self._settings.region
         within = ResourceName(project=query.project, location=location, collection=query.collection, id="")
         labels = " AND ".join(f"labels.{key}={quoted(value)}" for key, value in query.labels.items())
-        page = self._service.list_page(
+        page = self._api.list_page(
             within, page_size=query.page_size, page_token=query.page_token, filter_text=labels
         )
         return read_list(page, query.collection), str(page.get("nextPageToken", ""))

@@ -1,4 +1,4 @@
-"""Whom a service is spoken to as: Application Default Credentials, and gcloud's switches around them.
+"""Credentials for Google Cloud: Application Default Credentials, and gcloud's switches around them.
 
 The files are looked for here, and not with `google.auth.default`: that starts gcloud to learn a project which
 is known already, and may wait for ten seconds for a metadata server that is not there.
@@ -16,6 +16,7 @@ from vtrain.backends import ServiceAccess
 from vtrain.errors import CredentialsError
 from vtrain.properties import Choice, gcloud_folder, property_flag, property_value
 from vtrain.settings import user_path
+from vtrain.special_files import why_special
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -140,8 +141,11 @@ def _read_token(file: Choice) -> Credentials:
     from google.oauth2.credentials import Credentials as StaticCredentials
 
     hint = "$ gcloud auth print-access-token > FILE"
+    path = user_path(file.value)
     try:
-        token = user_path(file.value).read_text(encoding="utf-8").strip()
+        if special := why_special(path):
+            raise OSError(0, special)
+        token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise CredentialsError(
@@ -158,6 +162,10 @@ def _read_file(file: Path, origin: str) -> Credentials:
     import google.auth
     from google.auth.exceptions import GoogleAuthError
 
+    if reason := why_special(file):
+        raise CredentialsError(
+            f"The credentials of {file} (from {origin}) cannot be read: {reason}.", hint=LOGIN
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of its own name, and of users without a quota project

@@ -1,23 +1,32 @@
-"""Entries of Cloud Logging, as the API writes them, made entries of ours."""
+"""Entries of Cloud Logging, made entries of ours, and the cursor: how far a log was read.
+
+A look is one question and its pages. Entries become visible later than their timestamps say, and not in
+order. So every look begins a while before the newest entry that was seen, and leaves out what was seen.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
-import re
-import time
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from vtrain import times
 from vtrain.messages.log import LogEntry
 
 NO_SEVERITY = "DEFAULT"
 NO_TASK = "unknown_task"
 TRIAL_LABEL = "ml.googleapis.com/trial_id"
-_NANO = 1_000_000_000
 _LATEST = 2**63 - 1
-_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|z|[+-]\d\d:\d\d)")
+
+FIRST = 3600 * 1_000_000_000
+"""Where the first look begins, in nanoseconds since the epoch: gcloud asks so."""
+REMEMBERED = 500
+"""How many entries are known again, so that a look that finds nothing new is one page."""
+LOOKS_AT_END = 2
+"""How many looks in a row have to find nothing after a job's end."""
 
 
 class _Resource(msgspec.Struct):
@@ -25,7 +34,7 @@ class _Resource(msgspec.Struct):
 
 
 class Entry(msgspec.Struct, rename="camel"):
-    """What is read of an entry of the API."""
+    """The fields of an API log entry that vtrain reads."""
 
     timestamp: str | None = None
     receive_timestamp: str | None = None
@@ -61,22 +70,10 @@ def read_entry(entry: Entry) -> LogEntry:
 
 def nanoseconds(timestamp: str) -> int:
     """An instant of the API in nanoseconds since 1970, in 64 bits, from any number of digits; 0 for none."""
-    match = _INSTANT.fullmatch(timestamp)
-    if match is None:
-        return 0
-    seconds, fraction, zone = match.groups()
     try:
-        whole = datetime.fromisoformat(seconds.upper() + ("+00:00" if zone in "Zz" else zone))
+        return min(max(times.nanoseconds(timestamp), 0), _LATEST)
     except ValueError:
         return 0
-    exact = round(whole.timestamp()) * _NANO + int((fraction or "0").ljust(9, "0"))
-    return min(max(exact, 0), _LATEST)
-
-
-def instant(time_ns: int) -> str:
-    """Nanoseconds since the epoch as the API writes instants, with every digit."""
-    seconds, fraction = divmod(time_ns, _NANO)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{fraction:09d}Z"
 
 
 def _message(entry: Entry) -> str:
@@ -86,3 +83,95 @@ def _message(entry: Entry) -> str:
     if message is None or isinstance(message, str):
         return message or ""
     return json.dumps(message, ensure_ascii=False)
+
+
+class Place(msgspec.Struct, array_like=True):
+    """How far reading has come.
+
+    `newest` is the latest time seen, `seen` what is known again from about then, in order, and `forgotten`
+    the time from which on that is complete; all in nanoseconds. `filter` and `page_token` belong to the look
+    under way, which began at `lower` and, `bounded`, leaves out what is young. `quiet` counts looks after the
+    end that found nothing. In seconds: `ended`, when the job ended (0: it has not), `answered`, when Cloud
+    Logging last answered or the end was seen, and `resume`, before when it is not asked. `pages` are those of
+    this look.
+    """
+
+    newest: int = 0
+    forgotten: int = 0
+    seen: list[tuple[int, str]] = []
+    lower: int = 0
+    filter: str = ""
+    bounded: bool = False
+    page_token: str = ""
+    looks: int = 0
+    news: bool = False
+    quiet: int = 0
+    answered: float = 0.0
+    resume: float = 0.0
+    failures: int = 0
+    ended: float = 0.0
+    closed: bool = False
+    pages: int = 0
+
+    def begin_look(self, filter_text: str, lower: int, *, bounded: bool) -> None:
+        """A new look: its filter, the time from which on it asks, and whether it leaves out what is young."""
+        self.filter, self.lower, self.bounded, self.news = filter_text, lower, bounded, False
+        self.pages = 0
+
+    def begin_at(self, since: int, overlap: int) -> int:
+        """Where the next look begins, not before `since`."""
+        if not self.newest:
+            return since or FIRST
+        return max(self.newest - overlap, self.forgotten, since)
+
+    def take(self, entries: Sequence[LogEntry], overlap: int) -> tuple[LogEntry, ...]:
+        """Those of a page that are new, in order; they are known from now on."""
+        known = set(self.seen)
+        fresh = []
+        for entry in sorted(entries, key=_key):
+            if _key(entry) not in known and entry.time >= self.lower:
+                known.add(_key(entry))
+                fresh.append(entry)
+        self.newest = max([self.newest, *(entry.time for entry in fresh)])
+        self._remember(sorted(known), overlap)
+        self.news = self.news or bool(fresh)
+        return tuple(fresh)
+
+    def end_page(self, next_page_token: str) -> None:
+        """A page was read; without a token it was the last of its look."""
+        self.page_token = next_page_token
+        if not next_page_token:
+            everything = self.ended and not self.bounded
+            self.quiet = self.quiet + 1 if everything and not self.news else 0
+            self.end_look()
+
+    def end_look(self) -> None:
+        """Nothing more is asked with this filter."""
+        self.looks += 1
+        self.filter = self.page_token = ""
+
+    def _remember(self, known: list[tuple[int, str]], overlap: int) -> None:
+        kept = [key for key in known if key[0] >= self.newest - overlap]
+        if len(kept) > REMEMBERED:
+            self.forgotten = max(self.forgotten, kept[-REMEMBERED - 1][0] + 1)
+            kept = kept[-REMEMBERED:]
+        self.seen = kept
+
+    @property
+    def settled(self) -> bool:
+        """Whether the whole log of an ended job was read, or nothing more can be."""
+        return self.closed or self.quiet >= LOOKS_AT_END
+
+    def encode(self) -> str:
+        """The place as a cursor."""
+        return base64.b64encode(msgspec.msgpack.encode(self)).decode()
+
+
+def read_place(cursor: str) -> Place:
+    """The place of a cursor; the beginning for an empty one."""
+    return msgspec.msgpack.decode(base64.b64decode(cursor), type=Place) if cursor else Place()
+
+
+def _key(entry: LogEntry) -> tuple[int, str]:
+    """What an entry is known by. Without an id of the service, its text has to do."""
+    return entry.time, entry.insert_id or f"{entry.task_name} {entry.message}"

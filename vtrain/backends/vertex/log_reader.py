@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.backends import ServiceAccess
-from vtrain.backends.vertex.filters import quoted
-from vtrain.backends.vertex.log_entries import TRIAL_LABEL, Answer, instant, nanoseconds, read_entry
-from vtrain.backends.vertex.log_place import Place, read_place
-from vtrain.backends.vertex.retries import seconds_asked
+from vtrain.backends.vertex.api import quoted
+from vtrain.backends.vertex.log_entries import (
+    TRIAL_LABEL,
+    Answer,
+    Place,
+    nanoseconds,
+    read_entry,
+    read_place,
+)
+from vtrain.backends.vertex.refusals import seconds_asked
 from vtrain.errors import UnusableAnswerError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import parse_name
@@ -19,6 +25,7 @@ from vtrain.messages.resources import Job
 from vtrain.messages.states import has_ended
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.properties import endpoint_override
+from vtrain.times import NANOSECONDS, from_nanoseconds
 
 if TYPE_CHECKING:
     from requests import Response
@@ -30,7 +37,6 @@ MOST_PAGES = 1000
 """Pages of one look; the next begins where the newest entry was seen."""
 CALL_SECONDS = (10.0, 60.0)
 """For a connection, and for an answer."""
-_NANO = 1_000_000_000
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +78,7 @@ class CloudLog:
         place = read_place(query.cursor)
         if has_ended(job.state) and not place.ended:
             place.answered = time.time()
-            place.ended = min(nanoseconds(job.end_time) / _NANO or place.answered, place.answered)
+            place.ended = min(nanoseconds(job.end_time) / NANOSECONDS or place.answered, place.answered)
         if place.closed or time.time() < place.resume:
             return self._nothing(place)
         if not place.filter:
@@ -82,7 +88,7 @@ class CloudLog:
             return self._nothing(place, trouble)
         place.answered, place.resume, place.failures = time.time(), 0.0, 0
         found = [read_entry(entry) for entry in answer.entries or ()]
-        entries = place.take(found, round(self._timing.overlap * _NANO))
+        entries = place.take(found, round(self._timing.overlap * NANOSECONDS))
         return _page(place, entries, self._end_page(place, answer.next_page_token or ""))
 
     def _end_page(self, place: Place, token: str) -> str:
@@ -97,18 +103,18 @@ class CloudLog:
         return "Cloud Logging repeats its pages: a part of the log may be missing."
 
     def _begin_look(self, place: Place, query: LogQuery, job: Job) -> None:
-        lower = place.begin_at(query.since, round(self._timing.overlap * _NANO))
+        lower = place.begin_at(query.since, round(self._timing.overlap * NANOSECONDS))
         clauses = [
             'resource.type="ml_job"',
             f"resource.labels.job_id={quoted(_log_id(query.name, job))}",
             *([f"resource.labels.task_name={quoted(query.task_name)}"] if query.task_name else []),
             *([f'labels."{TRIAL_LABEL}"={quoted(query.trial_id)}'] if query.trial_id else []),
-            f'timestamp>="{instant(lower)}"',
+            f'timestamp>="{from_nanoseconds(lower, 9)}"',
         ]
         before = time.time() - self._timing.hold_back
         bounded = place.looks == 0 or not 0 < place.ended < before
         if bounded:
-            clauses.append(f'timestamp<"{instant(round(before * _NANO))}"')
+            clauses.append(f'timestamp<"{from_nanoseconds(round(before * NANOSECONDS), 9)}"')
         place.begin_look(" AND ".join(clauses), lower, bounded=bounded)
 
     def _ask(self, place: Place, name: str) -> tuple[Answer | None, str]:
@@ -135,7 +141,7 @@ class CloudLog:
 
     def _post(self, body: dict[str, Any]) -> Response:
         if self._session is None:
-            from vtrain.backends.vertex.sessions import make_session
+            from vtrain.backends.vertex.session import make_session
 
             self._session = make_session(self._access)
         url = (endpoint_override("logging") or SERVICE) + "v2/entries:list"

@@ -1,15 +1,15 @@
-"""What the service, or the way to it, says no with: in its own words, and what to do about it."""
+"""Failed requests: the service's words, the network's or google-auth's, as errors of ours with a hint."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.backends.vertex.credentials import refused_credentials
-from vtrain.backends.vertex.envelope import Detail, ErrorBody, read_envelope
-from vtrain.backends.vertex.retries import is_unreachable, is_without_token
 from vtrain.errors import (
     ConflictError,
     CredentialsError,
@@ -20,6 +20,13 @@ from vtrain.errors import (
     VtrainError,
 )
 
+if TYPE_CHECKING:
+    from requests import Response
+
+SHOWN_CHARACTERS = 300
+"""How much is shown of an answer that is no JSON."""
+_TRANSIENT = (500, 502, 503, 504)
+_LASTING_QUOTA = ("exceed quota limits", "custom_model_training")
 _CLASSES: dict[str, type[VtrainError]] = {
     "NOT_FOUND": NotFoundError,
     "UNAUTHENTICATED": CredentialsError,
@@ -46,7 +53,7 @@ _STATUSES = {
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """What to do about errors of a status (empty: any) whose text matches; `{0}` is the first group."""
+    """Advice for errors of a status (empty: any) whose text matches; `{0}` is the first group."""
 
     status: str
     pattern: str
@@ -113,39 +120,95 @@ _ADVICE = (
 )
 
 
-def translate(error: Exception, endpoint: str) -> VtrainError | None:
-    """An exception of the library or its transport as ours; None for one that is neither's."""
-    import requests
-    from google.api_core.exceptions import GoogleAPICallError
-    from google.auth.exceptions import GoogleAuthError, InvalidOperation
-    from urllib3.exceptions import LocationParseError
+class Trouble(Enum):
+    """The effect that a failed request may have had."""
 
-    if isinstance(error, GoogleAPICallError):
-        return _refusal(error)
-    if is_without_token(error):
-        return ServiceAwayError(f"No token could be had: {_innermost(error)}.")
-    if isinstance(error, InvalidOperation):
-        return CredentialsError(
-            "The service wants credentials, and none are sent (auth/disable_credentials is true).",
-            hint="Unset CLOUDSDK_AUTH_DISABLE_CREDENTIALS, or set it to false.",
-        )
-    if isinstance(error, GoogleAuthError):
-        return refused_credentials(error)
-    if isinstance(error, requests.RequestException | LocationParseError):
-        return _no_answer(error, endpoint)
-    return None
+    REFUSED = "refused: asking again gets the same answer"
+    NOT_DONE = "not carried out: asking again is safe"
+    LOST = "carried out or not: the answer does not tell"
 
 
-def _refusal(error: Exception) -> VtrainError:
-    """The service's own refusal, from the envelope of its answer."""
-    answer = getattr(error, "response", None)
-    content = answer.content if answer is not None else b""
-    body = read_envelope(content) or ErrorBody(message=str(error))
-    code = int(body.code or getattr(error, "code", 0) or 0)
-    known = body.status or _STATUSES.get(code, "")
-    found = _CLASSES.get(known, ServiceError)
-    advice = _advise(known, content.decode("utf-8", "replace") or body.message)
-    return found(f"{known or code}: {_worded(body.message, body.details)}", hint=advice)
+class CallFailed(Exception):
+    """One request failed: the error for the user, and what matters for asking again.
+
+    `retry_after` is how long the service asks to be left alone, in seconds.
+    """
+
+    def __init__(self, error: VtrainError, trouble: Trouble, retry_after: float = 0.0) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.trouble = trouble
+        self.retry_after = retry_after
+
+
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """One field, and what is wrong with it."""
+
+    field: str = ""
+    description: str = ""
+
+
+class Detail(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One of the messages that come along with an error; most name no fields."""
+
+    field_violations: tuple[Violation, ...] = ()
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """The error: an HTTP status, its name (`NOT_FOUND`), and the service's words."""
+
+    code: int = 0
+    status: str = ""
+    message: str = ""
+    details: tuple[Detail, ...] = ()
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    error: ErrorBody
+
+
+def read_envelope(content: bytes) -> ErrorBody | None:
+    """The error in an answer; None where somebody else than the API has written it."""
+    try:
+        return msgspec.json.decode(content, type=_Envelope).error
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def refused(response: Response) -> CallFailed:
+    """The failure that an answer with a status from 400 on tells."""
+    code, content = response.status_code, response.content
+    body = read_envelope(content) or ErrorBody(message=_without_envelope(response))
+    known = body.status or _STATUSES.get(body.code or code, "")
+    text = content.decode("utf-8", "replace") or body.message
+    error = _CLASSES.get(known, ServiceError)(
+        f"{known or code}: {_worded(body.message, body.details)}", hint=_advise(known, text), http_status=code
+    )
+    if code == 429 and not any(words in text for words in _LASTING_QUOTA):
+        trouble = Trouble.NOT_DONE
+    else:
+        trouble = Trouble.LOST if code in _TRANSIENT else Trouble.REFUSED
+    return CallFailed(error, trouble, seconds_asked(response))
+
+
+def seconds_asked(response: Response) -> float:
+    """How long a service asks to be left alone (`Retry-After`); 0 where it does not."""
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else 0.0
+
+
+def _without_envelope(response: Response) -> str:
+    """The words of an error that came without the API's envelope, from a proxy for instance."""
+    text = f"{response.status_code} {response.reason}"
+    if "html" not in response.headers.get("Content-Type", "") and response.content.strip():
+        text += f": {shortened(response.content)}"
+    return text
+
+
+def shortened(content: bytes) -> str:
+    """The beginning of an answer, on one line."""
+    text = " ".join(content.decode("utf-8", "replace").split())
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
 
 
 def _worded(message: str, details: Sequence[Detail]) -> str:
@@ -166,6 +229,62 @@ def _advise(status: str, text: str) -> str:
     return ""
 
 
+def unanswered(error: Exception, endpoint: str) -> CallFailed | None:
+    """The failure of a request without an answer; None for another kind of exception."""
+    import requests
+    from google.auth.exceptions import GoogleAuthError, InvalidOperation, TransportError
+    from urllib3.exceptions import LocationParseError
+
+    from vtrain import http_session
+
+    if isinstance(error, TransportError) or (isinstance(error, GoogleAuthError) and error.retryable):
+        is_late = bool(error.args) and isinstance(error.args[0], requests.Timeout)
+        late = f"the token service did not answer within {http_session.TOKEN_SECONDS:g} s"
+        away = ServiceAwayError(
+            f"No token could be had: {late if is_late else _innermost(error)}.",
+            hint="Check the network, the proxy and the token service that the credentials name.",
+        )
+        return CallFailed(away, Trouble.NOT_DONE)
+    if isinstance(error, InvalidOperation):
+        missing = CredentialsError(
+            "The service wants credentials, and none are sent (auth/disable_credentials is true).",
+            hint="Unset CLOUDSDK_AUTH_DISABLE_CREDENTIALS, or set it to false.",
+        )
+        return CallFailed(missing, Trouble.REFUSED)
+    if isinstance(error, GoogleAuthError):
+        return CallFailed(refused_credentials(error), Trouble.REFUSED)
+    if isinstance(error, requests.RequestException | LocationParseError):
+        return CallFailed(_no_answer(error, endpoint), _trouble_of(error))
+    return None
+
+
+def _trouble_of(error: Exception) -> Trouble:
+    import requests
+
+    lost = (
+        requests.ConnectionError,
+        requests.Timeout,
+        requests.exceptions.ChunkedEncodingError,
+        requests.exceptions.ContentDecodingError,
+    )
+    if isinstance(error, requests.exceptions.SSLError):
+        return Trouble.REFUSED
+    if _is_unreachable(error):
+        return Trouble.NOT_DONE
+    return Trouble.LOST if isinstance(error, lost) else Trouble.REFUSED
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Whether no connection was made at all, so that nothing can have been sent."""
+    import requests
+    from urllib3.exceptions import NewConnectionError
+
+    if isinstance(error, requests.exceptions.ProxyError | requests.ConnectTimeout):
+        return True
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(error, requests.ConnectionError) and isinstance(reason, NewConnectionError)
+
+
 def _no_answer(error: Exception, endpoint: str) -> VtrainError:
     import requests
     from urllib3.exceptions import LocationParseError
@@ -181,7 +300,7 @@ def _no_answer(error: Exception, endpoint: str) -> VtrainError:
         return ServiceError(f"{endpoint} answers with redirects that lead nowhere.", hint=hint)
     if isinstance(error, requests.exceptions.ContentDecodingError):
         return ServiceAwayError(f"{endpoint} answered with what cannot be unpacked.", hint=hint)
-    if is_unreachable(error) or isinstance(error, requests.ConnectTimeout):
+    if _is_unreachable(error):
         return ServiceAwayError(f"Cannot connect to {endpoint}: {_innermost(error)}.", hint=hint)
     if isinstance(error, requests.Timeout):
         return ServiceAwayError(f"{endpoint} did not answer in time.", hint=hint)

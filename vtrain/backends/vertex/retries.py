@@ -1,117 +1,138 @@
-"""What is asked again: requests that were refused for the moment, or whose answer was lost on the way.
+"""Requests that are made again, and a create that is not: it is looked for first.
 
-Five attempts in all, with back-off and jitter, in about half a minute. Reading, cancelling and deleting may
-be repeated even when the first request was carried out: the second finds what the first one left. A create
-and a reboot may not (`lost_create`): only a request that certainly was not carried out is made again.
+Five attempts in all, with growing pauses and jitter, in about half a minute. Reading, cancelling and deleting
+may be repeated even when the first request was carried out: the second finds what the first one left. The API
+has no token that would make a create safe to repeat. A resource whose create was not answered is known by its
+display name or id, its time, and a specification that holds everything that was sent.
 """
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator
-from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Container
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from requests import Response
+import msgspec
+
+from vtrain import times
+from vtrain.backends.vertex.refusals import CallFailed, Trouble
+from vtrain.errors import UnusableAnswerError
+from vtrain.retry import growing, retry
 
 T = TypeVar("T")
-Again = Callable[[Exception], None]
-"""Hears of each failure after which the same request is made again."""
+Document = dict[str, Any]
+Tell = Callable[[CallFailed], None]
+"""Told each failure after which the same request is made again."""
 
 ATTEMPTS = 5
 FIRST_PAUSE = 1.5
 """Seconds before the second attempt; every further pause is twice as long."""
 LONGEST_PAUSE = 16.0
-_TRANSIENT = (500, 502, 503, 504)
-_LASTING_QUOTA = ("exceed quota limits", "custom_model_training")
+LOOKS = 2
+"""How often a resource is looked for before its create is made again: a list may lag behind."""
+LOOK_PAUSE = 2.0
+"""Seconds between two looks."""
+CLOCK_TOLERANCE = 2.0
+"""Seconds that a create time may lie before the request: the service tells its clock in whole seconds."""
+UNKNOWN_CLOCK_TOLERANCE = 300.0
+"""The same where the service does not tell its clock."""
+SAFE = (Trouble.NOT_DONE, Trouble.LOST)
 
 
-class Trouble(Enum):
-    """What a failed request may have done."""
+def repeat(call: Callable[[], T], *, tell: Tell, troubles: Container[Trouble] = SAFE) -> T:
+    """The answer to the call, made again while it fails with one of these troubles.
 
-    REFUSED = "refused: asking again gets the same answer"
-    NOT_DONE = "not carried out: asking again is safe"
-    LOST = "carried out or not: the answer does not tell"
-
-
-def trouble_of(error: Exception) -> Trouble:
-    """What an exception of the library, of `requests` or of google-auth says about the request."""
-    import requests
-    from google.api_core.exceptions import GoogleAPICallError
-
-    if isinstance(error, GoogleAPICallError):
-        return _trouble_of_status(error)
-    if is_without_token(error) or isinstance(error, requests.ConnectTimeout):
-        return Trouble.NOT_DONE
-    if isinstance(error, requests.exceptions.SSLError):
-        return Trouble.REFUSED
-    if isinstance(error, requests.ConnectionError):
-        return Trouble.NOT_DONE if is_unreachable(error) else Trouble.LOST
-    broken = requests.exceptions.ChunkedEncodingError | requests.exceptions.ContentDecodingError
-    return Trouble.LOST if isinstance(error, requests.Timeout | broken) else Trouble.REFUSED
-
-
-def is_without_token(error: Exception) -> bool:
-    """Whether those who give tokens could not be asked, or cannot answer, so that nothing was sent."""
-    from google.auth.exceptions import GoogleAuthError, TransportError
-
-    return isinstance(error, TransportError) or (isinstance(error, GoogleAuthError) and error.retryable)
-
-
-def is_unreachable(error: Exception) -> bool:
-    """Whether no connection was made at all, so that nothing can have been sent."""
-    import requests
-    from urllib3.exceptions import NewConnectionError
-
-    if isinstance(error, requests.exceptions.ProxyError):
-        return True
-    reason = getattr(error.args[0], "reason", None) if error.args else None
-    return isinstance(reason, NewConnectionError)
-
-
-def repeat(call: Callable[[], T], *, may_repeat: Callable[[Trouble], bool], again: Again) -> T:
-    """The answer to the call, made again while it fails in a way that may be repeated.
-
-    Raises what the last attempt raised.
+    Raises CallFailed, and at once where the service asks for a pause that nobody wants to sit through.
     """
-    for pause in pauses():
+
+    def least_pause(failed: CallFailed) -> float:
+        tell(failed)
+        return failed.retry_after
+
+    return retry(
+        call,
+        CallFailed,
+        pauses=growing(FIRST_PAUSE, LONGEST_PAUSE, times=ATTEMPTS - 1, jitter=0.3),
+        passes=lambda failed: failed.trouble in troubles and failed.retry_after <= LONGEST_PAUSE,
+        before_pause=least_pause,
+    )
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """The search for a resource whose create was not answered.
+
+    `candidates` asks for those that may be it, `service_time` is the service's clock after that question, and
+    `as_answer` makes of the found one what the create would have answered.
+    """
+
+    candidates: Callable[[], list[Document]]
+    service_time: Callable[[], float]
+    as_answer: Callable[[Document], Document]
+
+
+def create_once(post: Callable[[], Document], sent: Document, search: Search, tell: Tell) -> Document:
+    """The answer to the create: `post` is made again only when what it may have made is not there.
+
+    Raises CallFailed or UnusableAnswerError, of the last attempt.
+    """
+    started, is_lost = time.time(), False
+
+    def found() -> Document | None:
+        return _look(sent, search, started) if is_lost else None
+
+    def attempt() -> Document:
+        nonlocal is_lost
+        if (resource := found()) is not None:
+            return search.as_answer(resource)
         try:
-            return call()
-        except Exception as error:  # whatever is no trouble of the network or the service is raised again
-            if not may_repeat(trouble_of(error)) or asked_to_stay_away(error):
-                raise
-            again(error)
-            wait(pause, error)
-    return call()
+            return post()
+        except (CallFailed, UnusableAnswerError) as error:
+            is_lost = is_lost or not isinstance(error, CallFailed) or error.trouble is Trouble.LOST
+            raise
+
+    try:
+        return repeat(attempt, tell=tell)
+    except (CallFailed, UnusableAnswerError):
+        if (resource := found()) is None:
+            raise
+        return search.as_answer(resource)
 
 
-def pauses() -> Iterator[float]:
-    """The pauses between attempts, in seconds."""
-    for number in range(ATTEMPTS - 1):
-        longest: float = min(FIRST_PAUSE * 2**number, LONGEST_PAUSE)
-        yield longest * random.uniform(0.7, 1.3)
+def _look(sent: Document, search: Search, started: float) -> Document | None:
+    """The resource that the request made; None when there is none, after `LOOKS` looks."""
+    for number in range(LOOKS):
+        time.sleep(LOOK_PAUSE if number else 0)
+        documents = search.candidates()
+        earliest = _earliest(started, search.service_time())
+        ours = [d for d in documents if covers(sent, d) and _created(d) >= earliest]
+        if ours:
+            return min(ours, key=_created)
+    return None
 
 
-def wait(pause: float, error: Exception) -> None:
-    """Wait that long, or as long as the service asked for."""
-    time.sleep(max(pause, seconds_asked(getattr(error, "response", None))))
+def _earliest(started: float, service_time: float) -> float:
+    """The first moment, on the service's clock, at which the request can have been carried out."""
+    if not service_time:
+        return started - UNKNOWN_CLOCK_TOLERANCE
+    return service_time - (time.time() - started) - CLOCK_TOLERANCE
 
 
-def asked_to_stay_away(error: Exception) -> bool:
-    """Whether the service asks for a longer pause than anybody wants to sit through."""
-    return seconds_asked(getattr(error, "response", None)) > LONGEST_PAUSE
+def _created(document: Document) -> float:
+    try:
+        return times.epoch(str(document.get("createTime", "")))
+    except ValueError:
+        return 0.0
 
 
-def seconds_asked(response: Response | None) -> float:
-    """How long a service asks to be left alone (`Retry-After`); 0 where it does not."""
-    text = response.headers.get("Retry-After", "") if response is not None else ""
-    return float(text) if text.isdecimal() else 0.0
-
-
-def _trouble_of_status(error: Exception) -> Trouble:
-    code = getattr(error, "code", None)
-    if code == 429 and not any(words in str(error) for words in _LASTING_QUOTA):
-        return Trouble.NOT_DONE
-    return Trouble.LOST if code in _TRANSIENT else Trouble.REFUSED
+def covers(sent: Any, found: Any) -> bool:
+    """Whether the service's value holds what was sent; it adds defaults, and a `/` to folders."""
+    if found is None:
+        return not sent
+    if isinstance(sent, dict):
+        return isinstance(found, dict) and all(covers(value, found.get(key)) for key, value in sent.items())
+    if isinstance(sent, list):
+        same_length = isinstance(found, list) and len(found) == len(sent)
+        return same_length and all(covers(*pair) for pair in zip(sent, found, strict=True))
+    if isinstance(sent, float | int) and isinstance(found, float | int):
+        return sent == found
+    return str(sent).rstrip("/") == str(found).rstrip("/")

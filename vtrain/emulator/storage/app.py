@@ -1,13 +1,17 @@
-"""The API as an ASGI application: which request is answered by whom."""
+"""The API as an ASGI application: its routes, the translation of errors, and batches of requests."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import uuid
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import unquote
+from typing import Any
+from urllib.parse import parse_qsl, unquote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -16,13 +20,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as Event
 
-from vtrain.emulator.storage import bucket_routes, object_routes, uploads
-from vtrain.emulator.storage.batch import answer_batch
+from vtrain.emulator.storage import routes, uploads
 from vtrain.emulator.storage.bodies import drain, receive_body
 from vtrain.emulator.storage.call import Call, answer_refusal
 from vtrain.emulator.storage.guard import Admission, Guard, user_information
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.refusals import Refusal, invalid
 from vtrain.emulator.storage.service import StorageService
 
 Handler = Callable[[StorageService, Call], Response]
@@ -36,25 +40,25 @@ _TARGET = "/b/{to_bucket}/o/{to_object}"
 _UPLOADS = tuple(f"{prefix}{_OBJECTS}" for prefix in ("/upload", "/resumable/upload"))
 
 HANDLERS: tuple[tuple[str, str, Handler], ...] = (
-    ("POST", _BUCKETS, bucket_routes.insert_bucket),
-    ("GET", _BUCKETS, bucket_routes.list_buckets),
-    ("GET", _BUCKET, bucket_routes.get_bucket),
-    ("PATCH", _BUCKET, bucket_routes.patch_bucket),
-    ("PUT", _BUCKET, bucket_routes.patch_bucket),
-    ("DELETE", _BUCKET, bucket_routes.delete_bucket),
-    ("GET", _BUCKET + "/iam", bucket_routes.get_policy),
-    ("GET", _BUCKET + "/iam/testPermissions", bucket_routes.test_permissions),
-    ("GET", _BUCKET + "/storageLayout", bucket_routes.get_layout),
-    ("GET", _BUCKET + "/managedFolders", bucket_routes.list_managed_folders),
-    ("GET", _OBJECTS, object_routes.list_objects),
-    ("GET", _OBJECT, object_routes.get_object),
-    ("GET", "/download" + _OBJECT, object_routes.download),
-    ("PATCH", _OBJECT, object_routes.patch_object),
-    ("PUT", _OBJECT, object_routes.update_object),
-    ("DELETE", _OBJECT, object_routes.delete_object),
-    ("POST", _OBJECT + "/copyTo" + _TARGET, object_routes.copy_object),
-    ("POST", _OBJECT + "/rewriteTo" + _TARGET, object_routes.rewrite_object),
-    ("POST", _OBJECT + "/compose", object_routes.compose_object),
+    ("POST", _BUCKETS, routes.insert_bucket),
+    ("GET", _BUCKETS, routes.list_buckets),
+    ("GET", _BUCKET, routes.get_bucket),
+    ("PATCH", _BUCKET, routes.patch_bucket),
+    ("PUT", _BUCKET, routes.patch_bucket),
+    ("DELETE", _BUCKET, routes.delete_bucket),
+    ("GET", _BUCKET + "/iam", routes.get_policy),
+    ("GET", _BUCKET + "/iam/testPermissions", routes.test_permissions),
+    ("GET", _BUCKET + "/storageLayout", routes.get_layout),
+    ("GET", _BUCKET + "/managedFolders", routes.list_managed_folders),
+    ("GET", _OBJECTS, routes.list_objects),
+    ("GET", _OBJECT, routes.get_object),
+    ("GET", "/download" + _OBJECT, routes.download),
+    ("PATCH", _OBJECT, routes.patch_object),
+    ("PUT", _OBJECT, routes.update_object),
+    ("DELETE", _OBJECT, routes.delete_object),
+    ("POST", _OBJECT + "/copyTo" + _TARGET, routes.copy_object),
+    ("POST", _OBJECT + "/rewriteTo" + _TARGET, routes.rewrite_object),
+    ("POST", _OBJECT + "/compose", routes.compose_object),
 )
 UPLOAD_HANDLERS: tuple[tuple[str, UploadHandler], ...] = (
     ("POST", uploads.insert_object),
@@ -73,9 +77,9 @@ def make_app(home: Path, admission: Admission) -> ASGIApp:
         yield
         service.close()
 
-    routes = [Route(path, _endpoint(service, handler), methods=[verb]) for verb, path, handler in HANDLERS]
+    table = [Route(path, _endpoint(service, handler), methods=[verb]) for verb, path, handler in HANDLERS]
     for path in _UPLOADS:
-        routes += [Route(path, _upload(service, run), methods=[verb]) for verb, run in UPLOAD_HANDLERS]
+        table += [Route(path, _upload(service, run), methods=[verb]) for verb, run in UPLOAD_HANDLERS]
     handlers = {
         Refusal: _refuse,
         OSError: _fail,
@@ -83,7 +87,7 @@ def make_app(home: Path, admission: Admission) -> ASGIApp:
         HTTPException: _unknown,
         ClientDisconnect: _gone,
     }
-    app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=table, exception_handlers=handlers, lifespan=lifespan)
     whole = RawPaths(app)
 
     async def batch(request: Request) -> Response:
@@ -112,7 +116,7 @@ class RawPaths:
 
 def _endpoint(service: StorageService, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def run(request: Request) -> Response:
-        return await run_in_threadpool(handler, service, _call(request, await receive_body(request)))
+        return await run_in_threadpool(handler, service, _build_call(request, await receive_body(request)))
 
     return run
 
@@ -120,7 +124,7 @@ def _endpoint(service: StorageService, handler: Handler) -> Callable[[Request], 
 def _upload(service: StorageService, handler: UploadHandler) -> Callable[[Request], Awaitable[Response]]:
     async def run(request: Request) -> Response:
         try:
-            return await handler(service, request, _call(request, b""))
+            return await handler(service, request, _build_call(request, b""))
         except Refusal as refusal:
             await drain(request)
             return answer_refusal(refusal)
@@ -128,11 +132,18 @@ def _upload(service: StorageService, handler: UploadHandler) -> Callable[[Reques
     return run
 
 
-def _call(request: Request, body: bytes) -> Call:
+def _build_call(request: Request, body: bytes) -> Call:
+    """A request taken apart. Raises Refusal for names and values that are not UTF-8."""
+    raw = request.scope["query_string"].decode("latin-1")
+    try:
+        path = {key: unquote(value, errors="strict") for key, value in request.path_params.items()}
+        pairs = tuple(parse_qsl(raw, keep_blank_values=True, errors="strict"))
+    except UnicodeDecodeError as error:
+        raise invalid(f"The address is not UTF-8 where its percent-encoding is undone: {error}.") from None
     return Call(
-        path={key: unquote(value) for key, value in request.path_params.items()},
-        query=dict(request.query_params),
-        repeated=tuple(request.query_params.multi_items()),
+        path=path,
+        query=dict(pairs),
+        repeated=pairs,
         headers=request.headers,
         body=body,
         base=_base(request),
@@ -151,7 +162,7 @@ async def _refuse(_request: Request, error: Exception) -> Response:
 
 
 async def _fail(_request: Request, error: Exception) -> Response:
-    """The disk refuses."""
+    """Report an error of the disk or of the database."""
     return answer_refusal(Refusal(500, "backendError", f"{error}"))
 
 
@@ -162,5 +173,91 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 
 async def _gone(_request: Request, _error: Exception) -> Response:
-    """Nobody is left to read this."""
+    """Answer a client that has gone: the response is not sent."""
     return Response(status_code=400)
+
+
+MOST_CALLS = 100
+"""Requests in one batch."""
+_BOUNDARY = re.compile(r"""boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))""", re.IGNORECASE)
+_OF_THE_BATCH = (b"host", b"authorization")
+
+
+async def answer_batch(app: ASGIApp, request: Request) -> Response:
+    """Hand each part to the app as if it had come by itself. Raises Refusal."""
+    parts = _parts(await receive_body(request), request.headers.get("content-type", ""))
+    boundary = f"batch_{uuid.uuid4().hex}"
+    answers = [await _answer_part(app, request, part) for part in parts]
+    body = b"".join(b"--%s\r\n%s\r\n" % (boundary.encode(), text) for text in answers)
+    content_type = f"multipart/mixed; boundary={boundary}"
+    return Response(body + f"--{boundary}--\r\n".encode(), headers={"content-type": content_type})
+
+
+def _parts(body: bytes, content_type: str) -> list[bytes]:
+    """The parts of a body, with line endings of one character. Raises Refusal."""
+    found = _BOUNDARY.search(content_type)
+    if not content_type.lower().startswith("multipart/") or found is None:
+        raise invalid("The body of a batch is multipart/mixed.")
+    mark = b"\n--" + (found[1] or found[2]).encode("latin-1")
+    whole = b"\n" + body.replace(b"\r\n", b"\n")
+    count = whole.count(mark) - whole.count(mark + b"--")
+    if count > MOST_CALLS:
+        raise invalid(f"A batch has at most {MOST_CALLS} requests, not {count}.")
+    parts = whole.partition(mark + b"--")[0].split(mark)[1:]
+    if not parts:
+        raise invalid("The body of a batch is multipart/mixed.")
+    return parts
+
+
+async def _answer_part(app: ASGIApp, request: Request, part: bytes) -> bytes:
+    own, _, inner = (b"\n" + part.partition(b"\n")[2]).partition(b"\n\n")
+    head, _, body = inner.partition(b"\n\n")
+    line, _, headers = head.partition(b"\n")
+    words = line.split()
+    if len(words) < 2:
+        raise invalid(f"A part of the batch does not begin with a request: {line[:100]!r}.")
+    scope = _scope(request.scope, words[0], words[1], _read_headers(headers))
+    events = await _run_part(app, scope, body.strip())
+    content_id = dict(_read_headers(own)).get(b"content-id", b"")
+    return _as_part(content_id.strip(b"<>").decode("latin-1"), events)
+
+
+def _read_headers(head: bytes) -> list[tuple[bytes, bytes]]:
+    pairs = (line.partition(b":") for line in head.split(b"\n"))
+    return [(name.strip().lower(), value.strip()) for name, _, value in pairs if name.strip()]
+
+
+def _scope(outer: Scope, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> Scope:
+    """The request of a part; its host and its credentials are those of the batch, which were checked."""
+    path, _, query = target.partition(b"?")
+    if path.startswith((b"http://", b"https://")):
+        path = b"/" + path.split(b"/", 3)[-1]
+    given = [pair for pair in headers if pair[0] not in _OF_THE_BATCH]
+    kept_headers = [pair for pair in outer["headers"] if pair[0] in _OF_THE_BATCH]
+    inner = {"method": method.decode("latin-1"), "raw_path": path, "query_string": query}
+    kept = {key: outer[key] for key in ("type", "asgi", "http_version", "scheme", "client", "server")}
+    headers = [*kept_headers, *given]
+    return {**kept, **inner, "path": path.decode("latin-1"), "root_path": "", "headers": headers}
+
+
+async def _run_part(app: ASGIApp, scope: Scope, body: bytes) -> list[Event]:
+    events: list[Any] = []
+
+    async def receive() -> Event:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(event: Event) -> None:
+        events.append(event)
+
+    await app(scope, receive, send)
+    return events
+
+
+def _as_part(content_id: str, events: list[Event]) -> bytes:
+    status = events[0]["status"]
+    body = b"".join(event.get("body", b"") for event in events[1:])
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else ""
+    lines = [f"HTTP/1.1 {status} {phrase}".encode()]
+    lines += [name + b": " + value for name, value in events[0]["headers"]]
+    above = f"Content-Type: application/http\r\nContent-ID: <response-{content_id}>\r\n\r\n"
+    return above.encode() + b"\r\n".join(lines) + b"\r\n\r\n" + body

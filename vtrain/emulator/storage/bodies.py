@@ -1,4 +1,4 @@
-"""The bodies of requests, which come from others: each has a limit, and a least pace."""
+"""Request bodies, with a limit on their size and on the time between two parts."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ LARGEST_DOCUMENT = 10 << 20
 LARGEST_OBJECT = 5 << 40
 """Bytes of an object, as on Cloud Storage."""
 LARGEST_REST = 64 << 20
-"""Bytes that are taken after a refusal, because a client that is still sending would not see the answer."""
+"""Bytes that are read after a refusal: a client that is still sending would not see the response."""
 STALL_SECONDS = 60.0
-"""Within this time a body grows by `LEAST_BYTES`, or ends."""
+"""Within this time a body has to grow by `LEAST_BYTES`, or to end."""
 LEAST_BYTES = 64 * 1024
 WRITTEN_AT_ONCE = 1 << 20
 """Bytes that are gathered before a thread writes them."""
@@ -31,7 +31,7 @@ async def receive_body(request: Request) -> bytes:
 
 
 async def receive(request: Request, write: Callable[[bytes], object], limit: int) -> None:
-    """Hand a body over in large pieces; what came before a connection broke off, too.
+    """Pass a body to `write` in large pieces, including the part before a connection broke off.
 
     Raises Refusal for one that is too large or too slow.
     """
@@ -54,7 +54,7 @@ async def receive(request: Request, write: Callable[[bytes], object], limit: int
 
 
 async def drain(request: Request) -> None:
-    """Take the rest of a body, as far as that is worth it."""
+    """Read the rest of a body, up to `LARGEST_REST`."""
     try:
         await receive(request, lambda _: None, LARGEST_REST)
     except (Refusal, RuntimeError):  # it is too large or too slow, or it has been read to its end
@@ -62,7 +62,7 @@ async def drain(request: Request) -> None:
 
 
 class _Gathering:
-    """Pieces that are written together, by a thread."""
+    """A buffer of pieces that a thread writes together."""
 
     def __init__(self, write: Callable[[bytes], object]) -> None:
         self._write = write
@@ -70,19 +70,19 @@ class _Gathering:
         self._size = 0
 
     async def add(self, piece: bytes) -> None:
-        """Keep a piece, and write when there is enough."""
+        """Buffer a piece, and write when there is enough."""
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size >= WRITTEN_AT_ONCE:
             await self.flush()
 
     async def flush(self) -> None:
-        """Write what is kept."""
+        """Write the buffered pieces."""
         full, self._pieces, self._size = self._pieces, [], 0
         await run_in_threadpool(_write_all, self._write, full)
 
 
 def _write_all(write: Callable[[bytes], object], pieces: Iterable[bytes]) -> None:
-    """Write one after the other: to join them first would copy every byte once more."""
+    """Write piece by piece: joining them would copy every byte once more."""
     for piece in pieces:
         write(piece)

@@ -1,4 +1,4 @@
-"""One request, taken apart; and the answers that are JSON."""
+"""A request with its parameters, and responses in JSON."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from vtrain.emulator.storage.conditions import Conditions, whole_number
-from vtrain.emulator.storage.refusals import Refusal
+from vtrain.emulator.storage.refusals import Conditions, Refusal, whole_number
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):

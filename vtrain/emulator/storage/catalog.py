@@ -1,4 +1,4 @@
-"""What the API knows beside the files: one SQLite database, whose write lock is the lock of the buckets."""
+"""Metadata of buckets and objects, in one SQLite database. Its write lock is the lock of all buckets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TABLES = """
 
 
 class BucketRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A bucket's metadata. Times are in ns since the epoch; `fields` are what clients set, as JSON."""
+    """A bucket's metadata. Times are in ns since the epoch; `fields` are those that clients set."""
 
     created: int
     updated: int
@@ -36,8 +36,8 @@ class BucketRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An object's metadata, true for the file of that generation (its modification time in ns) and size.
 
-    Times are in ns since the epoch; `fields` are what clients set, as JSON. Without `md5`: the file was
-    written by somebody else, or composed.
+    Times are in ns since the epoch; `fields` are those that clients set. `md5` is empty for a
+    file that was not written by this API, and for a composed object.
     """
 
     generation: int
@@ -66,12 +66,12 @@ class Catalog:
             raise StorageError(f"Cannot open {folder / DATABASE}: {error}.") from error
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the database."""
         self._connection.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Nobody else changes a bucket or an object in this block. May be entered again by its holder."""
+        """A transaction in which no one else changes a bucket or an object. Reentrant in its thread."""
         with self._lock:
             if self._connection.in_transaction:
                 yield
@@ -94,7 +94,7 @@ class Catalog:
         self._execute("INSERT OR REPLACE INTO buckets VALUES (?, ?)", (name, msgspec.json.encode(record)))
 
     def remove_bucket(self, name: str) -> None:
-        """Forget a bucket, and all that was in it."""
+        """Remove the records of a bucket and of its objects."""
         self._execute("DELETE FROM buckets WHERE name = ?", (name,))
         self._execute("DELETE FROM objects WHERE bucket = ?", (name,))
 
@@ -109,11 +109,11 @@ class Catalog:
         self._execute("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", values)
 
     def remove_object(self, bucket: str, name: str) -> None:
-        """Forget an object."""
+        """Remove an object's record."""
         self._execute("DELETE FROM objects WHERE bucket = ? AND name = ?", (bucket, name))
 
     def names_aside(self, bucket: str) -> tuple[str, ...]:
-        """The names of a bucket's objects that lie aside."""
+        """The names of a bucket's objects that are not paths in its folder."""
         rows = self._execute("SELECT name FROM objects WHERE bucket = ? AND aside", (bucket,))
         return tuple(row[0] for row in rows)
 

@@ -1,8 +1,7 @@
-"""Checks before any request is answered: whether it comes from a web page, and whether it has the token.
+"""Checks of every request: it must not come from a web page, and must have the token.
 
-A page that a browser shows can send requests to this machine. The browser says so, in `Origin` or
-`Sec-Fetch-Site`. Where the page has made its own name lead to this machine (DNS rebinding), the browser sends
-that name in `Host`.
+A page in a browser can send requests to this machine. The browser then sends `Origin` or `Sec-Fetch-Site`. A
+page whose own name resolves to this machine (DNS rebinding) is noticed by its name in `Host`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ TOKEN_USER = "token"
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests that are answered: those to these names or to an address, with the token if there is one."""
+    """The names that requests may be sent to, besides addresses, and the token that they need, if any."""
 
     hosts: frozenset[str] = frozenset()
     token: str = ""
@@ -50,7 +49,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guard:
-    """The application behind its checks."""
+    """ASGI middleware that refuses requests without admission."""
 
     def __init__(self, app: ASGIApp, admission: Admission) -> None:
         self._app = app
@@ -70,13 +69,13 @@ class Guard:
 
 
 def _final(response: Response) -> Response:
-    """An answer after which the connection ends, because the request's body has not been read."""
+    """A response that closes the connection, because the request's body has not been read."""
     response.headers["connection"] = "close"
     return response
 
 
 def user_information(authorization: str) -> str:
-    """The part of an address, up to its `@`, that makes a client send this header; or nothing."""
+    """The user information of a URL, up to its `@`, that makes a client send this header; or nothing."""
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() != "basic":
         return ""

@@ -1,15 +1,144 @@
-"""Pages of names: prefixes, delimiters, offsets and globs."""
+"""Pages of object names: prefixes, delimiters, offsets and globs.
+
+A client chooses the glob, so the time of a match grows with the length of the name only.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from vtrain.emulator.storage.glob import Glob
-from vtrain.emulator.storage.refusals import invalid
+from vtrain.emulator.storage.refusals import Refusal, invalid
+
+LONGEST_GLOB = 1024
+"""Characters, which are as many as an object's name has bytes."""
+MOST_STEPS = 10_000
+"""Steps that are remembered from one character to the next."""
+_TOKEN = re.compile(r"\*\*/?|\*|\?|\[[^\]]*\]|\{|\}|,|\\.|.", re.DOTALL)
+
+Test = Callable[[str], bool]
+
+
+class Glob:
+    """A glob: `*` and `?` within a folder, `**` across, `[a-z]`, `{a,b}`. Raises Refusal for what is none.
+
+    It is an automaton: a set of states, which each character of a name takes to another set.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > LONGEST_GLOB:
+            raise invalid(f"matchGlob: a glob has at most {LONGEST_GLOB} characters.")
+        self._free: list[list[int]] = [[]]
+        self._moves: list[list[tuple[Test, int]]] = [[]]
+        self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._end = self._read(text)
+        self._start = self._reachable({0})
+
+    def matches(self, name: str) -> bool:
+        """Whether the glob stands for this name."""
+        states = self._start
+        for letter in name:
+            states = self._step(states, letter)
+            if not states:
+                return False
+        return self._end in states
+
+    def _step(self, states: frozenset[int], letter: str) -> frozenset[int]:
+        found = self._steps.get((states, letter))
+        if found is None:
+            moves = (move for state in states for move in self._moves[state])
+            found = self._reachable({target for test, target in moves if test(letter)})
+            if len(self._steps) >= MOST_STEPS:
+                self._steps.clear()
+            self._steps[states, letter] = found
+        return found
+
+    def _reachable(self, states: set[int]) -> frozenset[int]:
+        """These states, and those that need no character."""
+        found, open_states = set(states), list(states)
+        while open_states:
+            fresh = [target for target in self._free[open_states.pop()] if target not in found]
+            found.update(fresh)
+            open_states += fresh
+        return frozenset(found)
+
+    def _read(self, text: str) -> int:
+        """Make the states of a glob; the last of them."""
+        state, braces = 0, list[tuple[int, int]]()
+        for token in _TOKEN.findall(text):
+            if token == "{":
+                braces.append((state, self._add()))
+                state = self._add(free_from=state)
+            elif token == "}" and braces:
+                self._free[state].append(braces[-1][1])
+                state = braces.pop()[1]
+            elif token == "," and braces:
+                self._free[state].append(braces[-1][1])
+                state = self._add(free_from=braces[-1][0])
+            elif token == "}":
+                raise _bad(text)
+            elif token in ("*", "**", "**/"):
+                state = self._repeat(state, token)
+            else:
+                target = self._add()
+                self._moves[state].append((_test(token, text), target))
+                state = target
+        if braces:
+            raise _bad(text)
+        return state
+
+    def _repeat(self, state: int, token: str) -> int:
+        """The state behind any number of characters; with `**/` they are none, or end with a slash."""
+        loop = self._add(free_from=state)
+        self._moves[loop].append((_not_slash if token == "*" else _any, loop))
+        if token != "**/":
+            return loop
+        behind = self._add(free_from=state)
+        self._moves[loop].append(("/".__eq__, behind))
+        return behind
+
+    def _add(self, free_from: int | None = None) -> int:
+        self._free.append([])
+        self._moves.append([])
+        if free_from is not None:
+            self._free[free_from].append(len(self._free) - 1)
+        return len(self._free) - 1
+
+
+def _any(_letter: str) -> bool:
+    return True
+
+
+def _not_slash(letter: str) -> bool:
+    return letter != "/"
+
+
+def _test(token: str, glob: str) -> Test:
+    if token == "?":
+        return _not_slash
+    if token.startswith("[") and len(token) > 1:
+        return _class_test(token[1:-1], glob)
+    return token[-1].__eq__
+
+
+def _class_test(inner: str, glob: str) -> Test:
+    """The test of `[a-cx]`, and of `[!a-cx]`, which stands for any other character."""
+    negated = inner.startswith("!")
+    inner = inner.removeprefix("!")
+    spans = re.findall(r"(.)-(.)|(.)", inner, re.DOTALL)
+    ranges = [(single or first, single or last) for first, last, single in spans]
+    if not ranges or any(first > last for first, last in ranges):
+        raise _bad(glob)
+    return lambda letter: negated != any(first <= letter <= last for first, last in ranges)
+
+
+def _bad(glob: str) -> Refusal:
+    return invalid(f"matchGlob: {glob!r} is not a glob.")
+
 
 MOST_RESULTS = 1000
 """Results on one page, if the client asks for no fewer."""
@@ -17,7 +146,7 @@ _ITEM, _PREFIX = "i", "p"
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which names a client asks for. `start` is included, `end` is not."""
+    """The names that a client asks for. `start` is included, `end` is not."""
 
     prefix: str = ""
     delimiter: str = ""
@@ -38,7 +167,7 @@ class NamePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def select(names: Iterable[str], selection: Selection) -> NamePage:
-    """The page of a selection. Raises Refusal for a token of nobody's, and for a bad glob."""
+    """The page of a selection. Raises Refusal for a page token or a glob that cannot be read."""
     last = _read_token(selection.token)
     limit = min(max(selection.limit, 1), MOST_RESULTS)
     entries: list[tuple[str, str]] = []
@@ -60,7 +189,7 @@ def _page(entries: list[tuple[str, str]], token: str) -> NamePage:
 
 
 def _matching(names: Iterable[str], selection: Selection) -> Iterator[str]:
-    """In the order of the service, which is that of UTF-8 and so that of code points."""
+    """The selected names, in the order of the service: that of UTF-8, and so that of code points."""
     glob = Glob(selection.glob) if selection.glob else None
     for name in sorted(set(names)):
         inside = name >= selection.start and (not selection.end or name < selection.end)

@@ -1,15 +1,15 @@
-"""Buckets and objects as the API writes them."""
+"""The JSON documents and HTTP headers of buckets and objects."""
 
 from __future__ import annotations
 
 import base64
-from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 
 from vtrain.emulator.storage.catalog import BucketRecord
-from vtrain.emulator.storage.objects import StoredObject
-from vtrain.staging.locations import DUAL_REGIONS
+from vtrain.emulator.storage.object_store import StoredObject
+from vtrain.staging.cloud import DUAL_REGIONS
+from vtrain.times import from_nanoseconds
 
 
 def bucket_document(name: str, record: BucketRecord, base: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def object_document(found: StoredObject, base: str) -> dict[str, Any]:
 
 
 def object_headers(found: StoredObject) -> dict[str, str]:
-    """What is said of an object above its content."""
+    """The HTTP headers of an object's content."""
     record, fields = found.record, found.record.fields
     md5 = f",md5={record.md5}" if record.md5 else ""
     described = {
@@ -96,7 +96,7 @@ _FOR_BROWSERS = {
 }
 """An object that is a web page runs nothing in a browser, and no other page takes it in."""
 _HEADER_SAFE = "".join(map(chr, range(32, 127)))
-"""What a header can hold; of a value that a client chose, the rest is percent-encoded."""
+"""Characters of a header; others in a value that a client chose are percent-encoded."""
 
 
 def etag(found: StoredObject) -> str:
@@ -109,5 +109,4 @@ def _etag(*numbers: int) -> str:
 
 
 def _time(nanoseconds: int) -> str:
-    moment = datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"
+    return from_nanoseconds(nanoseconds, 3)

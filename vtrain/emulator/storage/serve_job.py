@@ -1,4 +1,7 @@
-"""The program of a job's own Cloud Storage: `python serve_job.py FOLDER LOCK`. `LOCK` is its lock, held."""
+"""The program that serves Cloud Storage to one job: `python serve_job.py FOLDER LOCK`.
+
+`LOCK` is the descriptor of its lock, which it inherits locked.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 import sys
 
 if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120
-    del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `multipart`
+    del sys.path[0]  # this folder: its modules would hide packages of the same name
 
 import threading
 import time
@@ -16,12 +19,12 @@ import msgspec
 
 from vtrain.emulator.storage.guard import Admission
 from vtrain.emulator.storage.server import listen, make_server
-from vtrain.engine.folder import read_struct, write_struct
-from vtrain.engine.job_storage import StorageOrder
 from vtrain.errors import UnavailableError
+from vtrain.runtime.folder import read_struct, write_struct
+from vtrain.runtime.job_storage import StorageOrder
 
 LOOK_SECONDS = 5.0
-"""How often it is looked whether somebody has removed the job's folder."""
+"""Seconds between two checks whether the job's folder still exists."""
 
 
 def main(place: Path, lock: int) -> None:

@@ -1,20 +1,21 @@
-"""The service at an address."""
+"""The HTTP server: its socket, its limits, and its protocol with a limit on headers."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vtrain.emulator.storage.app import make_app
-from vtrain.emulator.storage.connections import BoundedProtocol
 from vtrain.emulator.storage.guard import TOKEN_USER, Admission
 from vtrain.errors import UnavailableError
 
 SHUTDOWN_SECONDS = 5
-"""How long requests may go on when the service is to end."""
+"""The time that running requests get when the service shuts down."""
 MOST_CONNECTIONS = 400
 """Clients at the same time. Each may hold a connection and a file, and a process has 1024 descriptors."""
 _BACKLOG = 128
@@ -66,3 +67,69 @@ def serve(home: Path, host: str, port: int, admission: Admission, ready: Callabl
         server = make_server(home, admission)
         ready(address(listener, admission.token))
         server.run(sockets=[listener])
+
+
+LARGEST_HEAD = 64 * 1024
+"""Bytes of a request line and its headers."""
+HEAD_SECONDS = 30.0
+"""Seconds for a request line and its headers, from the connection or from the answer before."""
+_TOO_LARGE = "The headers are too large."
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, which also closes a connection whose headers are too large or take too long."""
+
+    _in_head = False
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer for the first request."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes, and refuse headers that are too large."""
+        goes_on = self._in_head
+        super().data_received(data)
+        self._head_bytes += len(data) if goes_on and self._in_head else 0
+        if self._in_head and self._head_bytes > LARGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response(_TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Count the bytes of a new request's headers."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, unless there are too many. Raises ValueError, which the parser answers with 400."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > LARGEST_HEAD:
+            raise ValueError(_TOO_LARGE)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Stop the timer: `bodies` limits the time of a body."""
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Start the timer for the next request, unless it has begun."""
+        super().on_response_complete()
+        if self.cycle.response_complete:
+            self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

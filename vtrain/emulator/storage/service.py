@@ -1,20 +1,133 @@
-"""The stores of one home, opened together."""
+"""The stores of one home, opened together, and resumable uploads: content in several requests."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import shutil
 import tempfile
 import time
-from contextlib import suppress
+import uuid
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from typing import Any
 
-from vtrain.emulator.storage.buckets import BucketStore
+from vtrain.emulator.storage.bucket_store import BucketStore
 from vtrain.emulator.storage.catalog import Catalog
-from vtrain.emulator.storage.objects import ObjectStore
-from vtrain.emulator.storage.places import Places
-from vtrain.emulator.storage.sessions import Sessions
+from vtrain.emulator.storage.object_files import BucketFolders
+from vtrain.emulator.storage.object_store import ObjectStore, StoredObject, settable
+from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid
 from vtrain.settings import make_home
 from vtrain.staging import LocalBuckets
+
+MOST_SESSIONS = 1000
+"""Resumable uploads that are kept at the same time."""
+_SPAN = re.compile(r"bytes (?:\*|([0-9]{1,19})-([0-9]{1,19}))/(?:\*|([0-9]{1,19}))")
+
+
+class Session:
+    """One upload. `lock` is held by the request that adds to it."""
+
+    def __init__(
+        self, objects: ObjectStore, bucket: str, name: str, fields: dict[str, Any], conditions: Conditions
+    ) -> None:
+        objects.check(bucket, name, conditions)
+        settable(fields)  # refused here rather than when all has arrived
+        self.lock = asyncio.Lock()
+        self.finished: StoredObject | None = None
+        self._objects = objects
+        self._place = (bucket, name)
+        self._fields = fields
+        self._conditions = conditions
+        self._partial = objects.open_partial(bucket)
+        self._partial.close()
+
+    @property
+    def received(self) -> int:
+        """Bytes that are kept."""
+        return self._partial.size
+
+    def opened(self) -> AbstractContextManager[None]:
+        """A block in which content may be written. Between requests an upload holds no descriptor."""
+        return self._partial.reopened()
+
+    def write(self, position: int, data: bytes) -> None:
+        """Append the new part of bytes that begin at a position: a client may send some again."""
+        self._partial.write(data[max(self.received - position, 0) :])
+
+    def finish(self, checksums: dict[str, str]) -> StoredObject:
+        """Make the object. Raises Refusal."""
+        bucket, name = self._place
+        fields = {**self._fields, **checksums}
+        self.finished = self._objects.put(bucket, name, self._partial, fields, self._conditions)
+        return self.finished
+
+    def discard(self) -> None:
+        """Remove the received content."""
+        self._partial.discard()
+
+
+class Sessions:
+    """Running uploads, and ended ones, so that a client can ask again for a lost response.
+
+    At most `MOST_SESSIONS` are kept; a new one replaces the least recently used.
+    """
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._open: dict[str, Session] = {}
+
+    def start(self, bucket: str, name: str, fields: dict[str, Any], conditions: Conditions) -> str:
+        """Begin an upload and return its id. Raises Refusal where the object could not be written."""
+        session = Session(self._objects, bucket, name, fields, conditions)
+        if len(self._open) >= MOST_SESSIONS:
+            self._forget_one()
+        upload_id = uuid.uuid4().hex
+        self._open[upload_id] = session
+        return upload_id
+
+    def _forget_one(self) -> None:
+        for upload_id, session in self._open.items():
+            if not session.lock.locked():
+                session.discard()
+                del self._open[upload_id]
+                return
+        raise Refusal(429, "rateLimitExceeded", f"{MOST_SESSIONS} uploads go on at the same time.")
+
+    def get(self, upload_id: str) -> Session:
+        """An upload. Raises Refusal."""
+        session = self._open.pop(upload_id, None)
+        if session is None:
+            raise Refusal(404, "notFound", f"There is no upload {upload_id!r}.")
+        self._open[upload_id] = session
+        return session
+
+    def cancel(self, upload_id: str) -> None:
+        """End an upload without an object. Raises Refusal."""
+        self.get(upload_id).discard()
+        del self._open[upload_id]
+
+    def close(self) -> None:
+        """End all uploads."""
+        for session in self._open.values():
+            session.discard()
+
+
+class ContentRange:
+    """A `Content-Range` of an upload: `bytes 0-99/100`, `bytes 0-99/*`, `bytes */100`, `bytes */*`."""
+
+    def __init__(self, header: str) -> None:
+        match = _SPAN.fullmatch(header.strip())
+        if match is None:
+            raise invalid(f"Content-Range: {header[:100]!r} is not a byte range.")
+        first, last, total = (None if number is None else int(number) for number in match.groups())
+        self.total = total
+        self.start = first
+        self.length = 0 if first is None or last is None else last - first + 1
+        is_beyond = last is not None and total is not None and last >= total
+        if self.length < 0 or is_beyond:
+            raise invalid(f"Content-Range: {header!r} is not a byte range.")
+
 
 FOLDER = "storage"
 KEPT_SECONDS = 7 * 24 * 3600.0
@@ -22,33 +135,33 @@ KEPT_SECONDS = 7 * 24 * 3600.0
 
 
 class StorageService:
-    """Everything behind the API: buckets, objects, and uploads that go on. Close it to remove the last."""
+    """The buckets, objects and running uploads behind the API. `close` removes the uploads."""
 
     def __init__(self, home: Path) -> None:
         make_home(home)
         folder = home / FOLDER
         self.catalog = Catalog(folder)
         self._partials = _partial_folder(folder / "uploads")
-        self.places = Places(LocalBuckets(home).folder, folder / "aside")
-        self.buckets = BucketStore(self.places, self.catalog)
-        self.objects = ObjectStore(self.places, self.catalog, self.buckets, self._partials)
+        self.folders = BucketFolders(LocalBuckets(home).folder, folder / "aside")
+        self.buckets = BucketStore(self.folders, self.catalog)
+        self.objects = ObjectStore(self.folders, self.catalog, self.buckets, self._partials)
         self.sessions = Sessions(self.objects)
 
     def names(self, bucket: str, prefix: str) -> set[str]:
         """The names of a bucket's objects that begin with a prefix."""
         self.buckets.get(bucket)
         aside = (name for name in self.catalog.names_aside(bucket) if name.startswith(prefix))
-        return {*self.places.names(bucket, prefix), *aside}
+        return {*self.folders.names(bucket, prefix), *aside}
 
     def close(self) -> None:
-        """Let go of everything, and remove uploads that did not end."""
+        """Close the database, and remove unfinished uploads."""
         self.sessions.close()
         self.catalog.close()
         shutil.rmtree(self._partials, ignore_errors=True)
 
 
 def _partial_folder(parent: Path) -> Path:
-    """A folder for this service's uploads; those that nobody has written to for a week are removed."""
+    """A new folder for uploads. Removes those of earlier services after a week without a write."""
     parent.mkdir(parents=True, exist_ok=True)
     for folder in parent.iterdir():
         with suppress(OSError):

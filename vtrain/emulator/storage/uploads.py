@@ -1,4 +1,4 @@
-"""Uploads: simple, multipart and resumable. Content goes to the disk as it comes."""
+"""Requests that upload: simple, multipart and resumable. Content is written to the disk as it arrives."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from starlette.responses import Response
 
 from vtrain.emulator.storage.bodies import LARGEST_OBJECT, receive, receive_body
 from vtrain.emulator.storage.call import Call, answer, read_json
-from vtrain.emulator.storage.multipart import MultipartBody
 from vtrain.emulator.storage.refusals import Refusal, invalid
 from vtrain.emulator.storage.resources import object_document
-from vtrain.emulator.storage.service import StorageService
-from vtrain.emulator.storage.sessions import ContentRange, Session
+from vtrain.emulator.storage.service import ContentRange, Session, StorageService
 
 CHUNK_UNIT = 256 * 1024
-"""What a chunk of a resumable upload is a multiple of, the last one excepted."""
+"""A chunk of a resumable upload is a multiple of this, but for the last one."""
 _RESUME_INCOMPLETE = 308
 _CANCELLED = 499
 
@@ -73,7 +71,7 @@ async def _start(service: StorageService, request: Request, call: Call) -> Respo
 
 
 async def continue_upload(service: StorageService, request: Request, call: Call) -> Response:
-    """`PUT` to a resumable upload: a chunk, all of it, or the question how much has arrived."""
+    """`PUT` to a resumable upload: a chunk, the whole content, or a question about the received bytes."""
     session = service.sessions.get(call.query.get("upload_id", ""))
     async with session.lock:
         if session.finished is None:
@@ -88,7 +86,7 @@ async def continue_upload(service: StorageService, request: Request, call: Call)
 async def _add(
     session: Session, request: Request, span: ContentRange | None, checksums: dict[str, str]
 ) -> None:
-    """Take a chunk; without a range it is the whole. Makes the object when all has arrived."""
+    """Write a chunk, or the whole content where no range is given. Make the object at the end."""
     if span is None or span.start is not None:
         position = span.start if span and span.start is not None else 0
         _check_chunk(session, span, position)
@@ -128,7 +126,7 @@ async def cancel_upload(service: StorageService, _request: Request, call: Call) 
 
 
 def _name(call: Call, document: dict[str, Any]) -> str:
-    """The object's name, which the query may say, or the document. Raises Refusal."""
+    """The object's name, from the query or the document. Raises Refusal."""
     name = call.query.get("name") or document.get("name")
     if not isinstance(name, str) or not name:
         raise Refusal(400, "required", "The object has no name.")
@@ -141,3 +139,77 @@ def _checksums(call: Call) -> dict[str, str]:
     if "md5" in found or "content-md5" in call.headers:
         found["md5Hash"] = found.pop("md5", "") or call.headers["content-md5"]
     return found
+
+
+LARGEST_HEAD = 1 << 20
+"""Bytes before the content."""
+
+
+class MultipartBody:
+    """An incremental parser of a `multipart/related` body: a JSON document, then the content.
+
+    `document` and `content_type` are known once `feed` has returned content.
+    """
+
+    def __init__(self) -> None:
+        self.document: dict[str, Any] = {}
+        self.content_type = ""
+        self._buffer = b""
+        self._end = b""
+        self._ended = False
+
+    def feed(self, data: bytes) -> bytes:
+        """The content that these bytes complete. Raises Refusal."""
+        self._buffer += data
+        if not self._end and not self._read_head():
+            return b""
+        if self._ended:
+            return b""
+        content, mark, _ = self._buffer.partition(self._end)
+        self._ended = bool(mark)
+        kept = 0 if mark else len(self._end) - 1
+        cut = max(len(content) - kept, 0)
+        self._buffer = content[cut:]
+        return content[:cut]
+
+    def close(self) -> None:
+        """Raise Refusal unless the content is complete."""
+        if not self._ended:
+            raise invalid("The multipart body breaks off.")
+
+    def _read_head(self) -> bool:
+        """Remove the document and the content's headers from the buffer. False while they are incomplete."""
+        head = _split_head(self._buffer[: LARGEST_HEAD + 1])
+        if head is None:
+            if len(self._buffer) > LARGEST_HEAD:
+                raise Refusal(400, "parseError", "The body is not multipart/related with two parts.")
+            return False
+        self._end, document, headers, length = head
+        self._buffer = self._buffer[length:]
+        self.document = read_json(document)
+        found = re.search(rb"^content-type:([^\r\n]*)", headers, re.IGNORECASE | re.MULTILINE)
+        self.content_type = found[1].strip().decode("latin-1") if found else ""
+        return True
+
+
+def _split_head(data: bytes) -> tuple[bytes, bytes, bytes, int] | None:
+    """The mark that ends each part, the document, the headers of the content, and where that begins.
+
+    The boundary is that of the first line: clients quote it in several ways in the request's header.
+    """
+    skipped = len(data) - len(data.lstrip())
+    first = data.find(b"\n", skipped)
+    if first < 0 or not data.startswith(b"--", skipped):
+        return None
+    line = data[skipped:first]
+    if not line.strip(b"- \t\r"):
+        return None
+    newline = b"\r\n" if line.endswith(b"\r") else b"\n"
+    mark = newline + line.rstrip()
+    blank = data.find(newline * 2, first - len(newline) + 1)
+    part = data.find(mark, blank + len(newline)) if blank >= 0 else -1
+    headers = data.find(newline, part + len(mark)) if part >= 0 else -1
+    end = data.find(newline * 2, headers) if headers >= 0 else -1
+    if end < 0 or data[part + len(mark) : headers].strip(b" \t"):
+        return None
+    return mark, data[blank + 2 * len(newline) : part], data[headers:end], end + 2 * len(newline)

@@ -1,0 +1,109 @@
+"""`vtrain cp`: what is copied of a job, and where to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from backends.local_jobs import ended, submit
+from vertex_service import VertexService
+
+from vtrain.backends import BackendSettings
+from vtrain.backends.local import LocalBackend
+from vtrain.backends.registry import open_backend
+from vtrain.runtime.folder import JobFolder
+from vtrain.testing.script import Script, script_job
+
+
+@pytest.fixture
+def job(vtrain_home: Path) -> Iterator[str]:
+    """The id of an ended job with a model in its output folder, and a note in its working directory."""
+    backend = open_backend(
+        "process", BackendSettings(home=vtrain_home, project="local", region="us-central1")
+    )
+    assert isinstance(backend, LocalBackend)
+    name = submit(backend, script_job(Script(), display_name="digits"))
+    ended(backend, name)
+    output = backend.holdings(name).output
+    assert output is not None
+    (output / "model" / "deep").mkdir(parents=True)
+    (output / "model" / "deep" / "weights").write_text("w")
+    (output / "model" / "link").symlink_to("/nowhere")
+    job_id = name.rpartition("/")[2]
+    (JobFolder(vtrain_home / "jobs" / job_id).replica("workerpool0-0").work / "note.txt").write_text("n")
+    yield job_id
+
+
+def test_folders_and_files_are_copied_as_cp_does(
+    vtrain: Any, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, new = tmp_path / "there", tmp_path / "new"
+    there.mkdir()
+    copied = vtrain("cp", f"{job}:model", str(there))
+    assert copied.code == 0
+    assert copied.err.endswith(f"/model to {there}/model.\n")
+    assert vtrain("cp", "digits:model", str(new)).code == 0
+    for folder in (there / "model", new):
+        assert (folder / "deep" / "weights").read_text() == "w"
+        assert (folder / "link").is_symlink()
+    monkeypatch.chdir(there)
+    Path("note.txt").write_text("old")
+    assert vtrain("cp", f"{job}:note.txt").code == 0
+    assert Path("note.txt").read_text() == "n"
+
+
+def test_what_is_refused_is_told_with_what_works(vtrain: Any, job: str, tmp_path: Path) -> None:
+    def refused(path: str, *flags: str) -> str:
+        ended = vtrain("cp", f"{job}:{path}", str(tmp_path / "got"), *flags)
+        assert (ended.code, list(tmp_path.iterdir())) == (1, [])
+        return str(ended.err)
+
+    assert "ERROR: The job has no absent.\n  It has checkpoints/, logs/, model/, note.txt.\n" in refused(
+        "absent"
+    )
+    for path in ("../spec.json", "/etc/hosts"):
+        assert f"$ vtrain exec {job} -- tar c {path} | tar x\n" in refused(path)
+    assert "No replica workerpool1-0 of the job has started." in refused("a", "--task-name=workerpool1-0")
+
+
+def test_no_link_leads_out_of_the_job_or_of_the_target(
+    vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path
+) -> None:
+    outside, there, got = tmp_path / "outside", tmp_path / "there", tmp_path / "got"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "secret").write_text("s")
+    (model,) = (vtrain_home / "buckets").glob("local-runs/*/model")
+    (model / "out").symlink_to(outside)
+    for path in ("model/out", "model/out/secret", "model/out/deep"):
+        refused = vtrain("cp", f"{job}:{path}", str(got))
+        assert refused.code == 1 and not got.exists()
+        assert f"ERROR: {path} is a link out of the job's folders, to {outside}" in refused.err
+    (there / "model").mkdir(parents=True)
+    link = there / "model" / "deep"
+    link.symlink_to(outside)
+    refused = vtrain("cp", f"{job}:model", str(there))
+    assert refused.code == 1 and not (outside / "weights").exists()
+    assert f"Nothing is copied: {link} is a link" in refused.err and "copy to another folder" in refused.err
+
+
+def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any) -> None:
+    ended = vtrain("cp", "model")
+    assert ended.code == 2
+    assert "ERROR: cp copies out of a job, and 'model' is no JOB:PATH.\n" in ended.err
+
+
+def test_of_a_job_on_vertex_the_command_of_gcloud_is_shown(vtrain: Any, vertex: VertexService) -> None:
+    spec = {"workerPoolSpecs": [{"containerSpec": {"imageUri": "gcr.io/p/i"}}]}
+    document = {
+        "displayName": "far",
+        "jobSpec": spec | {"baseOutputDirectory": {"outputUriPrefix": "gs://b/o"}},
+    }
+    created = vtrain(
+        "custom-jobs", "create", "--config=-", "--format=value(name)", stdin=json.dumps(document)
+    )
+    refused = vtrain("cp", f"{created.out.strip()}:model", "./model dir")
+    assert refused.code == 1
+    assert "$ gcloud storage cp --recursive gs://b/o/model './model dir'\n" in refused.err

@@ -1,0 +1,143 @@
+"""`--environment=current` and `--python`: the Python that a trainer runs on, as the user chooses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtrain.backends.registry import find_backend
+from vtrain.errors import ConfigError
+from vtrain.runtime.environments.active_python import active_python
+from vtrain.runtime.environments.interpreters import (
+    Interpreter,
+    base_interpreter,
+    site_packages,
+    write_virtual_environment,
+)
+from vtrain.runtime.environments.trainer_python import choose_python
+
+RUN = ("custom-jobs", "local-run", "--backend=process", "--python-module=trainer.task")
+CODE = "import sys\nimport only_here\nfrom trainer import model\nprint(sys.executable, only_here.WHO)\n"
+HERE = base_interpreter()
+
+
+@pytest.fixture
+def active(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An active virtual environment that has one module."""
+    folder = tmp_path / "active environment"
+    write_virtual_environment(folder, HERE)
+    (site_packages(folder) / "only_here.py").write_text("WHO = 'mine'\n")
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder))
+    return folder
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> str:
+    folder = tmp_path / "code" / "trainer"
+    folder.mkdir(parents=True)
+    (folder / "task.py").write_text(CODE)
+    (folder / "model.py").write_text("")
+    (tmp_path / "code" / "requirements.txt").write_text("no-index-has-this-package==7\n")
+    return f"--local-package-path={tmp_path / 'code'}"
+
+
+def test_a_trainer_runs_in_the_active_environment(
+    vtrain: Any, active: Path, trainer: str, vtrain_home: Path
+) -> None:
+    ended = vtrain(*RUN, trainer, "--environment=current", "--strict")
+    assert (ended.code, ended.out) == (0, f"{active}/bin/python mine\n"), ended.err
+    assert "WARNING" not in ended.err
+    assert f"The trainer runs in {active}/bin/python as it is." in ended.err
+    assert not (vtrain_home / "environments").exists()
+    assert sorted(path.name for path in site_packages(active).iterdir()) == ["__pycache__", "only_here.py"]
+
+
+def test_what_the_active_environment_lacks_is_told(vtrain: Any, active: Path, trainer: str) -> None:
+    (site_packages(active) / "only_here.py").unlink()
+    ended = vtrain(*RUN, trainer, "--environment=current", "--dry-run")
+    code = active.parent / "code"
+    line = f"{code}/trainer/task.py:2: `only_here` is imported and not installed in {active}/bin/python."
+    assert ended.code == 0
+    assert [each for each in ended.err.splitlines() if "WARNING" in each] == [
+        f"WARNING: {line} Install it there, or leave --environment=current out."
+    ]
+    ran = vtrain(*RUN, trainer, "--environment=current")
+    assert (ran.code, "in the environment that the trainer ran in" in ran.err) == (1, True), ran.err
+    refused = vtrain(*RUN, trainer, "--environment=current", "--strict")
+    assert (refused.code, f"ERROR: {line}" in refused.err) == (1, True)
+
+
+def test_another_environment_is_named_by_its_folder(
+    vtrain: Any, active: Path, trainer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("VIRTUAL_ENV")
+    ended = vtrain(*RUN, trainer, "--environment=current", f"--python={active}")
+    assert ended.out == f"{active}/bin/python mine\n", ended.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "said"),
+    [
+        (("--environment=mine",), 2, "--environment: expected current, found 'mine'."),
+        (("--python=threeten",), 2, "--python: expected a version such as 3.12, or the path of an"),
+        (("--python=3.12", "--environment=current"), 2, "--environment=current takes --python=PATH"),
+        (("--python=./nowhere",), 1, "--python: there is no Python at "),
+        (("--python=3.99",), 1, "--python=3.99: uv finds no such Python on this machine."),
+        (("--python=/bin/ls", "--environment=current"), 1, "The Python /bin/ls does not run: "),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    vtrain: Any, trainer: str, vtrain_home: Path, flags: tuple[str, ...], code: int, said: str
+) -> None:
+    ended = vtrain(*RUN, trainer, *flags)
+    assert (ended.code, ended.out) == (code, "")
+    assert f"ERROR: {said}" in ended.err
+    assert not vtrain_home.exists()
+
+
+@pytest.mark.parametrize("flag", ["--python", "--environment"])
+def test_a_container_has_the_python_of_its_image(flag: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{flag} is for the backend process: a container") as refusal:
+        find_backend("docker").unheeded([flag])
+    assert "--backend=process" in refusal.value.hint
+    with pytest.raises(ConfigError, match=f"^{flag} is for jobs on this machine"):
+        find_backend("vertex").unheeded([flag])
+
+
+def test_a_trainer_runs_on_another_python(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = another_python(tmp_path, monkeypatch)
+    (tmp_path / "run.py").write_text("import sys\nprint('%d.%d.%d' % sys.version_info[:3])\n")
+    run = ("custom-jobs", "local-run", f"--script={tmp_path / 'run.py'}", f"--local-package-path={tmp_path}")
+    for asked in (other.short_version, other.path):
+        ended = vtrain(*run, f"--python={asked}")
+        assert ended.out == f"{other.version}\n", ended.err
+    again = vtrain(*run, f"--python={other.path}", "--dry-run")
+    assert "unchanged" in again.err or "cached" in again.err
+
+
+def another_python(home: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
+    choice = choose_python(home, "", (f">=3.10,!={HERE.short_version}.*",), bound_here=False)
+    if choice.unmet:
+        pytest.skip("uv finds no other Python here")
+    return choice.interpreter
+
+
+def test_the_active_python_is_that_of_the_shell(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(HERE.path)
+    assert active_python({"PATH": f"{tmp_path}/bin:/usr/bin"}) == f"{tmp_path}/bin/python3"
+    assert active_python({"PATH": "", "VIRTUAL_ENV": "/gone"} | {"PATH": f"{tmp_path}/bin"}).endswith(
+        "python3"
+    )
+    with pytest.raises(ConfigError, match="No Python is active"):
+        active_python({"PATH": str(tmp_path)})
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    (shims / "python3").write_text(f'#!/bin/sh\nexec {HERE.path} "$@"\n')
+    (shims / "python3").chmod(0o755)
+    assert active_python({"PATH": str(shims)}) == HERE.path

@@ -1,0 +1,176 @@
+"""Jobs of this machine by the first digits of their id, their display name and `@last`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stored_jobs import add_job, local_name
+from vertex_service import VertexService
+
+from vtrain.commands.references import short_ids
+from vtrain.runtime.store import Store
+
+OLDEST, MIDDLE, NEWEST = "6167751115219977808", "6167000000000000001", "9000000000000000009"
+DESCRIBE = ("custom-jobs", "describe", "--format=value(name)")
+LIST_HINT = "$ vtrain custom-jobs list"
+
+
+@pytest.fixture
+def jobs(vtrain_home: Path) -> Path:
+    """Three ended jobs, of which two have the same name and two ids that begin alike."""
+    add_job(vtrain_home, OLDEST, "mnist")
+    add_job(vtrain_home, MIDDLE, "digits with spaces / and more")
+    add_job(vtrain_home, NEWEST, "mnist", region="europe-west4")
+    return vtrain_home
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (OLDEST, local_name(OLDEST)),
+        ("61677", local_name(OLDEST)),
+        ("9", local_name(NEWEST, "europe-west4")),
+        ("digits with spaces / and more", local_name(MIDDLE)),
+        ("@last", local_name(NEWEST, "europe-west4")),
+    ],
+)
+@pytest.mark.parametrize("project", ["local", "demo"])
+def test_a_job_is_named_by_what_it_alone_has(
+    vtrain: Any, jobs: Path, monkeypatch: pytest.MonkeyPatch, word: str, expected: str, project: str
+) -> None:
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", project)
+    ended = vtrain(*DESCRIBE, word)
+    assert (ended.code, ended.out) == (0, f"{expected}\n"), ended.err
+    assert ended.err == "Backend: process (the job is on this machine)\n"
+
+
+def test_a_region_leaves_only_the_jobs_there(vtrain: Any, jobs: Path) -> None:
+    for word in ("mnist", "@last"):
+        ended = vtrain(*DESCRIBE, word, "--region=us-central1")
+        assert ended.out.rpartition("/")[2].strip() == (OLDEST if word == "mnist" else MIDDLE)
+
+
+@pytest.mark.parametrize("project", ["local", "demo"])
+def test_an_ambiguous_name_is_answered_with_the_candidates(
+    vtrain: Any, jobs: Path, monkeypatch: pytest.MonkeyPatch, project: str
+) -> None:
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", project)
+    ended = vtrain("custom-jobs", "delete", "mnist")
+    assert (ended.code, ended.out) == (1, "")
+    first, *rest = ended.err.splitlines()
+    assert first == "ERROR: 'mnist' may mean several jobs."
+    assert [line.split()[:2] for line in rest[1:]] == [[NEWEST, "SUCCEEDED"], [OLDEST, "SUCCEEDED"]]
+    assert all(line.endswith("ago  mnist") for line in rest[1:])
+    assert vtrain(*DESCRIBE, OLDEST).code == 0
+
+
+def test_more_candidates_than_anybody_reads_are_counted_no_further(vtrain: Any, vtrain_home: Path) -> None:
+    for number in range(7):
+        add_job(vtrain_home, str(10**18 + number), "same")
+    lines = vtrain(*DESCRIBE, "same").err.splitlines()
+    assert len(lines) == 8 and lines[-1].strip() == "… and others"
+
+
+def test_an_id_counts_over_the_name_of_another_job(vtrain: Any, jobs: Path) -> None:
+    for number in range(7):
+        add_job(jobs, str(10**18 + number), OLDEST)
+    assert vtrain(*DESCRIBE, OLDEST).out == f"{local_name(OLDEST)}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("mnits", "No job on this machine has the name 'mnits'."),
+        ("%", "No job on this machine has the name '%'."),
+        ("7", "Job 7 not found."),
+    ],
+)
+def test_a_word_that_names_nothing_says_how_to_see_what_there_is(
+    vtrain: Any, jobs: Path, word: str, message: str
+) -> None:
+    ended = vtrain(*DESCRIBE, word, "--backend=local")
+    assert (ended.code, ended.out) == (1, "")
+    assert f"ERROR: {message}\n" in ended.err and LIST_HINT in ended.err
+
+
+def test_last_of_an_empty_home(vtrain: Any, vtrain_home: Path) -> None:
+    ended = vtrain("custom-jobs", "stream-logs", "@last")
+    assert ended.code == 1 and "There is no job on this machine yet." in ended.err
+    assert not vtrain_home.exists()
+
+
+def test_a_damaged_row_hides_no_other(vtrain: Any, jobs: Path) -> None:
+    store = Store.open(jobs)
+    with store.transaction() as connection:
+        connection.execute("UPDATE resources SET document = '{' WHERE name = ?", (local_name(MIDDLE),))
+    store.close()
+    assert vtrain(*DESCRIBE, "61677").out == f"{local_name(OLDEST)}\n"
+    assert "several jobs" in vtrain(*DESCRIBE, "mnist").err
+
+
+class TestWithAProject:
+    """The service is asked for what this machine does not have, and never to find out a name."""
+
+    def test_a_number_that_is_not_here_goes_to_the_service(
+        self, vtrain: Any, jobs: Path, vertex: VertexService
+    ) -> None:
+        for number in ("6167751115219977809", "6167", "5"):
+            ended = vtrain("custom-jobs", "describe", number)
+            assert ended.code == 1
+            assert vertex.requests[-1].path.endswith(
+                f"/projects/demo/locations/us-central1/customJobs/{number}"
+            )
+
+    @pytest.mark.parametrize("flag", ["--backend=vertex", "--project=demo"])
+    def test_a_flag_for_the_service_counts_over_a_job_that_is_here(
+        self, vtrain: Any, jobs: Path, vertex: VertexService, flag: str
+    ) -> None:
+        vtrain("custom-jobs", "describe", OLDEST, flag)
+        assert vertex.requests[-1].path.endswith(f"/projects/demo/locations/us-central1/customJobs/{OLDEST}")
+        count = len(vertex.requests)
+        ended = vtrain("custom-jobs", "cancel", "@last", flag)
+        assert ended.code == 1 and "@last names a job of this machine" in ended.err
+        assert len(vertex.requests) == count
+
+    def test_a_store_that_cannot_be_read_does_not_keep_anybody_from_the_service(
+        self, vtrain: Any, jobs: Path, vertex: VertexService
+    ) -> None:
+        (jobs / "store.db").write_bytes(b"no database" * 100)
+        vtrain("custom-jobs", "describe", OLDEST)
+        assert vertex.requests[-1].path.endswith(OLDEST)
+
+    def test_a_list_says_how_many_jobs_are_on_this_machine(
+        self, vtrain: Any, jobs: Path, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        told = "3 jobs are on this machine: vtrain custom-jobs list --backend=local\n"
+        argv = ("custom-jobs", "list", "--format=value(name)")
+        ended = vtrain(*argv)
+        assert (ended.code, ended.out) == (0, "") and ended.err.startswith(told)
+        monkeypatch.delenv("CLOUDSDK_AI_REGION")
+        refused = vtrain(*argv)
+        assert (
+            refused.code == 1 and refused.err.startswith(told) and "ERROR: No region is set." in refused.err
+        )
+        for flags in (("--backend=local",), ("--project=demo", "--region=us-central1"), ("--quiet",)):
+            assert "on this machine:" not in vtrain(*argv, *flags).err
+        assert vtrain(*argv, "--backend=local").out.count("\n") == 3
+        assert "on this machine:" not in vtrain("hp-tuning-jobs", "list").err
+
+
+def test_short_ids_are_the_digits_that_tell_jobs_apart() -> None:
+    names = [local_name(number) for number in (OLDEST, MIDDLE, NEWEST, "9000000000000000010")]
+    assert short_ids(names) == {
+        names[0]: "616775",
+        names[1]: "616700",
+        names[2]: "900000000000000000",
+        names[3]: "900000000000000001",
+    }
+    assert short_ids([]) == {} and short_ids(names[:1]) == {names[0]: "616775"}
+
+
+def test_a_state_by_its_short_name_is_answered_with_the_apis(vtrain: Any, jobs: Path) -> None:
+    ended = vtrain("ps", "--filter=state=FAILED")
+    assert ended.err.endswith("Listed 0 items.\nStates are called as in the API: JOB_STATE_FAILED.\n")
+    assert vtrain("ps", "--filter=state=JOB_STATE_FAILED").err.endswith("Listed 0 items.\n")

@@ -1,0 +1,229 @@
+"""`[tool.vtrain.job]`: what a command line runs that names nothing to run, and what it does to no other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JOB = """
+[project]
+name = "digits"
+
+[tool.vtrain.job]
+module = "trainer.task"
+args = ["--epochs=3", "a,b", ""]
+env = {LEVEL = "debug", KEPT = "yes"}
+labels = {team = "red"}
+requirements = ["humanize<5,>=4"]
+machine-type = "n1-standard-8"
+accelerator-type = "NVIDIA_TESLA_T4"
+replica-count = 3
+region = "europe-west4"
+output-dir = "gs://bucket/out"
+service-account = "trainer@demo-1.iam.gserviceaccount.com"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a job and a module; the current folder is below it."""
+    for folder in ("trainer", "below", "elsewhere"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "trainer" / "__init__.py").touch()
+    (tmp_path / "trainer" / "task.py").write_text("print('hello')\n")
+    (tmp_path / "elsewhere" / "other.py").write_text("print('other')\n")
+    (tmp_path / "pyproject.toml").write_text(JOB)
+    monkeypatch.chdir(tmp_path / "below")
+    return tmp_path
+
+
+@pytest.fixture
+def planned(vtrain: Any) -> Any:
+    """The job that a command line would make, by its dry run."""
+
+    def plan(*argv: str, command: str = "create") -> dict[str, Any]:
+        backend = [] if any(word.startswith("--backend") for word in argv) else ["--backend=process"]
+        words = [word for word in argv if word != "--"]
+        cut = len(argv) if "--" not in argv else argv.index("--")
+        ended = vtrain(
+            "custom-jobs",
+            command,
+            "--dry-run",
+            "--format=json",
+            *backend,
+            *words[:cut],
+            *(["--", *words[cut:]] if "--" in argv else []),
+        )
+        assert ended.code == 0, ended.err
+        document: dict[str, Any] = json.loads(ended.out)
+        return document | {"err": ended.err}
+
+    return plan
+
+
+@pytest.mark.parametrize("command", ["create", "local-run"])
+def test_a_line_that_names_nothing_runs_it(project: Path, planned: Any, command: str) -> None:
+    job = planned(command=command)
+    spec = job["jobSpec"]
+    assert (job["displayName"], job["labels"]) == ("digits", {"team": "red"})
+    assert spec["baseOutputDirectory"] == {"outputUriPrefix": "gs://bucket/out"}
+    assert spec["serviceAccount"] == "trainer@demo-1.iam.gserviceaccount.com"
+    pool, followers = spec["workerPoolSpecs"]
+    assert (pool["replicaCount"], followers["replicaCount"]) == ("1", "2")
+    assert followers == pool | {"replicaCount": "2"}
+    assert pool["machineSpec"] == {
+        "machineType": "n1-standard-8",
+        "acceleratorType": "NVIDIA_TESLA_T4",
+        "acceleratorCount": 1,
+    }
+    package = pool["pythonPackageSpec"]
+    assert package["pythonModule"] == "trainer.task"
+    assert package["args"] == ["--epochs=3", "a,b", ""]
+    assert package["env"] == [{"name": "LEVEL", "value": "debug"}, {"name": "KEPT", "value": "yes"}]
+    assert f"Job: {project / 'pyproject.toml'} [tool.vtrain.job]\n" in job["err"]
+
+
+def test_flags_count_more_than_its_keys(project: Path, planned: Any) -> None:
+    job = planned(
+        "--display-name=mine",
+        "--labels=team=blue,a=b",
+        "--env=LEVEL=info",
+        "--base-output-dir=gs://bucket/mine",
+        "--service-account=1",
+        "--set=workerPoolSpecs[0].machineSpec.machineType=n1-standard-4",
+        "--",
+        "--epochs=1",
+    )
+    spec, pool = job["jobSpec"], job["jobSpec"]["workerPoolSpecs"][0]
+    assert (job["displayName"], job["labels"]) == ("mine", {"a": "b", "team": "blue"})
+    assert spec["baseOutputDirectory"] == {"outputUriPrefix": "gs://bucket/mine"}
+    assert (spec["serviceAccount"], pool["machineSpec"]["machineType"]) == ("1", "n1-standard-4")
+    assert pool["pythonPackageSpec"]["args"] == ["--epochs=1"]
+    assert pool["pythonPackageSpec"]["env"] == [
+        {"name": "LEVEL", "value": "info"},
+        {"name": "KEPT", "value": "yes"},
+    ]
+    assert "args" not in planned("--")["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]
+    assert planned("--args=x")["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]["args"] == ["x"]
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (
+            "create",
+            "--display-name=line",
+            "--worker-pool-spec=machine-type=n1-standard-4,python-module=other,local-package-path=../elsewhere",
+        ),
+        ("create", "--display-name=line", "--local-package-path=../elsewhere/other.py"),
+        ("create", "--config=../job.json"),
+        ("create", "--display-name=line", "--config=../job.json", "--env=A=1"),
+        ("local-run", "--script=other.py", "--local-package-path=../elsewhere"),
+        ("local-run", "--python-module=other", "--local-package-path=../elsewhere"),
+        ("local-run", "--local-package-path=../elsewhere/other.py"),
+    ],
+    ids=" ".join,
+)
+def test_a_line_that_names_what_to_run_is_as_without_it(
+    project: Path, planned: Any, argv: tuple[str, ...]
+) -> None:
+    package = {"pythonModule": "other", "packageUris": ["file:///a.tar.gz"]}
+    job = {"displayName": "file", "jobSpec": {"workerPoolSpecs": [{"pythonPackageSpec": package}]}}
+    (project / "job.json").write_text(json.dumps(job))
+    command, *flags = argv
+    with_job = planned(*flags, command=command)
+    (project / "pyproject.toml").write_text('[project]\nname = "digits"\n')
+    told = f"Not used: {project / 'pyproject.toml'} [tool.vtrain.job], as the command names what to run.\n"
+    assert told in with_job["err"]
+    without = planned(*flags, command=command)
+    assert without | {"err": ""} == with_job | {"err": ""}
+    assert without["err"] == with_job["err"].replace(told, "")
+
+
+def test_paths_begin_at_the_file(project: Path, planned: Any) -> None:
+    (project / "pyproject.toml").write_text('[tool.vtrain.job]\npath = "elsewhere/other.py"\n')
+    assert planned()["displayName"] == project.name
+    (project / "job.yaml").write_text(
+        "displayName: file\njobSpec: {workerPoolSpecs: [{pythonPackageSpec: {pythonModule: trainer.task}}]}\n"
+    )
+    (project / "pyproject.toml").write_text('[tool.vtrain.job]\npath = "."\nconfig = "job.yaml"\n')
+    job = planned("--env=A=1")
+    assert job["displayName"] == "file"
+    (pool,) = job["jobSpec"]["workerPoolSpecs"]
+    assert pool["pythonPackageSpec"]["env"] == [{"name": "A", "value": "1"}]
+    assert pool["pythonPackageSpec"]["packageUris"][0].startswith("file:///")
+
+
+def test_an_image_without_a_trainer_is_a_container(project: Path, planned: Any) -> None:
+    text = '[tool.vtrain.job]\nname = "c"\nimage = "python:3.12"\ncommand = ["python"]\nargs = ["-V"]\n'
+    (project / "pyproject.toml").write_text(text)
+    job = planned("--backend=vertex", "--project=demo-1", "--region=us-east1")
+    (pool,) = job["jobSpec"]["workerPoolSpecs"]
+    assert pool["containerSpec"] == {"imageUri": "python:3.12", "command": ["python"], "args": ["-V"]}
+
+
+def test_the_region_is_for_services(project: Path, vtrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    argv = ("custom-jobs", "create", "--dry-run", "--backend=vertex", "--project=demo-1", "--format=json")
+    job = (
+        JOB
+        + 'image = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"\nbucket = "gs://bucket"\n'
+    )
+    (project / "pyproject.toml").write_text(job)
+    ended = vtrain(*argv)
+    assert ended.code == 0, ended.err
+    assert '"gs://bucket/' in ended.out
+    monkeypatch.setenv("CLOUDSDK_AI_REGION", "nowhere")
+    assert "'nowhere' is not a region" in vtrain(*argv).err
+    assert vtrain(*argv, "--region=me-west1").code == 0
+    monkeypatch.delenv("CLOUDSDK_AI_REGION")
+    (project / "pyproject.toml").write_text(job.replace("europe-west4", "europe-west1O"))
+    refused = vtrain(*argv)
+    assert refused.code == 1
+    assert "pyproject.toml:14: region of [tool.vtrain.job]: 'europe-west1O' is not a region" in refused.err
+    assert "Did you mean europe-west1 or" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name = 'x'", "1: job of [tool.vtrain]: it names nothing to run."),
+        ("module = 'a'\nscript = 'b.py'", "3: script of [tool.vtrain.job]: it excludes module."),
+        ("script = 'b.py'\npath = 'no'", "3: path of [tool.vtrain.job]: "),
+        ("script = 'b.py'\nenv = {'A B' = '1'}", "3: env of [tool.vtrain.job]: 'A B' is not the name of"),
+        ("script = 'b.py'\nlabels = {'A B' = '1'}", "3: labels of [tool.vtrain.job]: "),
+        ("script = 'b.py'\naccelerator-type = 'T4'", "3: accelerator-type of [tool.vtrain.job]: 'T4' is not"),
+        ("script = 'b.py'\naccelerator-count = 1", "3: accelerator-count of [tool.vtrain.job]: it needs"),
+        ("script = 'b.py'\nservice-account = 'x'", "3: service-account of [tool.vtrain.job]: 'x' is not"),
+        ("config = 'j.yaml'\nmachine-type = 'x'", "3: machine-type of [tool.vtrain.job]: the file of config"),
+        ("config = 'j.yaml'\nimage = 'x'", "3: image of [tool.vtrain.job]: the file of config says it"),
+        ("image = 'x'\nrequirements = ['a']", "3: requirements of [tool.vtrain.job]: it goes with a trainer"),
+    ],
+)
+def test_a_job_that_cannot_be_meant_is_refused(project: Path, vtrain: Any, text: str, said: str) -> None:
+    file = project / "pyproject.toml"
+    file.write_text(f"[tool.vtrain.job]\n{text}\n")
+    for command in ("create", "local-run", "environment"):
+        ended = vtrain("custom-jobs", command, "--backend=process")
+        assert (ended.code, ended.out) == (1, "")
+        assert f"{file}:{said}" in ended.err
+    assert vtrain("custom-jobs", "list", "--backend=process").code == 0
+
+
+@pytest.mark.parametrize("command", ["create", "local-run", "environment"])
+def test_without_one_the_error_says_how_to_write_it(
+    vtrain: Any, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    ended = vtrain("custom-jobs", command, "--backend=process")
+    assert ended.code == 2
+    assert "pyproject.toml, as [tool.vtrain.job]" in ended.err
+
+
+def test_it_runs(project: Path, vtrain: Any) -> None:
+    (project / "pyproject.toml").write_text('[tool.vtrain.job]\nmodule = "trainer.task"\n')
+    ended = vtrain("custom-jobs", "local-run")
+    assert (ended.code, ended.out) == (0, "hello\n"), ended.err

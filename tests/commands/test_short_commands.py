@@ -1,0 +1,171 @@
+"""`vtrain run`, `submit`, `ps`, `logs`, `show`, `stop`, `rm`: the same as commands of custom jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtrain.commands.short_commands import COMMANDS
+from vtrain.messages import states
+from vtrain.testing.memory import MemoryBackend
+from vtrain.testing.script import Script, script_job
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: a script that imports a module beside it, and a package."""
+    place = tmp_path / "project"
+    (place / "src").mkdir(parents=True)
+    (place / "src" / "steps.py").write_text("COUNT = 3\n")
+    (place / "src" / "train.py").write_text("import sys, steps\nsys.exit(steps.COUNT + len(sys.argv))\n")
+    (place / "trainer").mkdir()
+    (place / "trainer" / "__init__.py").touch()
+    (place / "trainer" / "task.py").write_text("print('task')\n")
+    monkeypatch.chdir(place)
+    return place
+
+
+def planned(ended: Any) -> dict[str, Any]:
+    """The pool of a dry run."""
+    assert ended.code == 0, ended.err
+    job = json.loads(ended.out)
+    return {"name": job["displayName"], **job["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]}
+
+
+DRY = ("--dry-run", "--format=json")
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        (("src/train.py",), ("--script=src/train.py",)),
+        (("src",), ("--local-package-path=src", "--script=train.py")),
+        (("-m", "trainer.task"), ("--python-module=trainer.task",)),
+        ((".", "-m", "trainer.task"), ("--local-package-path=.", "--python-module=trainer.task")),
+    ],
+)
+def test_run_plans_what_local_run_does(vtrain: Any, folder: Path, words: Any, same: Any) -> None:
+    rest = ("--", "--epochs=3")
+    short, long = vtrain("run", *words, *DRY, *rest), vtrain("custom-jobs", "local-run", *same, *DRY, *rest)
+    assert planned(short) == planned(long)
+    assert planned(short)["args"] == ["--epochs=3"]
+    create = vtrain("submit", *words, "--backend=process", *DRY, *rest)
+    assert planned(create) == planned(long)
+
+
+def test_run_ends_with_the_exit_code_of_a_script_elsewhere(vtrain: Any, folder: Path) -> None:
+    os.chdir(folder / "trainer")
+    ended = vtrain("run", "../src/train.py", "--", "a", "b")
+    assert ended.code == 6, ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("trian.py",), "There is no file or folder trian.py.\n"),
+        (("src/trian.py",), "There is no file or folder src/trian.py.\n  Did you mean train.py?\n"),
+        (("trainer", "--script=task.py"), "What to run is named twice: as trainer and by --script."),
+        (("-m", "x", "--python-module=y"), "What to run is named twice: as -m and by --python-module."),
+        (("src/train.py", "-m", "x"), "-m names a module of a folder, and src/train.py is a file."),
+        ((".",), "vtrain run . -m MODULE"),
+        (("src/train.py", "3"), "The trainer's own arguments stand after --: vtrain run … -- 3"),
+        (("src/train.py", "--epochs=3"), "put it after --: vtrain run … -- --epochs=3"),
+    ],
+)
+def test_what_is_wrong_with_the_entry_is_said(vtrain: Any, folder: Path, words: Any, message: str) -> None:
+    ended = vtrain("run", *words)
+    assert ended.code in (1, 2) and ended.out == ""
+    assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere.py", "nowhere.py is a link that leads nowhere.\n"),
+        ("loop.py", "loop.py is a link that leads nowhere.\n"),
+        ("pipe.py", "pipe.py is no script: it is a named pipe.\n"),
+        ("/dev/zero", "/dev/zero is no script: it is a device.\n"),
+    ],
+)
+def test_an_entry_that_is_no_file_is_named_as_what_it_is(
+    vtrain: Any, folder: Path, name: str, message: str
+) -> None:
+    (folder / "nowhere.py").symlink_to("gone.py")
+    (folder / "loop.py").symlink_to("loop.py")
+    os.mkfifo(folder / "pipe.py")
+    ended = vtrain("run", name)
+    assert (ended.code, ended.out) == (1, "")
+    assert message in ended.err and "Name a script or the folder of a trainer." in ended.err
+
+
+def test_two_scripts_of_a_folder_are_not_guessed_between(vtrain: Any, folder: Path) -> None:
+    (folder / "src" / "main.py").touch()
+    ended = vtrain("run", "src")
+    assert ended.code == 2 and "it has train.py and main.py." in ended.err
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "hint"),
+    [
+        ("local-run", "src/train.py", "Write --script=src/train.py, or: vtrain run src/train.py"),
+        ("local-run", "trainer", "or: vtrain run trainer -m MODULE"),
+        ("create", "src/train.py", "--local-package-path=., or: vtrain submit src/train.py"),
+        ("list", "src", "See 'vtrain custom-jobs list --help'."),
+    ],
+)
+def test_a_word_without_a_flag_is_answered_with_the_line_to_type(
+    vtrain: Any, folder: Path, command: str, word: str, hint: str
+) -> None:
+    ended = vtrain("custom-jobs", command, word)
+    assert ended.code == 2 and f"{command} does not take '{word}'." in ended.err and hint in ended.err
+
+
+def test_a_flag_of_the_trainers_is_answered_with_the_dashes(vtrain: Any, folder: Path) -> None:
+    ended = vtrain("custom-jobs", "local-run", "--script=src/train.py", "--epochs=3")
+    assert ended.code == 2
+    assert "put it after --: vtrain custom-jobs local-run … -- --epochs=3" in ended.err
+    assert "after --" not in vtrain("custom-jobs", "list", "--epochs=3").err
+
+
+def submitted(memory: MemoryBackend, *scripts: Script) -> str:
+    return memory.submit(memory.plan(script_job(*scripts, display_name="demo job"))).name
+
+
+@pytest.mark.parametrize(
+    ("short", "long"), [("ps", "list"), ("show", "describe"), ("stop", "cancel"), ("rm", "delete")]
+)
+def test_a_short_command_answers_as_its_long_one(
+    vtrain: Any, memory: MemoryBackend, short: str, long: str
+) -> None:
+    name = submitted(memory, Script().write("a\n"))
+    vtrain("custom-jobs", "wait", name)
+    words = () if short == "ps" else (name,)
+    answers = [vtrain(*command, *words) for command in ((short,), ("custom-jobs", long))]
+    if short == "rm":
+        assert [answer.code for answer in answers] == [0, 1]
+    else:
+        assert answers[0] == answers[1] and answers[0].code == 0
+
+
+def test_logs_prints_what_there_is_and_follows_to_the_end(vtrain: Any, memory: MemoryBackend) -> None:
+    name = submitted(memory, Script().write("a\nb\n").hang())
+    for _ in range(5):  # it advances whenever somebody asks
+        memory.get(name)
+    ended = vtrain("logs", name)
+    assert ended.code == 0 and [line.split("\t")[-1] for line in ended.out.splitlines()] == ["a", "b"]
+    assert memory.get(name).state == states.RUNNING
+    as_json = vtrain("logs", name, "--format=json", "--task-name=workerpool0-0")
+    assert [line["message"] for line in json.loads(as_json.out)] == ["a", "b"]
+    memory.cancel(name)
+    followed = vtrain("logs", name, "-f")
+    assert (followed.code, followed.out) == (11, ended.out)
+    assert vtrain("logs", name).code == 0
+
+
+def test_every_short_command_has_an_example_of_its_own() -> None:
+    for info in COMMANDS:
+        assert all(line.startswith(f"vtrain {info.name} ") for _, line in info.examples), info.name

@@ -1,0 +1,61 @@
+"""What living jobs use, as their documents and their replicas' orders tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vtrain.runtime.gc.living import LivingJobs, images_used_since, living_jobs
+
+
+def order(home, number: int, replica: str, **document: object) -> None:
+    folder = home.path / "jobs" / str(number)
+    (folder / "replicas" / replica).mkdir(parents=True)
+    (folder / "replicas" / replica / "spec.json").write_text(json.dumps(document))
+    (folder / "replicas.json").write_text(json.dumps([replica]))
+
+
+def test_a_home_without_jobs(tmp_path: Path, home) -> None:
+    assert living_jobs(tmp_path / "nowhere") == LivingJobs()
+    assert not (tmp_path / "nowhere").exists()
+    home.job(1, "FAILED")
+    assert living_jobs(home.path) == LivingJobs()
+    assert not living_jobs(home.path).is_preparing
+
+
+def test_what_its_replicas_run(home) -> None:
+    home.job(1, "RUNNING", packages=("gs://bucket/hash/trainer.tar.gz", "http://elsewhere/x.tar.gz"))
+    order(home, 1, "workerpool0-0", config={"Image": "vtrain/runtime:1"})
+    home.job(2, "CANCELLING")
+    order(home, 2, "workerpool0-0", env={"PATH": "/environment/bin:/usr/bin"})
+    living = living_jobs(home.path)
+    assert living.ids == {"1", "2"}
+    assert "vtrain/runtime:1" in living.images
+    assert living.programs == {Path("/environment/bin"), Path("/usr/bin")}
+    assert living.packages == {(home.path / "buckets/bucket/hash").resolve()}
+    assert not living.is_preparing
+
+
+def test_images_that_were_used_lately(home) -> None:
+    for number, days in ((1, 40), (2, 20)):
+        home.job(number, "SUCCEEDED", days=days)
+        order(home, number, "workerpool0-0", config={"Image": f"vtrain/runtime:{number}"})
+    used = images_used_since(home.path, home.now - 30 * 86400)
+    assert used - {""} == {"vtrain/runtime:2"}
+
+
+def test_one_that_is_not_ordered_yet(home) -> None:
+    home.job(1, "QUEUED", days=3)
+    home.job(2, "PENDING", days=2)
+    living = living_jobs(home.path)
+    assert living.is_preparing
+    assert living.preparing_since == pytest.approx(home.now - 3 * 86400, abs=1)
+
+
+def test_an_order_that_is_half_written(home) -> None:
+    folder = home.job(1, "PENDING").path / "replicas" / "workerpool0-0"
+    folder.mkdir(parents=True)
+    (folder / "spec.json").write_text("{")
+    assert living_jobs(home.path).ids == {"1"}

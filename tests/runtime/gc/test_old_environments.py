@@ -1,0 +1,212 @@
+"""Environments go when nobody has used them for long, and never under a trainer that starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+from privileges import run_bound
+
+from vtrain.atomic import clear, remove_folder, set_aside
+from vtrain.runtime.environments.interpreters import (
+    add_site,
+    base_interpreter,
+    site_packages,
+    write_virtual_environment,
+)
+from vtrain.runtime.environments.layers import SITES, claim, is_complete, last_claimed, make_once, withdraw
+from vtrain.runtime.environments.shared_files import seal
+from vtrain.runtime.folder import hold_lock
+from vtrain.runtime.gc.caches import cached_environments
+from vtrain.runtime.gc.candidate import ELSEWHERE
+
+
+def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Path:
+    """An environment, or what one is made of, that was used last that many days ago."""
+    folder = home.path / "environments" / name
+
+    def build(_lock: int) -> None:
+        write_virtual_environment(folder, base_interpreter())
+        if reads is not None:
+            add_site(folder, SITES[0], site_packages(reads))
+
+    make_once(folder, build, lambda _line: None)
+    os.utime(folder / "complete", (home.now - days * 86400,) * 2)
+    return folder
+
+
+def found(home, days: float = 30) -> dict[str, str]:
+    """What the search finds, and why it is kept."""
+    return {candidate.name: candidate.kept for candidate in cached_environments(home.search(days))}
+
+
+def test_what_nobody_has_used_for_long_goes(home) -> None:
+    old, recent = made(home, "packages/old"), made(home, "packages/recent", days=3)
+    candidates = list(cached_environments(home.search()))
+    assert [(one.name, one.kind) for one in candidates] == [("environments/packages/old", "environment")]
+    assert candidates[0].size > 0
+    assert candidates[0].discard() == ""
+    assert not old.exists() and is_complete(recent)
+    assert [path.name for path in old.parent.iterdir() if path.name.startswith((".gone", "old"))] == []
+
+
+def test_what_an_environment_reads_stays_with_it(home) -> None:
+    below = made(home, "dependencies/below")
+    made(home, "packages/recent", reads=below, days=1)
+    made(home, "dependencies/other")
+    assert found(home) == {"environments/dependencies/other": ""}
+
+
+def test_whoever_uses_one_uses_what_it_reads(home) -> None:
+    below = made(home, "dependencies/below")
+    above = made(home, "packages/above", reads=below)
+    assert claim(above, [].append)
+    assert found(home) == {}
+
+
+def test_a_time_to_come_is_that_of_a_clock_that_was_set_back(home) -> None:
+    made(home, "packages/later", days=-2)
+    made(home, "packages/just-now", days=0)
+    assert found(home) == {"environments/packages/later": ""}
+
+
+def test_a_changed_one_goes_at_once(home) -> None:
+    below = made(home, "dependencies/below", days=0)
+    (below / "notes.txt").touch()
+    assert not claim(below, [].append)
+    assert found(home) == {"environments/dependencies/below": ""}
+    (candidate,) = cached_environments(home.search())
+    assert candidate.discard() == ""
+    assert not below.exists()
+
+
+def test_nothing_goes_within_the_hour(home) -> None:
+    made(home, "wheels/new", days=0.01)
+    made(home, "wheels/older", days=0.1)
+    assert found(home, days=0) == {"environments/wheels/older": ""}
+
+
+def test_what_a_living_job_runs_in_stays(home) -> None:
+    below = made(home, "dependencies/below")
+    above = made(home, "packages/above", reads=below)
+    job = home.job(1, "RUNNING")
+    order = {"argv": ["python"], "env": {"PATH": f"{above}/bin:/usr/bin"}}
+    (job.path / "replicas" / "workerpool0-0").mkdir(parents=True)
+    (job.path / "replicas" / "workerpool0-0" / "spec.json").write_text(json.dumps(order))
+    (job.path / "replicas.json").write_text('["workerpool0-0"]')
+    made(home, "packages/other")
+    assert found(home) == {
+        "environments/packages/above": "a job uses it",
+        "environments/packages/other": "",
+        "environments/dependencies/below": "a job uses it",
+    }
+    home.store.update(home.name(1), state="JOB_STATE_FAILED", end_time="2026-01-01T00:00:00Z", document="{}")
+    assert set(found(home).values()) == {""}
+
+
+def test_what_was_used_since_a_job_came_that_prepares_stays(home) -> None:
+    home.job(1, "PENDING", days=39)
+    made(home, "packages/before", days=40)
+    made(home, "packages/since", days=38)
+    assert found(home) == {
+        "environments/packages/before": "",
+        "environments/packages/since": "a job uses it",
+    }
+
+
+def test_one_that_is_being_made_stays(home) -> None:
+    folder = home.path / "environments" / "packages" / "half"
+    folder.mkdir(parents=True)
+    home.age(folder)
+    lock = hold_lock(folder.with_name("half.lock"))
+    assert lock is not None
+    (candidate,) = cached_environments(home.search())
+    assert candidate.discard() == "it was used just now"
+    os.close(lock)
+    assert candidate.discard() == ""
+    assert not folder.exists() and not folder.with_name("half.lock").exists()
+
+
+def test_one_that_is_used_again_before_it_goes_stays(home) -> None:
+    folder = made(home, "packages/again")
+    (candidate,) = cached_environments(home.search())
+    assert claim(folder, [].append)
+    assert candidate.discard() == "it was used just now"
+    assert is_complete(folder)
+
+
+def test_the_second_of_two_finds_it_gone(home) -> None:
+    made(home, "packages/old")
+    first, second = (next(cached_environments(home.search())) for _ in range(2))
+    assert [first.discard(), second.discard()] == ["", ELSEWHERE]
+    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == [".claims"]
+
+
+@pytest.mark.parametrize("order", ["claim first", "withdraw first"])
+def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
+    """Either the claim counts and the folder is there, or it does not and the folder is gone."""
+    for _ in range(100):
+        folder = made(home, "packages/contested")
+        with ThreadPoolExecutor(2) as crew:
+            acts = [
+                partial(claim, folder, log=[].append),
+                partial(withdraw, folder, last_claimed(folder), set_aside),
+            ]
+            if order == "withdraw first":
+                acts.reverse()
+            outcomes = {act.func: crew.submit(act) for act in acts}
+        assert outcomes[claim].result() is is_complete(folder)
+        assert outcomes[claim].result() is (outcomes[withdraw].result() is None)
+        clear(folder.with_name(".gone-contested"))
+
+
+def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
+    folder = made(home, "packages/again")
+    assert withdraw(folder, last_claimed(folder), set_aside) is not None
+    assert not claim(folder, [].append)
+    assert is_complete(made(home, "packages/again"))
+
+
+def installed(home, name: str, module: str) -> Path:
+    """An environment that holds a module and shares it, used last 40 days ago."""
+    folder = home.path / "environments" / "dependencies" / name
+
+    def build(_lock: int) -> None:
+        write_virtual_environment(folder, base_interpreter())
+        (site_packages(folder) / "module.py").write_text(module)
+        seal(folder, home.path / "environments" / "files")
+
+    make_once(folder, build, lambda _line: None)
+    os.utime(folder / "complete", (home.now - 40 * 86400,) * 2)
+    return folder
+
+
+def test_read_only_environments_go_with_what_they_alone_hold(home) -> None:
+    first, second = installed(home, "first", "x" * 1000), installed(home, "second", "x" * 1000)
+    installed(home, "third", "y" * 1000)
+    assert (site_packages(first) / "module.py").samefile(site_packages(second) / "module.py")
+    sizes = {each.name: each.size for each in cached_environments(home.search())}
+    assert sizes["environments/dependencies/first"] < sizes["environments/dependencies/third"] - 400
+    script = (
+        "import sys; from pathlib import Path; from vtrain.atomic import remove_folder\n"
+        "remove_folder(Path(sys.argv[1]))"
+    )
+    removal = run_bound([sys.executable, "-c", script, str(first)])
+    assert removal.returncode == 0, removal.stderr
+    assert not first.exists()
+    for candidate in cached_environments(home.search()):
+        assert candidate.discard() == ""
+    assert [path for path in (home.path / "environments" / "files").rglob("*") if path.is_file()] == []
+
+
+def test_files_that_no_environment_holds_go(home) -> None:
+    remove_folder(installed(home, "first", "x" * 1000))
+    (candidate,) = cached_environments(home.search())
+    assert (candidate.name, candidate.size) == ("environments/files", 1000)
+    assert candidate.discard() == ""
+    assert list(cached_environments(home.search())) == []

@@ -1,0 +1,89 @@
+"""Jobs that ended long ago go with all their traces; others stay."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from vtrain.atomic import GONE, remove_folder, set_aside
+from vtrain.runtime.folder import hold_lock
+from vtrain.runtime.gc.candidate import ELSEWHERE
+from vtrain.runtime.gc.jobs import ended_jobs, lost_folders
+from vtrain.runtime.gc.sweep import usage_of_home
+from vtrain.runtime.gc.temporary import temporary_files
+from vtrain.runtime.store import Store
+
+
+def test_what_ended_long_ago_goes(home) -> None:
+    old, recent, living = home.job(1), home.job(2, days=2), home.job(3, "RUNNING")
+    home.store.request(home.name(1), "cancel")
+    found = list(ended_jobs(home.search(), home.store))
+    assert [(job.name, job.kind, job.kept) for job in found] == [(home.name(1), "job", "")]
+    assert found[0].size == 1000
+    assert [job.discard() for job in found] == [""]
+    assert home.names() == [home.name(3), home.name(2)]
+    assert not old.path.exists() and recent.path.exists() and living.path.exists()
+    assert home.store.requests(home.name(1)) == frozenset()
+
+
+def test_what_goes_is_counted_as_what_is_there(home) -> None:
+    for number in range(3):
+        home.job(number)
+    (there,) = (usage for usage in usage_of_home(home.path) if usage.noun == "job")
+    going = [job.size for job in ended_jobs(home.search(), home.store)]
+    assert (there.count, there.size) == (3, sum(going)) == (len(going), 3000)
+
+
+def test_the_age_is_counted_from_the_end(home) -> None:
+    home.job(1, days=8)
+    assert list(ended_jobs(home.search(days=9), home.store)) == []
+    assert len(list(ended_jobs(home.search(days=7), home.store))) == 1
+
+
+def test_a_removal_that_was_killed_is_finished_by_the_next(home) -> None:
+    set_aside(home.job(1).path)  # killed before the row was removed
+    set_aside(home.job(2).path)
+    home.store.delete(home.name(2))  # killed before the folder was removed from the disk
+    assert [job.discard() for job in ended_jobs(home.search(), home.store)] == [""]
+    assert home.names() == []
+    assert [left.name for left in temporary_files(home.search())] == [f"jobs/{GONE}2"]
+    assert [left.discard() for left in temporary_files(home.search())] == [""]
+    assert list((home.path / "jobs").iterdir()) == []
+
+
+def test_two_at_once_remove_the_same(home) -> None:
+    for number in range(20):
+        home.job(number)
+    outcomes: list[str] = []
+    threads = [threading.Thread(target=remove_all, args=(home, outcomes)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(outcomes) <= {"", ELSEWHERE} and outcomes.count("") == 20
+    assert home.names() == [] and list((home.path / "jobs").iterdir()) == []
+
+
+def remove_all(home, outcomes: list[str]) -> None:
+    store = Store.open(home.path)
+    outcomes.extend(candidate.discard() for candidate in ended_jobs(home.search(), store))
+    store.close()
+
+
+def test_folders_of_no_job(home) -> None:
+    lost, fresh, locked, known = (home.job(number).path for number in range(1, 5))
+    for number in range(1, 4):
+        home.store.delete(home.name(number))
+    lock = hold_lock(locked / "lock")
+    assert lock is not None
+    for folder in (lost, locked, known):
+        home.age(folder, days=1)
+    found = {candidate.id: candidate.discard() for candidate in lost_folders(home.search(), home.store)}
+    os.close(lock)
+    assert found == {"1": "", "3": "a supervisor has it"}
+    assert [folder.exists() for folder in (lost, fresh, locked, known)] == [False, True, True, True]
+
+
+def test_a_folder_that_is_not_there_is_removed_already(home) -> None:
+    remove_folder(home.path / "jobs" / "7")
+    assert not (home.path / "jobs").exists()

@@ -1,0 +1,114 @@
+"""What processes that were killed had begun, on the disk and alive."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from vtrain.atomic import UNPUBLISHED, holding, publishing_file, publishing_folder, scratch_folder
+from vtrain.privacy import home_label
+from vtrain.runtime.environments.plan import Memo
+from vtrain.runtime.gc.jobs import orphaned_processes
+from vtrain.runtime.gc.temporary import temporary_files
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def half_made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "content").write_bytes(b"x" * 10)
+    return folder
+
+
+def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -> None:
+    label = home_label(home.path)
+    places = [home.path / "packages" / ".building-", own_temporary_folder / f"vtrain-build-{label}-"]
+    for place in places:
+        home.age(half_made(place.with_name(f"{place.name}stale")), days=0.1)
+        half_made(place.with_name(f"{place.name}fresh"))
+        written_to = half_made(place.with_name(f"{place.name}written-to"))
+        os.utime(written_to, (0, 0))
+    other = home.age(half_made(own_temporary_folder / "somebody-elses"))
+    found = list(temporary_files(home.search()))
+    assert [one.name for one in found] == ["packages/.building-stale", f"{places[1]}stale"]
+    assert [(one.kind, one.size) for one in found] == [("temporary", 10)] * 2
+    assert [one.discard() for one in found] == ["", ""]
+    assert list(temporary_files(home.search())) == []
+    assert other.exists() and len(list(own_temporary_folder.iterdir())) == 3
+
+
+def test_what_another_home_has_begun_stays(home, own_temporary_folder: Path) -> None:
+    for name in (f"vtrain-build-{home_label(own_temporary_folder)}-x", "vtrain-build-older"):
+        home.age(half_made(own_temporary_folder / name))
+    assert list(temporary_files(home.search())) == []
+
+
+def test_where_a_process_works_nothing_goes(home) -> None:
+    home.path.joinpath("packages").mkdir()
+    with (
+        scratch_folder(home.path) as scratch,
+        publishing_folder(home.path / "packages" / "a") as folder,
+        publishing_file(home.path / "packages" / "b") as file,
+    ):
+        for path in (scratch, folder, file):
+            os.utime(path, (0, 0))
+        assert list(temporary_files(home.search())) == []
+    left = [path.name for path in (home.path / "packages").iterdir()]
+    assert (sorted(left), scratch.exists()) == (["a", "b"], False)
+
+
+def test_what_was_written_before_the_clock_was_set_back_goes(home) -> None:
+    home.age(half_made(home.path / "packages" / f"{UNPUBLISHED}1-a"), days=-2)
+    assert [one.discard() for one in temporary_files(home.search())] == [""]
+
+
+def test_a_removal_under_way_is_left_to_who_began_it(home) -> None:
+    gone = half_made(home.path / "packages" / ".gone-1")
+    (found,) = temporary_files(home.search())
+    with holding(gone):
+        assert found.discard() == "another command is removing it"
+    assert found.discard() == ""
+
+
+def test_removals_that_were_begun_go_at_once(home) -> None:
+    for place in ("jobs", "packages", "environments/wheels"):
+        half_made(home.path / place / ".gone-1")
+    assert [one.discard() for one in temporary_files(home.search())] == [""] * 3
+    assert not any(home.path.rglob(".gone-*"))
+
+
+def test_what_is_remembered_of_environments_that_are_gone_goes(home) -> None:
+    plans = home.path / "environments" / "plans"
+    plans.mkdir(parents=True)
+    gone, there = (Memo(package_key=key, dependency_key="b").encoded() for key in ("KEY", "a"))
+    for name, content in (("gone.json", gone), ("there.json", there), ("half.123", b"{")):
+        (plans / name).write_bytes(content)
+    home.age(plans)
+    (plans / "new.json").write_bytes(gone)
+    environment = home.path / "environments" / "packages" / "a"
+    environment.mkdir(parents=True)
+    (environment / "complete").write_text("")
+    assert sorted(one.id for one in temporary_files(home.search())) == ["gone.json", "half.123"]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "FAILED", ""])
+def test_processes_go_when_their_job_does_not_live(home, state: str) -> None:
+    if state:
+        home.job(1, state)
+    tmp = home.path / "jobs" / "1" / "replicas" / "workerpool0-0" / "tmp"
+    with subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp)}) as stray:
+        try:
+            found = list(orphaned_processes(home.search()))
+            assert [one.id for one in found] == ([] if state == "RUNNING" else [str(stray.pid)])
+            assert [one.discard() for one in found] == [""] * len(found)
+            assert stray.wait(60) == -9 if found else stray.poll() is None
+        finally:
+            stray.kill()

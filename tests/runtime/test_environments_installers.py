@@ -1,0 +1,207 @@
+"""What pip's configuration means to uv, and what is said where uv fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from environment_packages import direct_sdist, wheel
+
+from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
+from vtrain.runtime.environments.installer import (
+    Installation,
+    InstallerFault,
+    explain,
+    explain_build,
+    find_uv,
+)
+from vtrain.runtime.environments.pip_configuration import UvOptions, read_pip_settings, uv_options
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> dict[str, str]:
+    """An environment in which pip has no configuration but what the test adds."""
+    return {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+
+
+def trained(tmp_path: Path) -> str:
+    """What a trainer prints that requires `left`, installed in an environment of its own."""
+    package = direct_sdist(tmp_path, "import left; print(left.VERSION)", ("left",))
+    planned = plan_environment(EnvironmentSpec(packages=(package,)), tmp_path / "home")
+    made = make_environment(planned, [].append)
+    argv = [made.python, "-m", "trainer.task"]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+
+
+def write_pip_conf(tmp_path: Path, *lines: str) -> None:
+    file = tmp_path / ".config" / "pip" / "pip.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("\n".join(["[global]", *lines, ""]))
+
+
+def test_uv_is_found_without_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert subprocess.run([find_uv(), "--version"], check=True, capture_output=True).stdout.startswith(b"uv ")
+
+
+def test_pips_file_tells_where_packages_are(
+    tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(tmp_path / "wheels", "left", "1.0")
+    wheel(tmp_path / "wheels", "left", "2.0")
+    (tmp_path / "bounds.txt").write_text("left<2\n")
+    bounds = f"constraint = {tmp_path / 'bounds.txt'}"
+    write_pip_conf(tmp_path, "no-index = true", f"find-links = {tmp_path / 'wheels'}", bounds)
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path))
+    assert trained(tmp_path) == "1.0\n"
+
+
+def test_uvs_own_file_goes_before_pips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(tmp_path / "of-pip", "left", "1.0")
+    wheel(tmp_path / "of-uv", "left", "2.0")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "of-pip"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    file = tmp_path / ".config" / "uv" / "uv.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f'no-index = true\nfind-links = ["{tmp_path / "of-uv"}"]\n')
+    assert trained(tmp_path) == "2.0\n"
+
+
+@pytest.mark.parametrize("setting", ["PIP_TARGET", "PIP_PREFIX"])
+def test_what_uv_has_no_word_for_is_told(
+    tmp_path: Path, setting: str, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(tmp_path / "wheels", "left")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv(setting, "elsewhere")
+    assert uv_options(offline | {setting: "elsewhere"}).unheeded == (setting[4:].lower(),)
+    assert trained(tmp_path) == "1.0\n"
+
+
+def test_uv_without_pips_configuration_is_left_alone(offline: dict[str, str]) -> None:
+    assert uv_options(offline) == UvOptions(variables=(("UV_HTTP_RETRIES", "2"),))
+    assert uv_options(offline | {"UV_HTTP_RETRIES": "7"}) == UvOptions()
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags", "variables"),
+    [
+        (
+            {"PIP_EXTRA_INDEX_URL": "https://a.test/simple https://b.test/simple"},
+            (
+                "--index=https://a.test/simple",
+                "--index=https://b.test/simple",
+                "--index-strategy=unsafe-best-match",
+            ),
+            {},
+        ),
+        ({"PIP_INDEX_URL": "https://a.test"}, ("--default-index=https://a.test",), {}),
+        (
+            {"PIP_TRUSTED_HOST": "a.test b.test:8"},
+            ("--allow-insecure-host=a.test", "--allow-insecure-host=b.test:8"),
+            {},
+        ),
+        ({"PIP_ONLY_BINARY": "left,right"}, ("--only-binary=left", "--only-binary=right"), {}),
+        ({"PIP_NO_BINARY": ":all:"}, ("--no-binary=:all:",), {}),
+        ({"PIP_PRE": "0", "PIP_NO_INDEX": "yes"}, ("--no-index",), {}),
+        (
+            {"PIP_CERT": "/ca.pem", "PIP_CLIENT_CERT": "/me.pem"},
+            (),
+            {"SSL_CERT_FILE": "/ca.pem", "SSL_CLIENT_CERT": "/me.pem"},
+        ),
+        (
+            {"PIP_DEFAULT_TIMEOUT": "7", "PIP_RETRIES": "5"},
+            (),
+            {"UV_HTTP_TIMEOUT": "7", "UV_HTTP_RETRIES": "5"},
+        ),
+        (
+            {"PIP_PROXY": "me:secret@proxy.test:3128"},
+            (),
+            dict.fromkeys(
+                ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://me:secret@proxy.test:3128"
+            ),
+        ),
+    ],
+)
+def test_pips_settings_are_handed_to_uv(
+    offline: dict[str, str], settings: dict[str, str], flags: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    options = uv_options(offline | settings)
+    assert options.flags == flags
+    assert dict(options.variables) == {"UV_HTTP_RETRIES": "2"} | variables
+    assert options.unheeded == ()
+
+
+@pytest.mark.parametrize(
+    ("own", "of_pip"),
+    [
+        (
+            {"UV_DEFAULT_INDEX": "https://uv.test/simple"},
+            {"PIP_INDEX_URL": "https://pip.test", "PIP_FIND_LINKS": "/w"},
+        ),
+        ({"UV_CONSTRAINT": "/mine.txt"}, {"PIP_CONSTRAINT": "/pips.txt"}),
+        ({"UV_HTTP_TIMEOUT": "9"}, {"PIP_TIMEOUT": "5"}),
+    ],
+)
+def test_uvs_own_variables_hold_for_their_subject(
+    offline: dict[str, str], own: dict[str, str], of_pip: dict[str, str]
+) -> None:
+    assert uv_options(offline | own | of_pip) == uv_options(offline)
+    assert uv_options(offline | own | of_pip | {"PIP_PRE": "1"}).flags == ("--prerelease=allow",)
+
+
+def test_pips_files_are_read_in_pips_order(tmp_path: Path) -> None:
+    write_pip_conf(
+        tmp_path, "index-url = https://user.test", "timeout = 7", "[install]", "find_links = /wheels"
+    )
+    named = tmp_path / "named.conf"
+    named.write_text("[global]\nindex-url = https://named.test\n")
+    environ = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": str(named)}
+    settings = read_pip_settings(environ | {"PIP_TIMEOUT": "9", "PIP_FIND_LINKS": ""})
+    assert settings["index-url"] == "https://named.test"
+    assert settings["timeout"] == "9"
+    assert settings["find-links"] == "/wheels"
+
+
+UNSOLVED = "  cause: Because {}, we can conclude that your requirements are unsatisfiable."
+
+
+@pytest.mark.parametrize(
+    ("line", "culprit"),
+    [
+        (
+            UNSOLVED.format("left was not found in the package registry and you require left>=1,<2"),
+            "left>=1,<2",
+        ),
+        (UNSOLVED.format("there is no version of left==99 and you require left==99"), "left==99"),
+        (UNSOLVED.format("you require numpy<1 and numpy>2"), "numpy<1 and numpy>2"),
+        ("error: Failed to parse: `bad==`", "bad=="),
+        ("something else", "left, right"),
+    ],
+)
+def test_the_requirement_is_named_that_failed(tmp_path: Path, line: str, culprit: str) -> None:
+    installation = Installation(environment=tmp_path, requirements=("left", "right"))
+    failed = explain(InstallerFault("uv", (line,)), installation)
+    assert failed.message == f"{culprit} cannot be installed: uv failed.\n  {line}"
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'numpy'",
+            "Its build imports numpy: name what brings it in build-system",
+        ),
+        ("error: invalid command 'bdist_wheel'", "Correct its setup.py or pyproject.toml"),
+        ("ERROR: connection refused", "need no index"),
+    ],
+)
+def test_a_build_that_failed_gets_advice_for_its_cause(line: str, advice: str) -> None:
+    failed = explain_build(InstallerFault("the build", ("Traceback", line)), "trainer.tar.gz")
+    assert advice in failed.hint
+    assert line in failed.message

@@ -1,0 +1,206 @@
+"""What a pre-built image would bring: small distributions installed, frameworks linked from beside vtrain."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+import pytest
+from environment_packages import direct_sdist, sdist, wheel
+
+from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents, contents, works_on
+from vtrain.project_names import distribution_name
+from vtrain.runtime.environments.environment import (
+    EnvironmentFailed,
+    EnvironmentSpec,
+    make_environment,
+    plan_environment,
+)
+from vtrain.runtime.environments.frameworks import bridge_to, shown_as_installed, write_bridge
+from vtrain.runtime.environments.installer import Installation, Installer
+from vtrain.runtime.environments.interpreters import (
+    base_interpreter,
+    site_packages,
+    write_virtual_environment,
+)
+from vtrain.runtime.environments.plan import Memo
+from vtrain.runtime.environments.provisions import (
+    constraints,
+    imported_modules,
+    pins,
+    provisions,
+)
+
+SKLEARN = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
+XGBOOST = "us-docker.pkg.dev/vertex-ai/training/xgboost-cpu.1-6:latest"
+TORCH = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.2-4.py310:latest"
+
+
+@pytest.fixture
+def wheelhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "wheelhouse"
+    folder.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def image(*distributions: Distribution) -> ImageContents:
+    return ImageContents(family="", version="", python_version="3.10", distributions=distributions)
+
+
+@pytest.mark.parametrize("package", [direct_sdist, sdist])
+def test_imports_are_found_wherever_they_stand(tmp_path: Path, package: object) -> None:
+    code = "from google.cloud import (\n  storage,\n)\ndef late():\n    import sklearn.svm\n# import torch\n"
+    archive = package(tmp_path, code)  # type: ignore[operator]
+    modules = imported_modules([Path(archive)])
+    assert {"google.cloud.storage", "sklearn.svm"} <= modules
+    assert "torch" not in modules
+
+
+def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> None:
+    modules = imported_modules([Path(direct_sdist(tmp_path, "import hypertune, sklearn, numpy"))])
+    small = [
+        Distribution(name=n, import_names=(m,)) for n, m in (("scikit_learn", "sklearn"), ("numpy", "numpy"))
+    ]
+    found_in = image(*small, *DEFAULT.distributions)
+    found = provisions(found_in, modules, frozenset({"scikit-learn"}), named=True)
+    assert [d.name for d in found.installed] == ["numpy", "cloudml-hypertune"]
+
+
+def test_a_distribution_of_the_image_is_installed_at_its_version(tmp_path: Path, wheelhouse: Path) -> None:
+    for number in ("1.6.1", "1.9.0"):
+        shutil.move(renamed(tmp_path, number), wheelhouse)
+    package = direct_sdist(tmp_path, "import sklearn")
+    planned = plan_environment(EnvironmentSpec(packages=(package,), image_uri=SKLEARN), tmp_path / "home")
+    made = make_environment(planned, [].append)
+    show = "import importlib.metadata as m; print(m.version('scikit-learn'))"
+    done = subprocess.run([made.python, "-c", show], check=True, capture_output=True, text=True)
+    assert done.stdout == "1.6.1\n"
+
+
+def test_a_version_that_the_index_does_not_have_is_an_error(tmp_path: Path, wheelhouse: Path) -> None:
+    """Another version than the image's is never taken in passing: it would be told too late."""
+    shutil.move(renamed(tmp_path, "1.9.0"), wheelhouse)
+    spec = EnvironmentSpec(packages=(direct_sdist(tmp_path, "import sklearn"),), image_uri=SKLEARN)
+    with pytest.raises(
+        EnvironmentFailed, match=r"scikit-learn==1\.6\.\*, which the pre-built image"
+    ) as failed:
+        make_environment(plan_environment(spec, tmp_path / "home"), [].append)
+    assert failed.value.hint.startswith("Name it in the trainer's requirements")
+
+
+def test_what_belongs_together_is_installed_together(tmp_path: Path, wheelhouse: Path) -> None:
+    for name, versions in {"numpy": ("1.26.0", "2.4.0"), "setuptools": ("80.9.0", "82.0.0")}.items():
+        for number in versions:
+            shutil.move(wheel(tmp_path / number, name, number), wheelhouse)
+    shutil.move(wheel(tmp_path, "xgboost", "1.6.2", ("numpy",)), wheelhouse)
+    package = direct_sdist(tmp_path, "import xgboost", requirements=("numpy",))
+    planned = plan_environment(EnvironmentSpec(packages=(package,), image_uri=XGBOOST), tmp_path / "home")
+    made = make_environment(planned, [].append)
+    show = "from importlib.metadata import version as v; print(*map(v, ('xgboost', 'numpy', 'setuptools')))"
+    done = subprocess.run([made.python, "-c", show], check=True, capture_output=True, text=True)
+    numpy = "1.26.0" if works_on("3.12", base_interpreter().short_version) else "2.4.0"
+    assert done.stdout == f"1.6.2 {numpy} 80.9.0\n"
+
+
+@pytest.mark.parametrize(
+    ("image", "python", "pinned", "bounds"),
+    [
+        ("xgboost-cpu.1-1", "3.11", ["xgboost==1.1.*"], {"numpy<2", "pandas<3", "scikit-learn<1.6"}),
+        ("xgboost-cpu.1-1", "3.13", ["xgboost"], set()),
+        (
+            "xgboost-cpu.1-6",
+            "3.10",
+            ["xgboost==1.6.*", "setuptools<81"],
+            {"numpy<2", "pandas<3", "scikit-learn<1.6"},
+        ),
+        ("xgboost-cpu.1-6", "3.13", ["xgboost==1.6.*", "setuptools<81"], {"pandas<3", "scikit-learn<1.6"}),
+        ("xgboost-cpu.2-1", "3.14", ["xgboost==2.1.*"], {"pandas<3"}),
+        ("scikit-learn-cpu.0-23", "3.10", ["scikit-learn"], set()),
+        ("sklearn-cpu.1-0", "3.10", ["scikit-learn==1.0.*"], {"numpy<2", "pandas<3"}),
+        ("sklearn-cpu.1-0", "3.11", ["scikit-learn"], set()),
+        ("sklearn-cpu.1-6", "3.13", ["scikit-learn==1.6.*"], {"pandas<3"}),
+    ],
+)
+def test_versions_follow_from_the_image_and_python(
+    image: str, python: str, pinned: list[str], bounds: set[str]
+) -> None:
+    found = contents(f"us-docker.pkg.dev/vertex-ai/training/{image}:latest")
+    assert found is not None
+    assert list(pins(found.distributions[:1], python)) == pinned
+    assert {line for line in constraints(found, python, frozenset()) if "<" in line} == bounds
+
+
+def test_a_bridge_is_not_bound(tmp_path: Path) -> None:
+    found = contents("us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest")
+    assert found is not None
+    assert "numpy<2" in constraints(found, "3.10", frozenset())
+    assert "numpy<2" not in constraints(found, "3.10", frozenset({"numpy", "tensorflow"}))
+
+
+def renamed(folder: Path, number: str) -> str:
+    return wheel(folder / number, "scikit_learn", number)
+
+
+def test_a_bridge_shows_a_distribution_with_what_it_requires_and_nothing_else(tmp_path: Path) -> None:
+    """pytest stands for a framework: it has modules, packages, commands and requirements."""
+    bridge = bridge_to(["pytest"])
+    write_bridge(tmp_path, bridge)
+    show = (
+        "import sys, importlib.util as u; sys.path.append(sys.argv[1])\n"
+        "import pytest, pluggy, importlib.metadata as m\n"
+        "print(m.version('pytest'), u.find_spec('msgspec'), u.find_spec('hypothesis'))"
+    )
+    argv = [base_interpreter().path, "-I", "-S", "-c", show, str(tmp_path / "site")]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True)
+    assert done.stdout == f"{version('pytest')} None None\n"
+    assert (tmp_path / "bin" / "pytest").is_symlink()
+
+
+def test_what_is_bridged_counts_and_is_never_replaced(tmp_path: Path, wheelhouse: Path) -> None:
+    wheel(wheelhouse, "iniconfig", "1.0")
+    bridge, lines = bridge_to(["pytest"]), list[bytes]()
+    write_virtual_environment(tmp_path / "environment", base_interpreter())
+    site = site_packages(tmp_path / "environment")
+    with shown_as_installed(bridge, site), (tmp_path / "lock").open("w") as lock:
+        for line in ("pytest", "iniconfig==1.0"):
+            wanted = Installation(environment=tmp_path / "environment", requirements=(line,))
+            Installer(lines.append).install(wanted, lock.fileno())
+    assert b"pytest==" not in b"".join(lines)
+    assert sorted(path.name for path in site.glob("iniconfig*")) == [
+        "iniconfig-1.0.dist-info",
+        "iniconfig.py",
+    ]
+    assert not list(site.glob("pytest*"))
+    assert version("iniconfig") != "1.0"
+
+
+def test_a_framework_installed_later_changes_the_plan(tmp_path: Path) -> None:
+    package = direct_sdist(tmp_path, "import torch")
+    spec = EnvironmentSpec(packages=(package,), image_uri=TORCH)
+    planned = plan_environment(spec, tmp_path / "home")
+    make_environment(planned, [].append)
+    assert plan_environment(spec, tmp_path / "home").dependencies is None
+    memo = msgspec.json.decode(planned.memo_path.read_bytes().partition(b"\n")[2], type=Memo)
+    assert memo.site_state is not None
+    (folder, moment), *others = memo.site_state
+    later = msgspec.structs.replace(memo, site_state=((folder, moment + 1), *others))
+    planned.memo_path.write_bytes(later.encoded())
+    assert plan_environment(spec, tmp_path / "home").dependencies is not None
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [
+        ("Scikit_Learn>=1", "scikit-learn"),
+        ("a.b [x] ; python_version>'3'", "a-b"),
+        ("x@ file:///y", "x"),
+        ("", ""),
+    ],
+)
+def test_names_are_those_of_the_index(requirement: str, name: str) -> None:
+    assert distribution_name(requirement) == name

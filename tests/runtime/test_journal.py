@@ -1,0 +1,366 @@
+"""What is written to a journal comes out again: once, whole, in order, however it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vtrain.backends.docker.container_log import Transcript
+from vtrain.errors import ConfigError
+from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
+from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter
+from vtrain.runtime.log_reader import read_logs, read_tail
+
+
+def write(folder: Path, blocks: list[tuple[int, bytes]], task: str = "workerpool0-0") -> None:
+    writer = JournalWriter(str(folder / task))
+    for stream, block in blocks:
+        writer.write(block, stream)
+    writer.close()
+
+
+def read(
+    folder: Path, *, limit: int = 2**22, partial: bool = False, ended: bool = True, **query: object
+) -> list[LogEntry]:
+    entries: list[LogEntry] = []
+    cursor = ""
+    while True:
+        page = read_logs(
+            folder, LogQuery(name="x", cursor=cursor, limit=limit, partial=partial, **query), ended=ended
+        )
+        if not page.entries:
+            return entries
+        entries += page.entries
+        cursor = page.cursor
+
+
+def text_of(entries: list[LogEntry], stream: str) -> bytes:
+    return b"".join(e.payload + (b"" if e.partial else b"\n") for e in entries if e.stream == stream)
+
+
+def with_last_newline(text: bytes) -> bytes:
+    return text if text.endswith(b"\n") or not text else text + b"\n"
+
+
+PIECES = st.one_of(
+    st.sampled_from(
+        [b"\n", b"line\n", b"{", b'{"message": 1}\n', b"\r50%\r", "é€😀".encode(), b"\xff\xe2\x82", b"x" * 50]
+    ),
+    st.binary(max_size=20),
+)
+BLOCKS = st.lists(st.tuples(st.sampled_from([STDOUT, STDERR]), PIECES.filter(bool)), max_size=25)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(blocks=BLOCKS, limit=st.sampled_from([1, 7, 60, 2**20]), partial=st.booleans())
+def test_bytes_come_out_as_they_went_in(blocks: list[tuple[int, bytes]], limit: int, partial: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), blocks)
+        entries = read(Path(name), limit=limit, partial=partial)
+    for stream, stream_name in ((STDOUT, "stdout"), (STDERR, "stderr")):
+        written = b"".join(block for s, block in blocks if s == stream)
+        plain = with_last_newline(written)
+        got = b"".join(
+            (json_line(e) if e.json_payload is not None else e.payload) + (b"" if e.partial else b"\n")
+            for e in entries
+            if e.stream == stream_name
+        )
+        assert normalised(got) == normalised(plain)
+    assert len({e.insert_id for e in entries}) == len(entries)
+
+
+def json_line(entry: LogEntry) -> bytes:
+    return json.dumps(entry.json_payload).encode()
+
+
+def normalised(text: bytes) -> bytes:
+    """Lines, those that are JSON objects written in one way."""
+    lines = []
+    for line in text.split(b"\n"):
+        try:
+            found = json.loads(line) if line.startswith(b"{") else None
+        except ValueError:
+            found = None
+        lines.append(json.dumps(found).encode() if isinstance(found, dict) else line)
+    return b"\n".join(lines)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(blocks=BLOCKS, partial=st.booleans())
+def test_following_gives_the_same_as_reading_later(blocks: list[tuple[int, bytes]], partial: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        writer = JournalWriter(str(folder / "workerpool0-0"))
+        entries: list[LogEntry] = []
+        cursor = ""
+        for stream, block in blocks:
+            writer.write(block, stream)
+            page = read_logs(folder, LogQuery(name="x", cursor=cursor, partial=partial), ended=False)
+            entries += page.entries
+            cursor = page.cursor
+        writer.close()
+        entries += read_logs(folder, LogQuery(name="x", cursor=cursor, partial=partial), ended=True).entries
+        later = read(folder)
+    for stream in ("stdout", "stderr"):
+        assert normalised(joined(entries, stream)) == normalised(joined(later, stream))
+
+
+def joined(entries: list[LogEntry], stream: str) -> bytes:
+    return b"".join(
+        (json_line(e) if e.json_payload is not None else e.payload) + (b"" if e.partial else b"\n")
+        for e in entries
+        if e.stream == stream
+    )
+
+
+def test_lines_of_one_block_are_one_entry(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\nb\nc\n"), (STDERR, b"d\n")])
+    entries = read(tmp_path)
+    assert [(e.payload, e.stream, e.severity) for e in entries] == [
+        (b"a\nb\nc", "stdout", "INFO"),
+        (b"d", "stderr", "ERROR"),
+    ]
+    assert entries[0].insert_id == "workerpool0-0/stdout/0"
+
+
+def test_a_line_in_two_blocks_has_the_time_of_its_beginning(tmp_path: Path) -> None:
+    before = time.time_ns()
+    write(tmp_path, [(STDOUT, b"hal")])
+    middle = time.time_ns()
+    write(tmp_path, [(STDERR, b"no\n"), (STDOUT, b"lo\nnext\n")])
+    entries = read(tmp_path)
+    assert [e.payload for e in entries] == [b"no", b"hallo", b"next"]
+    assert before <= entries[1].time <= middle <= entries[2].time
+
+
+def test_json_objects_are_lifted(tmp_path: Path) -> None:
+    lines = [
+        b"plain",
+        b'{"severity":"warn","message":"careful","n":1}',
+        b"{not json}",
+        b'{"levelname":"DEBUG"}',
+        b"end",
+    ]
+    write(tmp_path, [(STDOUT, b"\n".join(lines) + b"\n")])
+    entries = read(tmp_path)
+    assert [(e.severity, e.payload) for e in entries] == [
+        ("INFO", b"plain"),
+        ("WARNING", b"careful"),
+        ("INFO", b"{not json}"),
+        ("DEBUG", b'{"levelname":"DEBUG"}'),
+        ("INFO", b"end"),
+    ]
+    assert entries[1].json_payload == {"severity": "warn", "message": "careful", "n": 1}
+
+
+def test_a_line_of_megabytes_comes_in_parts_of_whole_characters(tmp_path: Path) -> None:
+    line = ("x" + "€" * 400_000).encode()
+    write(tmp_path, [(STDOUT, line[:1_000_000]), (STDOUT, line[1_000_000:] + b"\nafter\n")])
+    entries = read(tmp_path)
+    assert text_of(entries, "stdout") == line + b"\nafter\n"
+    assert all(len(e.payload) <= MAX_ENTRY_BYTES for e in entries)
+    assert [e.partial for e in entries] == [True] * (len(entries) - 2) + [False, False]
+    for entry in entries:
+        entry.payload.decode()
+
+
+def test_the_beginning_of_a_line_at_once(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"loss: \xe2\x82")])
+    page = read_logs(tmp_path, LogQuery(name="x"), ended=False)
+    assert page.entries == ()
+    page = read_logs(tmp_path, LogQuery(name="x", partial=True), ended=False)
+    assert [(e.payload, e.partial) for e in page.entries] == [(b"loss: ", True)]
+    write(tmp_path, [(STDOUT, b"\xac!\n")])
+    page = read_logs(tmp_path, LogQuery(name="x", partial=True, cursor=page.cursor), ended=False)
+    assert [(e.payload, e.partial) for e in page.entries] == [("€!".encode(), False)]
+
+
+def test_the_last_line_needs_no_newline_after_the_end(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\nlast")])
+    assert [e.payload for e in read(tmp_path, ended=False)] == [b"a"]
+    assert [e.payload for e in read(tmp_path)] == [b"a", b"last"]
+
+
+def test_a_torn_record_and_uncovered_bytes(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\n")])
+    with (
+        (tmp_path / "workerpool0-0.log").open("ab") as raw,
+        (tmp_path / "workerpool0-0.idx").open("ab") as index,
+    ):
+        raw.write(b"b\n")
+        index.write(b"torn")
+    assert [e.payload for e in read(tmp_path, ended=False)] == [b"a"]
+    assert [e.payload for e in read(tmp_path)] == [b"a", b"b"]
+    write(tmp_path, [(STDERR, b"c\n")])
+    assert (tmp_path / "workerpool0-0.idx").stat().st_size == 3 * RECORD.size
+    assert [(e.payload, e.stream) for e in read(tmp_path)] == [
+        (b"a", "stdout"),
+        (b"b", "stdout"),
+        (b"c", "stderr"),
+    ]
+
+
+def test_replicas_are_merged_by_time_and_selected(tmp_path: Path) -> None:
+    for number in range(4):
+        write(tmp_path, [(STDOUT, f"{number}\n".encode())], f"workerpool{number % 2}-0")
+    assert [e.payload for e in read(tmp_path)] == [b"0", b"1", b"2", b"3"]
+    assert [e.payload for e in read(tmp_path, limit=1)] == [b"0", b"1", b"2", b"3"]
+    assert [e.payload for e in read(tmp_path, task_name="workerpool1-0")] == [b"1", b"3"]
+    since = read(tmp_path)[2].time
+    assert [e.payload for e in read(tmp_path, since=since)] == [b"2", b"3"]
+    assert read(tmp_path, trial_id="1") == []
+
+
+def test_tail(tmp_path: Path) -> None:
+    write(tmp_path, [(STDERR, b"one\n"), (STDOUT, b"noise\n"), (STDERR, b"two\n")])
+    assert read_tail(tmp_path, "workerpool0-0", STDERR, 100) == "one\ntwo\n"
+    assert read_tail(tmp_path, "workerpool0-0", STDERR, 6) == "e\ntwo\n"
+
+
+def limited(size: int, act: Callable[[], None]) -> int:
+    """The exit code of a child whose files may not grow beyond `size` bytes."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+            act()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_record_that_the_disk_takes_in_part_is_taken_back(tmp_path: Path) -> None:
+    base = str(tmp_path / "workerpool0-0")
+
+    def write_on() -> None:
+        journal = JournalWriter(base)
+        for number in range(20):
+            journal.write(b"%d\n" % number, STDOUT)
+        journal.close()
+
+    size = RECORD.size * 5 + 4  # the sixth record fits in part
+    assert limited(size, write_on) == 0
+    assert (tmp_path / "workerpool0-0.idx").stat().st_size == RECORD.size * 5
+    assert (tmp_path / "workerpool0-0.log").read_bytes() == b"".join(b"%d\n" % n for n in range(20))
+
+
+def test_what_can_be_read_again_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
+    base = str(tmp_path / "workerpool0-0")
+    refused = []
+
+    def write_on() -> None:
+        journal = JournalWriter(base, from_pipe=False)
+        for number in range(20):
+            try:
+                journal.write(b"line %04d\n" % number, STDOUT, time_ns=1000 + number, pieces=1)
+            except OSError:
+                refused.append(number)
+        assert refused == list(range(5, 20))
+
+    assert limited(RECORD.size * 5 + 4, write_on) == 0
+    assert (tmp_path / "workerpool0-0.log").read_bytes() == b"".join(b"line %04d\n" % n for n in range(5))
+    journal = JournalWriter(base, from_pipe=False)
+    assert [record[0] for record in journal.records()] == [1004, 1003, 1002, 1001, 1000]
+    journal.close()
+
+
+def test_a_full_disk_is_counted(tmp_path: Path) -> None:
+    def write_on() -> None:
+        journal = JournalWriter(str(tmp_path / "x"))
+        journal.write(b"12345", STDOUT)
+        journal.write(b"67890", STDOUT)
+        assert journal.lost == 3
+
+    assert limited(7, write_on) == 0
+    assert (tmp_path / "x.log").read_bytes() == b"1234567"
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 255, 256, 403, 65535])
+def test_attempts_of_any_number_are_told_apart(tmp_path: Path, attempt: int) -> None:
+    for number in (attempt, attempt + 1):
+        journal = JournalWriter(str(tmp_path / "workerpool0-0"), min(number, 65535))
+        journal.write(b"%d\n" % number, STDERR)
+        journal.close()
+    assert [e.attempt for e in read(tmp_path)] == [attempt, min(attempt + 1, 65535)]
+    if attempt < 65535:
+        assert read_tail(tmp_path, "workerpool0-0", STDERR, 100, attempt) == f"{attempt}\n"
+
+
+def test_a_container_goes_on_where_an_attempt_beyond_255_ended(tmp_path: Path) -> None:
+    """403 attempts are allowed: the 256th must not be taken for the first."""
+    base = str(tmp_path / "workerpool0-0")
+    for attempt in (0, 256):
+        transcript = Transcript(base, attempt)
+        assert transcript.is_empty
+        transcript.take([(STDOUT, 1000 + attempt, b"line\n")])
+        transcript.close()
+    again = Transcript(base, 256)
+    assert not again.is_empty
+    again.close()
+
+
+def test_logs_of_older_versions_are_read_and_written_on(tmp_path: Path) -> None:
+    """Their records hold an attempt of one byte, two zeros, and no check."""
+    old = struct.Struct("<qqBBxxI")
+    (tmp_path / "workerpool0-0.log").write_bytes(b"one\ntwo\nthree\n")
+    records = [old.pack(1000, 4, STDOUT, 0, 1), old.pack(2000, 8, STDERR, 255, 1)]
+    (tmp_path / "workerpool0-0.idx").write_bytes(b"".join(records))
+    assert [(e.time, e.payload, e.stream, e.attempt) for e in read(tmp_path)] == [
+        (1000, b"one", "stdout", 0),
+        (2000, b"two", "stderr", 255),
+        (2000, b"three", "stdout", 255),
+    ]
+    journal = JournalWriter(str(tmp_path / "workerpool0-0"), 256)
+    journal.write(b"four\n", STDOUT)
+    journal.close()
+    assert [(e.payload, e.attempt) for e in read(tmp_path)] == [
+        (b"one", 0),
+        (b"two", 255),
+        (b"three", 255),
+        (b"four", 256),
+    ]
+    assert read_logs(tmp_path, LogQuery(name="x"), ended=True).trouble == ""
+
+
+def test_cursors_of_older_versions_are_read(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"one\n"), (STDOUT, b"two\n")])
+    cursor = '{"workerpool0-0":[1,4,{}]}'
+    page = read_logs(tmp_path, LogQuery(name="x", cursor=cursor), ended=True)
+    assert ([e.payload for e in page.entries], page.trouble) == ([b"two"], "")
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", '{"a":', '{"workerpool0-0":["x"]}', "[]"])
+def test_a_cursor_that_is_none_is_refused(tmp_path: Path, cursor: str) -> None:
+    with pytest.raises(ConfigError, match="is not a place in a log"):
+        read_logs(tmp_path, LogQuery(name="x", cursor=cursor), ended=True)
+
+
+def test_a_page_tells_whether_there_is_more(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"one\n"), (STDOUT, b"two\n")])
+    assert [read_logs(tmp_path, LogQuery(name="x", limit=n), ended=False).more for n in (1, 100)] == [
+        True,
+        False,
+    ]
+
+
+def test_a_page_of_tiny_entries_is_no_larger(tmp_path: Path) -> None:
+    """Each object is an entry of its own, which takes far more memory than its three bytes."""
+    write(tmp_path, [(STDOUT, b"{}\n" * 100)] * 40)
+    page = read_logs(tmp_path, LogQuery(name="x", limit=10_000), ended=True)
+    assert len(page.entries) == 200
+    assert page.more
+    assert len(read(tmp_path, limit=10_000)) == 4000

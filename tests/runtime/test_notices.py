@@ -1,0 +1,66 @@
+"""What is declared as not reproduced: every field that is set and has no effect here, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vtrain.messages.codec import read_message
+from vtrain.messages.custom_job import CustomJob
+from vtrain.runtime.notices import declaration, not_reproduced_by_containers, not_reproduced_by_processes
+
+TASK = {"containerSpec": {"imageUri": "example.com/i"}}
+
+
+def job_of(*pools: dict[str, Any], **fields: Any) -> CustomJob:
+    """A job whose pools have these fields beside their task."""
+    specs = [TASK | pool if pool is not None else {} for pool in pools or ({},)]
+    encryption = {"encryptionSpec": fields.pop("encryptionSpec")} if "encryptionSpec" in fields else {}
+    return read_message(
+        CustomJob, {"displayName": "d", "jobSpec": {"workerPoolSpecs": specs} | fields} | encryption
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, ()),
+        ({"network": "projects/1/global/networks/n"}, ("network",)),
+        ({"serviceAccount": "a@b"}, ("serviceAccount",)),
+        ({"tensorboard": "projects/1/locations/r/tensorboards/1"}, ("tensorboard",)),
+        ({"encryptionSpec": {"kmsKeyName": "k"}}, ("encryptionSpec",)),
+        ({"scheduling": {"strategy": "FLEX_START"}}, ("scheduling.strategy FLEX_START",)),
+        (
+            {"scheduling": {"strategy": "FLEX_START", "maxWaitDuration": "60s"}},
+            ("scheduling.strategy FLEX_START", "scheduling.maxWaitDuration"),
+        ),
+        ({"scheduling": {"strategy": "SPOT"}}, ()),
+        ({"scheduling": {"timeout": "60s", "restartJobOnWorkerRestart": True}}, ()),
+        ({"scheduling": {"disableRetries": True}}, ()),
+    ],
+)
+def test_fields_of_the_job(fields: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert not_reproduced_by_containers(job_of(**fields)) == expected
+    assert not_reproduced_by_processes(job_of(**fields)) == expected
+
+
+def test_fields_of_pools_are_named_with_all_their_pools() -> None:
+    mount = {"nfsMounts": [{"server": "10.0.0.1", "path": "/x", "mountPoint": "x"}]}
+    job = job_of(
+        mount | {"machineSpec": {"machineType": "n1-standard-4"}},
+        {"diskSpec": {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 100}},
+        mount | {"diskSpec": {"bootDiskType": "pd-standard", "bootDiskSizeGb": 200}},
+        mount,
+    )
+    declared = (
+        "nfsMounts of workerPoolSpecs[0], [2] and [3]",
+        "bootDiskType of workerPoolSpecs[2]",
+        "bootDiskSizeGb of workerPoolSpecs[2]",
+    )
+    assert not_reproduced_by_containers(job) == declared
+    assert not_reproduced_by_processes(job) == ("machineType of workerPoolSpecs[0]", *declared)
+    assert declaration(declared) == (
+        "Not reproduced here: nfsMounts of workerPoolSpecs[0], [2] and [3], "
+        "bootDiskType of workerPoolSpecs[2], bootDiskSizeGb of workerPoolSpecs[2]."
+    )

@@ -1,0 +1,150 @@
+"""The Python that a trainer runs on: its image's, or one that its packages accept, as uv finds it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from environment_packages import direct_sdist, sdist, wheel
+
+from vtrain.packaging.prebuilt import contents
+from vtrain.runtime.environments.environment import (
+    Environment,
+    EnvironmentFailed,
+    EnvironmentSpec,
+    make_environment,
+    plan_environment,
+)
+from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
+from vtrain.runtime.environments.outlook import outlook, packaged_trainer
+from vtrain.runtime.environments.trainer_python import choose_python, downloads_allowed, search_path
+
+IMAGE_310 = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
+HERE = base_interpreter().short_version
+
+
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+    """An interpreter of this machine of another version than the one that runs the tests."""
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
+    choice = choose_python(tmp_path, "", (f">=3.10,!={HERE}.*",), bound_here=False)
+    if choice.unmet:
+        pytest.skip("uv finds no other Python here")
+    return choice.interpreter
+
+
+def make(home: Path, *packages: str, image: str = "", downloads: bool = False) -> Environment:
+    spec = EnvironmentSpec(packages=packages, image_uri=image, python_downloads=downloads)
+    return make_environment(plan_environment(spec, home), lambda _: None)
+
+
+def version(made: Environment, module: str) -> str:
+    program = f"import sys, {module}; print('.'.join(map(str, sys.version_info[:3])))"
+    return subprocess.run(
+        [made.python, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.mark.parametrize("kind", ["wheel", "with a command"])
+def test_a_package_that_refuses_this_python_gets_another(
+    tmp_path: Path, other: Interpreter, kind: str
+) -> None:
+    package = wheel(tmp_path, "own", command=kind != "wheel", requires_python=f"=={other.short_version}.*")
+    made = make(tmp_path / "home", package)
+    assert version(made, "own") == other.version
+    assert plan_environment(EnvironmentSpec(packages=(package,)), tmp_path / "home").cached
+
+
+def test_requirements_are_those_of_the_other_python(
+    tmp_path: Path, other: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    wheel(tmp_path / "wheels", "left", "1.0", requires_python=f"=={other.short_version}.*")
+    wheel(tmp_path / "wheels", "left", "2.0", requires_python=f"=={HERE}.*")
+    accepts = f"=={other.short_version}.*"
+    made = make(tmp_path / "home", wheel(tmp_path, "own", requirements=("left",), requires_python=accepts))
+    show = [made.python, "-c", "import left; print(left.VERSION)"]
+    assert subprocess.run(show, check=True, capture_output=True, text=True).stdout == "1.0\n"
+
+
+def test_a_package_is_built_for_the_other_python(tmp_path: Path, other: Interpreter) -> None:
+    accepts = wheel(tmp_path, "own", requires_python=f"=={other.short_version}.*")
+    made = make(tmp_path / "home", sdist(tmp_path, "print(1)"), accepts)
+    assert version(made, "trainer.task").endswith(other.version)
+
+
+@pytest.mark.skipif(HERE == "3.10", reason="the tests run on the image's Python")
+def test_the_images_python_is_taken_where_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = contents(IMAGE_310)
+    assert image is not None and image.python_version == "3.10"
+    package = direct_sdist(tmp_path, "print(1)")
+    trainer = packaged_trainer([Path(package)])
+    line = f"Python {HERE} is used here; the image has Python 3.10."
+    assert outlook(IMAGE_310, trainer, tmp_path).notices == (line,)
+    assert version(make(tmp_path / "home", package, image=IMAGE_310), "trainer").startswith(HERE)
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
+    if choose_python(tmp_path, "3.10", (), bound_here=False).unmet:
+        pytest.skip("uv finds no Python 3.10 here")
+    assert outlook(IMAGE_310, trainer, tmp_path).notices == ()
+    assert version(make(tmp_path / "home", package, image=IMAGE_310), "trainer").startswith("3.10.")
+    assert choose_python(tmp_path, "3.10", (), bound_here=True).interpreter == base_interpreter()
+
+
+def test_without_such_a_python_the_demand_is_told(tmp_path: Path) -> None:
+    package = wheel(tmp_path, "own", requires_python=">=3.50")
+    said = r"^The trainer requires Python >=3\.50, and uv finds none on this machine\."
+    with pytest.raises(EnvironmentFailed, match=said) as failed:
+        make(tmp_path / "home", package)
+    assert "--python-downloads" in failed.value.hint
+    (line,) = outlook("", packaged_trainer([Path(package)]), tmp_path).missing
+    assert line.startswith("The trainer requires Python >=3.50")
+    assert outlook("", packaged_trainer([Path(package)]), tmp_path, python_downloads=True).missing == ()
+
+
+def test_a_download_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    package = wheel(tmp_path, "own", requires_python=">=3.50")
+    with pytest.raises(EnvironmentFailed, match=r"^uv could not download Python >=3\.50\."):
+        make(tmp_path / "home", package, downloads=True)
+
+
+def test_uvs_own_settings_allow_downloads(tmp_path: Path) -> None:
+    alone = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path)}
+    assert not downloads_allowed(alone)
+    assert downloads_allowed(alone | {"UV_PYTHON_DOWNLOADS": "automatic"})
+    (tmp_path / "uv.toml").write_text('python-downloads = "automatic"\n')
+    assert downloads_allowed(alone | {"UV_CONFIG_FILE": str(tmp_path / "uv.toml")})
+    assert not downloads_allowed(
+        alone | {"UV_CONFIG_FILE": str(tmp_path / "uv.toml"), "UV_PYTHON_DOWNLOADS": "manual"}
+    )
+
+
+def test_pyenvs_versions_are_looked_at_in_place_of_its_shims(tmp_path: Path) -> None:
+    versions = [tmp_path / "versions" / name / "bin" for name in ("3.10.1", "3.12.2")]
+    for folder in (*versions, tmp_path / "shims"):
+        folder.mkdir(parents=True)
+    path = search_path({"PATH": os.pathsep.join(["/usr/bin", str(tmp_path / "shims")])})
+    assert path.split(os.pathsep) == ["/usr/bin", *map(str, versions)]
+
+
+def test_what_uv_found_is_remembered(
+    tmp_path: Path, other: Interpreter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every command would wait for uv."""
+    package = wheel(tmp_path, "own", requires_python=f"=={other.short_version}.*")
+    make(tmp_path / "home", package)
+    monkeypatch.setattr(
+        "vtrain.runtime.environments.trainer_python._ask_uv",
+        lambda request: pytest.fail(f"uv was asked for {request}"),
+    )
+    edited = direct_sdist(tmp_path, "print('edited')")
+    assert (
+        plan_environment(EnvironmentSpec(packages=(package, edited)), tmp_path / "home").interpreter == other
+    )
+    assert sys.version.startswith(HERE)

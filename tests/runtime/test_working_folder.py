@@ -1,0 +1,242 @@
+"""The working directory of a replica: filled with the trainer's files, and sifted when its job has ended."""
+
+from __future__ import annotations
+
+import compileall
+import io
+import os
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from privileges import mounted_tmpfs
+
+from vtrain.messages.custom_job import CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.packaging.archive import SNAPSHOT
+from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
+from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.folder import JobFolder, ReplicaFolder
+from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.working_folder import MOST_COUNTED, fill, keep_files, remarks_on, sift, tell
+
+TRAINER = {
+    "trainer/__init__.py": "",
+    "trainer/task.py": "print('hello')\n",
+    "trainer/defaults.json": "{}",
+    "config/config.yaml": "lr: 0.1\n",
+    "run.sh": "#!/bin/sh\n",
+}
+SETUP = {
+    "setup.py": "from setuptools import setup\nsetup(name='trainer', version='1', packages=['trainer'])\n"
+}
+
+
+def make_attempt(tmp_path: Path, files: Mapping[str, str], **source: str) -> ReplicaFolder:
+    """An attempt of a job whose trainer is in `tmp_path/source`."""
+    folder = tmp_path / "source"
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if (folder / "run.sh").exists():
+        (folder / "run.sh").chmod(0o755)
+    wanted = source or {"python_module": "trainer.task"}
+    plan = plan_sdist(TrainerSource(folder=folder, **wanted))  # type: ignore[arg-type]
+    if not plan.pep517:
+        build_sdist(plan, tmp_path / "packages")
+    else:
+        (tmp_path / "packages" / plan.content_hash).mkdir(parents=True)
+    job = JobFolder(tmp_path / "home" / "jobs" / "1")
+    job.path.mkdir(parents=True)
+    keep_files(str(keep_snapshot(plan, tmp_path / "packages")), job)
+    return job.replica("workerpool0-0")
+
+
+def files_in(work: Path) -> set[str]:
+    return {str(path.relative_to(work)) for path in work.rglob("*") if not path.is_dir()}
+
+
+@pytest.mark.parametrize("project", [{}, SETUP], ids=["folder", "project"])
+def test_the_trainers_files_are_there(tmp_path: Path, project: dict[str, str]) -> None:
+    attempt = make_attempt(tmp_path, TRAINER | project)
+    fill(attempt, opened=False)
+    assert files_in(attempt.work) == {*TRAINER, *project} - {"trainer/__init__.py"}
+    assert (attempt.work / "config/config.yaml").read_text() == "lr: 0.1\n"
+    assert os.access(attempt.work / "run.sh", os.X_OK)
+    assert attempt.work.stat().st_mode & 0o777 == 0o700
+
+
+def test_it_is_fresh_after_a_supervisor_died(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    (attempt.work / "half").write_text("x")
+    fill(attempt, opened=False)
+    assert "half" not in files_in(attempt.work)
+
+
+def test_a_container_may_write_as_any_user(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=True)
+    modes = {
+        name: (attempt.work / name).stat().st_mode & 0o777
+        for name in (".", "config", "run.sh", "config/config.yaml")
+    }
+    assert modes == {".": 0o777, "config": 0o777, "run.sh": 0o777, "config/config.yaml": 0o666}
+
+
+def test_a_script_finds_an_empty_folder(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, {"train.py": "", "data.txt": "x"}, script="train.py")
+    fill(attempt, opened=False)
+    assert files_in(attempt.work) == set()
+    for name, text in (("train.py", ""), ("data.txt", "x"), ("model.pt", "m")):  # as its launcher does
+        (attempt.work / name).write_text(text)
+    assert sift(attempt) == ([], ["model.pt"])
+    assert files_in(attempt.work) == {"model.pt"}
+
+
+def test_without_a_trainer_of_this_machine_everything_is_left(tmp_path: Path) -> None:
+    attempt = JobFolder(tmp_path / "1").replica("workerpool0-0")
+    fill(attempt, opened=False)
+    (attempt.work / "model.pt").write_text("m")
+    assert sift(attempt) == ([], ["model.pt"])
+
+
+def test_only_what_the_trainer_left_stays(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    work = attempt.work
+    assert compileall.compile_dir(work, quiet=1)
+    (work / "config/config.yaml").write_text("lr: 0.2\n")
+    (work / "out/deep").mkdir(parents=True)
+    (work / "out/deep/model.pt").write_text("m")
+    assert sift(attempt)[1] == ["config/config.yaml", "out/deep/model.pt"]
+    assert files_in(work) == {"config/config.yaml", "out/deep/model.pt"}
+    assert not (work / "trainer").exists()
+
+
+def test_a_link_in_the_place_of_a_folder_leads_nowhere(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    mine = tmp_path / "mine"
+    (attempt.work / "config").rename(mine)
+    (attempt.work / "config").symlink_to(mine)
+    assert sift(attempt)[1] == ["config"]
+    assert (mine / "config.yaml").exists()
+
+
+def test_no_more_is_counted_than_anybody_reads(tmp_path: Path) -> None:
+    attempt = JobFolder(tmp_path / "1").replica("workerpool0-0")
+    fill(attempt, opened=False)
+    for number in range(MOST_COUNTED + 5):
+        (attempt.work / f"{number:05}").touch()
+    remarks = tell(attempt.job, (attempt,), CustomJobSpec())
+    expected = f"(00000, 00001, 00002 and more than {MOST_COUNTED - 3} more)"
+    assert remarks.notes[0].endswith(f"{attempt.work} {expected}")
+
+
+def staged_spec(uri: str) -> CustomJobSpec:
+    task = PythonPackageSpec(package_uris=(uri,), python_module="trainer.task")
+    return CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(python_package_spec=task),))
+
+
+@pytest.mark.parametrize(
+    ("uri", "read", "warned"),
+    [
+        ("gs://bucket/trainer.tar.gz", "config/config.yaml", True),
+        ("gs://bucket/trainer.tar.gz", "trainer/task.py", False),
+        ("file:///home/trainer.tar.gz", "config/config.yaml", False),
+    ],
+    ids=["data", "code", "an-image-on-the-service"],
+)
+def test_files_that_the_service_would_not_have_there(
+    tmp_path: Path, uri: str, read: str, warned: bool
+) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    (attempt.work / read).read_bytes()
+    remarks = tell(attempt.job, (attempt,), staged_spec(uri))
+    assert len(remarks.warnings) == warned
+    assert all(read in line and "Vertex AI" in line for line in remarks.warnings)
+    assert remarks == remarks_on(tmp_path / "home", "1")
+    assert remarks == tell(attempt.job, (attempt,), staged_spec(uri))
+    assert not (attempt.job.path / SNAPSHOT).exists()
+
+
+def test_a_file_system_that_notes_no_reading_says_nothing(tmp_path: Path) -> None:
+    with mounted_tmpfs(tmp_path / "mount", "noatime") as place:
+        attempt = make_attempt(place, TRAINER)
+        fill(attempt, opened=False)
+        (attempt.work / "config/config.yaml").read_bytes()
+        assert sift(attempt) == ([], [])
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    archive = attempt.job.path / SNAPSHOT
+    whole = archive.read_bytes()
+    for length in range(0, len(whole), len(whole) // 12):
+        for rest in (b"", b"\xff" + whole[length + 1 :]):
+            archive.write_bytes(whole[:length] + rest)
+            with pytest.raises(PrepareFailed, match=f"{SNAPSHOT} is not a readable"):
+                fill(attempt, opened=False)
+
+
+def test_an_archive_whose_names_lead_out_writes_nothing(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    with tarfile.open(attempt.job.path / SNAPSHOT, "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("files/../../../escaped"))
+    with pytest.raises(PrepareFailed, match="leads out"):
+        fill(attempt, opened=False)
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def damage_nothing(archive: Path) -> None:
+    """Leave it whole."""
+
+
+def damage_its_end(archive: Path) -> None:
+    os.truncate(archive, archive.stat().st_size - 10)
+
+
+def damage_its_middle(archive: Path) -> None:
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    archive.write_bytes(content)
+
+
+def make_it_anothers(archive: Path) -> None:
+    """A sound archive of other content."""
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tarfile.TarInfo("files/train.py")
+        member.size = 5
+        tar.addfile(member, io.BytesIO(b"other"))
+
+
+def make_it_a_folder(archive: Path) -> None:
+    archive.unlink()
+    archive.mkdir()
+    (archive / "x").touch()
+
+
+@pytest.mark.parametrize(
+    "damage", [damage_nothing, damage_its_end, damage_its_middle, make_it_anothers, make_it_a_folder]
+)
+def test_a_damaged_snapshot_is_made_again(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    folder = tmp_path / "project"
+    (folder / "pkg").mkdir(parents=True)
+    (folder / "pkg" / "__init__.py").write_text("x = 1\n" * 100)
+    (folder / "pkg" / "task.py").write_text("print('trained')\n" * 100)
+    (folder / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "pkg"\nversion = "1"\n'
+    )
+    plan = plan_sdist(TrainerSource(folder=folder, python_module="pkg.task"))
+    assert plan.pep517
+    (tmp_path / "packages" / plan.content_hash).mkdir(parents=True)
+    archive = keep_snapshot(plan, tmp_path / "packages")
+    whole, before = archive.read_bytes(), archive.stat().st_mtime_ns
+    damage(archive)
+    assert keep_snapshot(plan, tmp_path / "packages").read_bytes() == whole
+    assert (archive.stat().st_mtime_ns == before) is (damage is damage_nothing)
+    assert list(archive.parent.iterdir()) == [archive]

@@ -1,0 +1,69 @@
+"""Lines of ignore files that cost a regular expression hours: decided at once, and as git decides them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from vtrain.packaging import ignore_files
+from vtrain.packaging.ignore_files import read_rules
+
+NAME = "a" * 255
+DEEP = "a/" * 2000 + "c"
+LINES = {
+    "stars": ("*a*a*a*a*a*ab", NAME),
+    "a thousand characters of stars": ("*a" * 499 + "b", NAME),
+    "question marks": ("*?" * 100 + "b", NAME),
+    "classes": ("*[ab]" * 190 + "c", NAME),
+    "double stars": ("/" + "**/a/" * 199 + "b", DEEP),
+    "double stars and classes": ("/" + "**/[a]*/" * 124 + "b", DEEP),
+    "stars in every segment": ("/" + "*a*a*a*b/" * 100 + "b", (NAME + "/") * 15 + "c"),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_is_decided_at_once(name: str) -> None:
+    line, path = LINES[name]
+    assert len(line) <= 1000
+    assert read_rules([line]).verdict(path, False) is None
+
+
+PIECES = ("*", "**", "/", "/", "a", "b", "?", "[ab]", "[!a]", "\\*", "x")
+texts = st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join)
+paths = st.lists(st.text("abx*", min_size=1, max_size=4), min_size=1, max_size=4).map("/".join)
+
+
+@given(line=texts, path=paths)
+@example(line="/**/a/**/b", path="a/b")
+@example(line="a/**", path="a")
+@example(line="**/a/**", path="x/a/b")
+def test_both_ways_of_matching_agree(line: str, path: str) -> None:
+    segments = line.strip("/").split("/")
+    found = ignore_files._pathspec_pattern(line)
+    if found is None or "" in segments or line.endswith("/"):
+        return
+    body = line if "/" in line else f"/{line}"
+    expected = ignore_files._pathspec_pattern(body)
+    assert expected is not None
+    parents = ["/".join(path.split("/")[:n]) for n in range(1, path.count("/") + 2)]
+    below = any(ignore_files.Wildcards(body).match_file(parent) is not None for parent in parents)
+    assert below is (expected.match_file(path) is not None)
+
+
+def test_costly_lines_mean_what_they_mean_to_git(tmp_path: Path) -> None:
+    lines = ("*_[Tt]est*_*.py*", "/**/x/**/[b-d]*/**/*.p?", "**/*a*b*c*", "!keep*a*b*c*", r"a\*b*c*d*")
+    paths = (
+        "my_test_1.py", "a/my_Test_x_y.pyc", "my_tst_1.py", "x/b/z.py", "q/x/y/cc/z/w.pt", "x/a/z.py",
+        "x/b/z.pyc", "1a2b3c4", "d/abc", "keepabc", "acb", "a*bcd", "axbcd",
+    )  # fmt: skip
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".gitignore").write_text("\n".join(lines) + "\n")
+    command = ["git", "-C", str(tmp_path), "check-ignore", "--no-index", "--stdin"]
+    ended = subprocess.run(command, input="\n".join(paths), capture_output=True, text=True, check=False)
+    rules = read_rules(lines)
+    assert [path for path in paths if rules.verdict(path, False)] == ended.stdout.split("\n")[:-1]

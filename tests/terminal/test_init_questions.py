@@ -1,0 +1,49 @@
+"""`vtrain init` on a terminal: four questions, and what is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from terminal.conftest import Golden, Start
+from terminal.pseudo_terminal import CTRL_C, CTRL_D
+
+from vtrain.pyproject import read_pyproject
+
+
+@pytest.fixture
+def project(place: Path) -> Path:
+    (place / "trainer").mkdir()
+    (place / "trainer" / "__init__.py").touch()
+    (place / "trainer" / "task.py").write_text("import sklearn\n")
+    (place / "train.py").write_text("print(1)\n")
+    return place
+
+
+def test_the_questions(start: Start, project: Path, golden: Golden) -> None:
+    terminal = start("init", lines=40)
+    terminal.wait_for("starts the trainer [train.py]:")
+    terminal.press("trainer.tusk\n")
+    terminal.wait_for("There is no module and no file 'trainer.tusk'")
+    terminal.press("trainer.task\n")
+    terminal.wait_for("Vertex AI too? [y/N]:")
+    terminal.press("y\n")
+    terminal.wait_for("Image that it runs in")
+    terminal.press("\n")
+    terminal.wait_for("(empty: none yet):")
+    terminal.press("my-bucket\n")
+    assert terminal.end() == 0
+    golden("init", terminal)
+    job = read_pyproject(project / "pyproject.toml").settings.job
+    assert job is not None
+    assert (job.module, job.machine_type, job.bucket) == ("trainer.task", "n1-standard-4", "gs://my-bucket")
+    assert job.image.endswith("/sklearn-cpu.1-6:latest")
+
+
+@pytest.mark.parametrize(("key", "code"), [(CTRL_C, 130), (CTRL_D, 1)])
+def test_an_end_in_the_middle_writes_nothing(start: Start, project: Path, key: str, code: int) -> None:
+    terminal = start("init")
+    terminal.wait_for("starts the trainer [train.py]:")
+    terminal.press(key)
+    assert terminal.end() == code
+    assert not (project / "pyproject.toml").exists()

@@ -1,0 +1,46 @@
+"""What a mistake is answered with: one clear sentence, and what to type next."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from stored_jobs import add_job
+from terminal.conftest import Golden, Start, Trainer
+
+from vtrain.times import from_epoch
+
+CONFIG = """\
+workerPoolSpecs:
+- machineSpec:
+    machineTyp: n1-standard-4
+  replicaCount: 1
+  containerSpec:
+    imageUri: python:3.11
+"""
+MISTAKES = {
+    "unknown-command": ("run-it", 2),
+    "flag-without-dashes": ("run train.py --epochs=3", 2),
+    "machine-without-its-flag": ("run train.py --machine-type=n1-standard-4", 2),
+    "script-without-flag": ("custom-jobs local-run train.py", 2),
+    "no-such-script": ("run trian.py", 1),
+    "config": ("submit --config=job.yaml --display-name=digits", 1),
+    "no-such-job": ("logs 42", 1),
+    "two-jobs": ("show twin", 1),
+    "state-of-a-filter": ("custom-jobs list --filter=state=FAILED", 0),
+}
+
+
+def test_mistakes(start: Start, place: Path, trainer: Trainer, golden: Golden) -> None:
+    trainer("print(1)\n")
+    (place / "job.yaml").write_text(CONFIG)
+    for hours, job_id in ((2, "1000000000000000000"), (3, "2000000000000000000")):
+        began = time.time() - hours * 3600 - 60
+        home = place.parent / ".vtrain"
+        add_job(home, job_id, "twin", created=from_epoch(began), ended=from_epoch(began + 60))
+    terminals = {
+        name: start(*line.split()) for name, (line, _) in MISTAKES.items()
+    }  # at once: that is faster
+    for name, terminal in terminals.items():
+        assert terminal.end() == MISTAKES[name][1], terminal.transcript
+        golden(f"mistake-{name}", terminal, colours=True)

@@ -1,0 +1,21 @@
+"""Short names of jobs in messages on a terminal, from `submit` to `rm`."""
+
+from __future__ import annotations
+
+import re
+
+from terminal.conftest import Start, Trainer
+
+
+def test_a_job_is_called_by_a_few_digits_in_commands_that_work(start: Start, trainer: Trainer) -> None:
+    submit = start("submit", trainer("hold()\n"), "--display-name=held")
+    assert submit.end() == 0
+    found = re.search(r"CustomJob \[(\d{6,8})\] is submitted", submit.transcript)
+    assert found is not None, submit.transcript
+    number = found[1]
+    assert f"\n$ vtrain show {number}\n$ vtrain logs {number} -f" in submit.transcript
+    stop = start("stop", number)
+    assert stop.end() == 0
+    assert f"CustomJob [{number}]" in stop.transcript
+    assert f"$ vtrain custom-jobs wait {number}" in stop.transcript
+    assert "projects/" not in submit.transcript + stop.transcript

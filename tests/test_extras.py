@@ -1,0 +1,39 @@
+"""How an extra is installed: into vtrain's own environment, and never a stranger from an index."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vtrain
+from vtrain.extras import install_command
+
+
+@pytest.mark.parametrize(("extra", "brings"), [("vertex", "google-cloud-storage"), ("emulator", "starlette")])
+def test_the_command_names_what_the_extra_brings_and_not_vtrain(extra: str, brings: str) -> None:
+    words = shlex.split(install_command(extra))
+    assert words[:5] == [sys.executable, "-m", "uv", "pip", "install"]
+    assert any(word.startswith(f"{brings}>=") for word in words[5:])
+    assert not any(word.startswith(("vtrain", "typer", "pytest")) for word in words[5:])
+
+
+def test_the_command_finds_its_environment() -> None:
+    argv = [*shlex.split(install_command("emulator"))[:5], "uv", "--dry-run", "--offline"]
+    env = {"PATH": os.defpath, "HOME": os.environ["HOME"]}
+    ended = subprocess.run(argv, env=env, cwd="/", capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert sys.prefix.strip("/") in ended.stderr  # uv writes paths below the current folder without it
+
+
+def test_of_a_tree_that_is_not_installed_the_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "requires", missing)
+    assert shlex.split(install_command("vertex"))[5:] == [f"{Path(vtrain.__file__).parents[1]}[vertex]"]

@@ -1,0 +1,157 @@
+"""Requests about one container, by its name; they are repeated while the engine is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from vtrain.backends.docker.container_log import FrameReader, Piece, read_pieces
+from vtrain.containers.engine import Engine, engine_errors
+from vtrain.errors import EngineAwayError, EngineError
+from vtrain.retry import growing, retry
+
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 0.5
+"""Between two looks at an engine that does not answer; doubled each time."""
+READING = "read the container's log"
+BOTH_STREAMS = {"stdout": 1, "stderr": 1, "timestamps": 1}
+
+
+class ContainerView:
+    """One container, and what was learned of it.
+
+    `gap` is when the engine was away last, in seconds since the epoch; `log_error` says why a part of the
+    log could not be read; `id` is the engine's own name for the container, empty until it was seen.
+    """
+
+    def __init__(self, connect: Callable[[], Engine], hang_up: Callable[[], None], name: str) -> None:
+        """`connect` gives the engine, or raises EngineError; `hang_up` is told when it does not answer."""
+        self.gap: tuple[float, float] | None = None
+        self.log_error = ""
+        self.id = ""
+        self._connect = connect
+        self._hang_up = hang_up
+        self._name = name
+        self._engine: Engine | None = None
+        self._away_since = 0.0
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the engine has answered at least once."""
+        return self._engine is not None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, connected when it is asked for the first time. Raises EngineError."""
+        if self._engine is None:
+            self._engine = self._connect()
+        return self._engine
+
+    def patiently(self, act: Callable[[], T]) -> T:
+        """The answer of `act`, repeated as often as the engine goes away."""
+
+        def hang_up(_: EngineAwayError) -> None:
+            self._hang_up()
+            self._away_since = self._away_since or time.time()
+
+        pauses = growing(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+        return retry(act, EngineAwayError, pauses=pauses, before_pause=hang_up)
+
+    def inspect(self) -> dict[str, Any] | None:
+        """The container's State; None when there is no such container."""
+        found = self._unless_gone(
+            "look at the container", lambda: self.engine.calls.get(f"/containers/{self._name}/json")
+        )
+        if found is None:
+            return None
+        self.id = found["Id"]
+        state: dict[str, Any] = found["State"]
+        return state
+
+    def create(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Create the container; its State. A supervisor that died may have asked for the same before."""
+        try:
+            with engine_errors("create the container"):
+                made = self.engine.calls.post("/containers/create", config, name=self._name)
+        except EngineError as error:
+            if error.http_status != HTTPStatus.CONFLICT:
+                raise
+            found = self.inspect()
+            if found is None:
+                raise EngineAwayError(error.message) from error
+            return found
+        self._answered()
+        self.id = made["Id"]
+        return {"Status": "created", "Error": "", "ExitCode": 0}
+
+    def start(self) -> None:
+        """Start the container. Raises EngineError."""
+        with engine_errors("start the container"):
+            self.engine.calls.post(f"/containers/{self._name}/start")
+
+    def signal(self, name: str) -> None:
+        """Send a signal, such as SIGTERM. Raises EngineError, for a container that does not run too."""
+        with engine_errors("stop the container"):
+            self.engine.calls.post(f"/containers/{self._name}/kill", signal=name)
+
+    def remove(self) -> None:
+        """Remove the container, running or not. Raises EngineError."""
+        with engine_errors("remove the container"):
+            self.engine.calls.delete(f"/containers/{self._name}", force=1, v=1)
+
+    def read_log(self, since: int, *, follow: bool) -> Generator[list[Piece], None, None]:
+        """The log from that time on (nanoseconds; 0: all); `follow` waits for what is still to come."""
+        begin = {"since": _instant(since)} if since else {}
+        frames = FrameReader()
+        try:
+            path = f"/containers/{self._name}/logs"
+            with (
+                engine_errors(READING),
+                self.engine.calls.stream(path, {"follow": int(follow), **BOTH_STREAMS, **begin}) as response,
+            ):
+                self._answered()
+                yield from read_pieces(response, frames)
+        except EngineError as error:
+            if not _is_gone(error):
+                raise
+        self.log_error = frames.error or self.log_error
+
+    def read_tail(self, count: int) -> list[Piece]:
+        """The last pieces of the log, as many as asked for."""
+        path, params = f"/containers/{self._name}/logs", {**BOTH_STREAMS, "tail": count}
+        content = self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params))
+        frames = FrameReader()
+        pieces = frames.feed(content or b"")
+        self.log_error = frames.error or self.log_error
+        return pieces
+
+    def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
+        """The engine's answer; None where there is no such container, or it is being removed."""
+        answer = None
+        try:
+            with engine_errors(doing):
+                answer = ask()
+        except EngineError as error:
+            if not _is_gone(error):
+                raise
+        self._answered()
+        return answer
+
+    def _answered(self) -> None:
+        """The engine answers: if it was away, that is over."""
+        if self._away_since:
+            self.gap = (self._away_since, time.time())
+        self._away_since = 0.0
+
+
+def _is_gone(error: EngineError) -> bool:
+    return error.http_status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+
+
+def _instant(nanoseconds: int) -> str:
+    """A time as the Engine API takes it."""
+    return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"

@@ -1,0 +1,53 @@
+"""Checks of what containers need: an engine that answers and, for GPUs, its NVIDIA runtime."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from vtrain.backends.docker.device_requests import TOOLKIT_HINT, offers_gpus
+from vtrain.backends.health import Check, Finding, Health
+from vtrain.containers.engine import connect
+from vtrain.messages.secrets import masked_text
+from vtrain.runtime.capacity.offer import find_devices
+from vtrain.sizes import memory_in_words
+
+
+def docker_checks() -> tuple[Check, ...]:
+    """The checks; the second one needs the answer of the first."""
+    info: dict[str, Any] = {}
+
+    def engine() -> Finding:
+        with closing(connect()) as found:
+            info.update(found.info())
+            place = masked_text(found.address.host, (), {})
+        size = f"{info.get('NCPU', 0)} CPUs, {memory_in_words(int(info.get('MemTotal', 0)))} of memory"
+        return Finding(text=f"{info.get('ServerVersion', 'unknown version')} at {place}, {size}")
+
+    def gpus() -> Finding:
+        if not find_devices():
+            return Finding(text="not needed: this machine has no GPU", health=Health.SKIPPED)
+        if offers_gpus(info):
+            return Finding(text="the engine gives GPUs to containers")
+        return Finding(
+            text="the engine has no NVIDIA runtime: containers see no GPU.",
+            health=Health.WARNING,
+            mend=TOOLKIT_HINT,
+        )
+
+    return (
+        Check(name="engine", probe=engine, asks_network=_is_remote()),
+        Check(name="GPU runtime", probe=gpus, is_vital=False),
+    )
+
+
+def _is_remote() -> bool:
+    """Whether the engine that is named is reached over a network."""
+    from vtrain.containers.discovery import named_engine
+    from vtrain.errors import EngineError
+
+    try:
+        address = named_engine()
+    except EngineError:
+        return False  # the check tells what is wrong with it
+    return address is not None and not address.host.startswith("unix:")

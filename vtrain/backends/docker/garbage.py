@@ -1,0 +1,119 @@
+"""Leftovers of vtrain on a Docker Engine: images that it named itself, containers and networks of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.images import ListedImage, find_image, list_images, remove_image
+from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL
+from vtrain.errors import EngineError, ImageError
+from vtrain.packaging.image_plan import REPOSITORY
+from vtrain.privacy import home_label
+from vtrain.runtime.gc.candidate import ELSEWHERE, Candidate, Search, Usage
+from vtrain.runtime.gc.living import LivingJobs, images_used_since, living_jobs
+from vtrain.times import from_epoch
+
+
+def find_garbage(search: Search) -> Iterator[Candidate]:
+    """What is on the engine that answers. Raises EngineError."""
+    with closing(connect()) as engine:
+        yield from orphans(engine, search)
+        before = float("inf") if search.images_of_any_age else search.unused_since
+        yield from cached_images(engine, search, before)
+
+
+def usage(home: Path) -> Usage:
+    """The images that a home made; layers that they share are counted once for each. Raises EngineError."""
+    with closing(connect()) as engine:
+        images = list_images(engine, {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(home)})
+    size = sum(image.size for image in images)
+    return Usage(noun="image", kinds=("image", "runtime"), count=len(images), size=size)
+
+
+def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Candidate]:
+    """Images that this home made before that time, and that none of its jobs has used since, newest first.
+
+    One that was given another name too is the user's: it is not among them. With `all_homes` in the search,
+    the images of all homes count, and those of older versions, which did not say whose they are.
+    """
+    labels = (
+        {KIND_LABEL: ""} if search.all_homes else {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(search.home)}
+    )
+    ours = [image for image in list_images(engine, labels) if _is_ours(image)]
+    with engine_errors("list containers"):
+        used = {str(container["ImageID"]) for container in engine.client.containers(all=True)}
+    living = living_jobs(search.home)
+    lately = images_used_since(search.home, before) if before < search.now else frozenset()
+    for image in ours:
+        if image.created < before and not lately.intersection((*image.tags, image.id)):
+            yield Candidate(
+                id=image.id,
+                name=", ".join(image.tags) or "<none>",
+                kind=image.labels[KIND_LABEL],
+                size=image.size,
+                created=from_epoch(image.created, 0),
+                kept=_kept(image, used, living),
+                discard=partial(_discard_image, engine, image.id),
+            )
+
+
+def _is_ours(image: ListedImage) -> bool:
+    return all(tag.startswith(f"{REPOSITORY}/") for tag in image.tags)
+
+
+def _kept(image: ListedImage, used: set[str], living: LivingJobs) -> str:
+    if image.id in used:
+        return "a container uses it"
+    if living.images.intersection((*image.tags, image.id)):
+        return "a job uses it"
+    if image.labels[KIND_LABEL] == "runtime" and living.is_preparing:
+        return "a job that is being prepared may use it"
+    return ""
+
+
+def _discard_image(engine: Engine, image_id: str) -> str:
+    try:
+        if find_image(engine, image_id) is None:
+            return ELSEWHERE
+        remove_image(engine, image_id)
+    except (EngineError, ImageError) as error:
+        return error.message
+    return ""
+
+
+def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
+    """Containers first: a network goes when nothing is connected to it."""
+    labels = {"label": [JOB_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
+    with engine_errors("list containers"):
+        containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
+        networks: list[dict[str, Any]] = engine.client.networks(filters=labels)
+    living = living_jobs(search.home).ids
+    for entry in containers:
+        if entry["Labels"].get(JOB_LABEL) not in living:
+            name = entry["Names"][0].lstrip("/") if entry.get("Names") else entry["Id"][:12]
+            remove = partial(engine.client.remove_container, entry["Id"], force=True, v=True)
+            yield _orphan(entry["Id"], name, "container", from_epoch(entry["Created"], 0), remove)
+    for entry in networks:
+        if entry["Labels"].get(JOB_LABEL) not in living:
+            remove = partial(engine.client.remove_network, entry["Id"])
+            yield _orphan(entry["Id"], entry["Name"], "network", f"{entry['Created'][:19]}Z", remove)
+
+
+def _orphan(id: str, name: str, kind: str, created: str, remove: Callable[[], Any]) -> Candidate:
+    return Candidate(id=id, name=name, kind=kind, created=created, discard=partial(_remove, name, remove))
+
+
+def _remove(name: str, remove: Callable[[], Any]) -> str:
+    try:
+        with engine_errors(f"remove {name}"):
+            remove()
+    except EngineError as error:
+        is_gone = error.http_status == HTTPStatus.NOT_FOUND
+        return ELSEWHERE if is_gone else error.message
+    return ""

@@ -1,0 +1,29 @@
+"""The docker backend's own part of a job's order: the engine, and the options of its containers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vtrain.backends.container_options import ContainerOptions
+from vtrain.containers.address import EngineAddress
+from vtrain.runtime.folder import JobOrder
+
+
+class DockerPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The `launcher` document of a job's order, as this backend writes it."""
+
+    engine: EngineAddress
+    container: ContainerOptions = ContainerOptions()
+
+
+def with_docker_part(order: JobOrder, engine: EngineAddress, options: ContainerOptions) -> JobOrder:
+    """The order with what its launcher will need."""
+    document = msgspec.json.encode(DockerPart(engine=engine, container=options))
+    return msgspec.structs.replace(order, launcher=msgspec.Raw(document))
+
+
+def docker_part(order: JobOrder) -> DockerPart:
+    """The part that was kept; its credentials are the job's own copy. Raises msgspec.DecodeError."""
+    part = msgspec.json.decode(order.launcher, type=DockerPart, strict=False)
+    options = msgspec.structs.replace(part.container, credentials_file=order.credentials_file)
+    return msgspec.structs.replace(part, container=options)

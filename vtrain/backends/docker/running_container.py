@@ -1,0 +1,87 @@
+"""A running replica of the backend `docker`, from inside: commands in its container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http import HTTPStatus
+from typing import Any
+
+from vtrain.backends import ReplicaUsage
+from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.meter import number_at
+from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.exec_session import ExecSession
+from vtrain.errors import CommandError, ConflictError, DamagedError, EngineError
+from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, require_struct
+
+SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi")
+NOT_RUNNABLE_CODES = (126, 127)
+ALL_GPUS = -1
+"""The number of GPUs that means all of them."""
+
+
+class RunningContainer:
+    """The container of one replica."""
+
+    def __init__(self, replica: ReplicaFolder) -> None:
+        """Raises DamagedError where the file that describes the container cannot be read."""
+        self.name = replica.name
+        try:
+            self._order = require_struct(replica.path / "spec.json", ContainerOrder)
+        except DamagedFileError as error:
+            raise DamagedError(f"{error}: nothing can be run in {replica.name}.") from error
+
+    @property
+    def shell(self) -> tuple[str, ...]:
+        """The image's bash, or its sh."""
+        return SHELL
+
+    def execute(self, argv: tuple[str, ...], *, terminal: bool) -> int:
+        """Run a command by the engine's exec, as the container's user in its working directory.
+
+        Raises ConflictError where the container has ended, CommandError where the image has no such program.
+        """
+        env = [f"TERM={os.environ['TERM']}"] if terminal and os.environ.get("TERM") else []
+        with self._engine() as engine, engine_errors("run a command in the container"):
+            session = ExecSession(engine.calls, self._order.name, argv, env=env, terminal=terminal)
+            return session.run()
+
+    def usage(self) -> ReplicaUsage | None:
+        """The engine's statistics of the container, and the GPUs that it was given."""
+        try:
+            with closing(connect(self._order.engine)) as engine, engine_errors("say what the container uses"):
+                path = f"/containers/{self._order.name}/stats"
+                told = engine.calls.get(path, **{"stream": 0, "one-shot": 1})
+        except EngineError:  # it has just ended, or the engine is away for a moment
+            return None
+        dropped = number_at(told, "memory_stats", "stats", "total_inactive_file") or number_at(
+            told, "memory_stats", "stats", "inactive_file"
+        )
+        return ReplicaUsage(
+            cpu_seconds=number_at(told, "cpu_stats", "cpu_usage", "total_usage") / 1e9,
+            memory_bytes=max(int(number_at(told, "memory_stats", "usage") - dropped), 0),
+            memory_limit=self._order.memory_bytes,
+            processes=int(number_at(told, "pids_stats", "current")),
+            gpus=_gpus(self._order.config["HostConfig"].get("DeviceRequests") or []),
+        )
+
+    @contextmanager
+    def _engine(self) -> Iterator[Engine]:
+        try:
+            with closing(connect(self._order.engine)) as engine:
+                yield engine
+        except EngineError as error:
+            if error.http_status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                raise ConflictError(f"{self.name} has just ended: its container does not run.") from error
+            if "executable file not found" in error.words or "no such file" in error.words:
+                raise CommandError(error.message, NOT_RUNNABLE_CODES[1]) from error
+            raise
+
+
+def _gpus(requests: list[dict[str, Any]]) -> tuple[str, ...] | None:
+    """The GPUs in a container's request for devices; None: all of the machine."""
+    if any(request.get("Count") == ALL_GPUS for request in requests):
+        return None
+    return tuple(gpu for request in requests for gpu in request.get("DeviceIDs") or ())

@@ -1,0 +1,343 @@
+"""The image that a pool's replicas run: the executor image, and what the trainer's packages require in it.
+
+A runtime image is named by its content: the executor image, the requirements, the packages that pip has
+to install. The trainer's own code is not in it, but laid over it from the job's folder, so that an edited
+trainer runs in the image that is there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.backends.docker.container import USER_BASE, image_uri
+from vtrain.backends.docker.order_part import docker_part
+from vtrain.backends.local_plan import package_files
+from vtrain.containers.build import BuildRequest, ContextFile, build_image
+from vtrain.containers.engine import Engine
+from vtrain.containers.image_names import is_built_here
+from vtrain.containers.images import Image, ensure_image, find_image, fits_platform
+from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL
+from vtrain.digests import document_digest, file_digest
+from vtrain.messages.custom_job import WorkerPoolSpec
+from vtrain.messages.names import parse_name
+from vtrain.packaging.archive import is_direct, metadata_name, requires_dist, unpack_direct
+from vtrain.packaging.unpacking import unpack_zip
+from vtrain.privacy import home_label
+from vtrain.project_names import distribution_name
+from vtrain.runtime.environments.layers import EnvironmentFailed, Log
+from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.launcher import Runtime
+from vtrain.staging import LocalBuckets
+
+Tell = Callable[[str], None]
+
+LAYOUT = 3
+"""Changes when images of an older version must not be used."""
+REPOSITORY = "vtrain/runtime"
+FOLDER = "/opt/vtrain/packages"
+CACHE = "/var/cache/vtrain-pip"
+PASSED_ON = (
+    "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_DEFAULT_TIMEOUT "
+    "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
+).split()
+"""Settings of the caller that pip needs in the image as well; they decide nothing about its content."""
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""PATH in a container whose image sets none."""
+PIP_SETTINGS = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_INPUT": "1"}
+
+
+def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | None:
+    """The pools' runtimes; None where an image has to be pulled or built. Raises as `make_runtime` does."""
+    if docker_part(order).container.pull == "always":
+        return None
+    ready: dict[tuple[object, ...], _Ready] = {}
+    for pool in order.job.job_spec.worker_pool_specs:
+        if _key(pool) not in ready:
+            found = _find(engine, order, pool)
+            if found is None:
+                return None
+            ready[_key(pool)] = found
+    return _runtimes(order, ready)
+
+
+def make_runtime(engine: Engine, order: JobOrder, tell: Tell) -> tuple[Runtime, ...]:
+    """Pull and build what is not there. Raises ImageError, EngineError and PackagingError."""
+    ready: dict[tuple[object, ...], _Ready] = {}
+    for pool in order.job.job_spec.worker_pool_specs:
+        if _key(pool) not in ready:
+            ready[_key(pool)] = _make(engine, order, pool, tell)
+    return _runtimes(order, ready)
+
+
+def package_paths(pool: WorkerPoolSpec, home: Path) -> tuple[Path, ...]:
+    """A pool's packages on this machine. Raises ConfigError for a URI that is not local."""
+    buckets = LocalBuckets(home)
+    return tuple(buckets.local_path(uri) for uri in package_files(pool))
+
+
+class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A runtime image as it has to be, and its name."""
+
+    base: Image
+    packages: PackagePlan
+
+    @property
+    def content_hash(self) -> str:
+        """The sha256 of all that decides the image."""
+        steps = [step.identity() for step in self.packages.steps]
+        return document_digest((LAYOUT, self.base.id, steps))
+
+    @property
+    def name(self) -> str:
+        """`vtrain/runtime:0123456789abcdef`."""
+        return f"{REPOSITORY}:{self.content_hash[:16]}"
+
+    def request(self, base_name: str, platform: str, home: Path) -> BuildRequest:
+        """The request that builds it for a home."""
+        settings = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
+        return BuildRequest(
+            tags=(self.name,),
+            dockerfile=_dockerfile(base_name, self.base, settings, cached=True),
+            plain_dockerfile=_dockerfile(base_name, self.base, settings, cached=False),
+            files=self._files(),
+            labels={
+                KIND_LABEL: "runtime",
+                CONTENT_LABEL: self.content_hash,
+                BASE_LABEL: self.base.id,
+                IMAGE_HOME_LABEL: home_label(home),
+            },
+            platform=platform,
+            build_args=settings,
+        )
+
+    def _files(self) -> tuple[ContextFile, ...]:
+        files = [
+            ContextFile(name="install.py", content=Path(__file__).with_name("payload") / "install.py"),
+        ]
+        steps: list[dict[str, str]] = []
+        for number, step in enumerate(self.packages.steps):
+            if step.package is not None:
+                name = f"{number}/{step.package.name}"
+                files.append(ContextFile(name=name, content=step.package))
+                steps.append({"package": name})
+            else:
+                text = "".join(f"{line}\n" for line in step.requirements)
+                files.append(ContextFile(name=f"requirements-{number}.txt", content=text.encode()))
+                steps.append({"requirements": f"requirements-{number}.txt"})
+        files.append(ContextFile(name="steps.json", content=msgspec.json.encode(steps)))
+        return tuple(files)
+
+
+class _Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that the engine has, and the packages to be laid over it."""
+
+    image: str = ""
+    packages: PackagePlan | None = None
+
+
+def _key(pool: WorkerPoolSpec) -> tuple[object, ...]:
+    """Equal for pools whose replicas run the same image with the same packages."""
+    return (image_uri(pool), package_files(pool))
+
+
+def _find(engine: Engine, order: JobOrder, pool: WorkerPoolSpec) -> _Ready | None:
+    """The pool's image where it is there, and every package is built; else None."""
+    if pool.task is None:
+        return _Ready()
+    home = Path(order.home)
+    packages = package_paths(pool, home)
+    base = find_image(engine, image_uri(pool))
+    if base is None or not fits_platform(base, docker_part(order).container.platform):
+        return None
+    if not packages:
+        return _Ready(image=base.id)
+    if any(needs_build(package, home) for package in packages):
+        return None
+    image = _planned(base, packages, home)
+    return _Ready(image=image.name, packages=image.packages) if find_image(engine, image.name) else None
+
+
+def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, tell: Tell) -> _Ready:
+    if pool.task is None:
+        return _Ready()
+    options, home = docker_part(order).container, Path(order.home)
+    name = image_uri(pool)
+    pull = "never" if is_built_here(name) else options.pull
+    base = ensure_image(engine, name, pull=pull, platform=options.platform, tell=tell)
+    packages = package_paths(pool, home)
+    if not packages:
+        return _Ready(image=base.id)
+    image = _planned(base, packages, home, tell)
+    if find_image(engine, image.name) is None:
+        build_image(engine, image.request(name, options.platform, home), tell)
+    return _Ready(image=image.name, packages=image.packages)
+
+
+def _runtimes(order: JobOrder, ready: Mapping[tuple[object, ...], _Ready]) -> tuple[Runtime, ...]:
+    """The runtime of each pool. Pools of one key share the folder of the packages laid over their image."""
+    name = parse_name(order.name)
+    assert name is not None
+    code = Path(order.home) / "jobs" / name.id / "code"
+    made: dict[tuple[object, ...], Runtime] = {}
+    for number, pool in enumerate(order.job.job_spec.worker_pool_specs):
+        if _key(pool) not in made:
+            made[_key(pool)] = _with_overlays(ready[_key(pool)], code / f"workerpool{number}")
+    return tuple(made[_key(pool)] for pool in order.job.job_spec.worker_pool_specs)
+
+
+def _with_overlays(ready: _Ready, site: Path) -> Runtime:
+    if ready.packages is None or not ready.packages.overlays:
+        return Runtime(image=ready.image)
+    if not site.exists():  # a supervisor before this one may have died here
+        unfinished = site.with_name(f".{site.name}.{os.getpid()}")
+        ready.packages.unpack(unfinished)
+        with suppress(OSError):  # where another supervisor's preparation was faster, its folder serves
+            unfinished.rename(site)
+    return Runtime(image=ready.image, site=str(site))
+
+
+def _planned(base: Image, packages: tuple[Path, ...], home: Path, tell: Tell | None = None) -> RuntimeImage:
+    def log(block: bytes) -> None:
+        if tell is not None:
+            tell(block.decode("utf-8", "replace").rstrip("\n"))
+
+    return RuntimeImage(base=base, packages=plan_packages(packages, home, log))
+
+
+def _dockerfile(base_name: str, base: Image, settings: dict[str, str], *, cached: bool) -> str:
+    arguments = [f"ARG {name}" for name in settings]
+    arguments += [f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()]
+    mount = f"--mount=type=cache,target={CACHE} " if cached else ""
+    program = ["python3", f"{FOLDER}/install.py", *([CACHE] if cached else [])]
+    lines = [
+        f"FROM {base_name}",
+        *arguments,
+        f'COPY [".", "{FOLDER}/"]',
+        *_open_to(base.user),
+        f"RUN {mount}{_words(program)}",
+        f"ENV PATH={_quoted(f'{USER_BASE}/bin:{_path_of(base)}')}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _open_to(user: str) -> tuple[str, ...]:
+    """Let an image's own user put the link to its packages beside the files that root has copied there."""
+    if user.partition(":")[0] in ("", "0", "root"):
+        return ()
+    program = _words(["python3", "-c", f"import os; os.chmod({str(Path(FOLDER).parent)!r}, 0o1777)"])
+    return ("USER root", f"RUN {program}", f"USER {user}")
+
+
+def _path_of(base: Image) -> str:
+    variables = dict(entry.partition("=")[::2] for entry in base.env)
+    return variables.get("PATH") or DEFAULT_PATH
+
+
+def _quoted(value: str) -> str:
+    """A value as it stands in a Dockerfile, where nothing in it is replaced."""
+    return '"' + "".join(f"\\{letter}" if letter in '\\"$' else letter for letter in value) + '"'
+
+
+def _words(program: list[str]) -> str:
+    return msgspec.json.encode(program).decode()
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to install in the layer: a package file, or what a package laid over requires."""
+
+    package: Path | None = None
+    requirements: tuple[str, ...] = ()
+
+    def identity(self) -> tuple[object, ...]:
+        """The values that decide the layer's content."""
+        if self.package is None:
+            return (self.requirements,)
+        return (self.package.name, file_digest(self.package))
+
+
+class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """`steps` make the layer, in the order of packageUris; `overlays` are unpacked over it in theirs."""
+
+    steps: tuple[Step, ...]
+    overlays: tuple[Path, ...]
+
+    def unpack(self, site: Path) -> None:
+        """Put the overlays into a folder, readable for every user that an image may run as."""
+        site.mkdir(parents=True)
+        for package in self.overlays:
+            if package.suffix == ".whl":
+                unpack_zip(package, site)
+            else:
+                unpack_direct(package, site)
+        for folder in (site, *(path for path in site.rglob("*") if path.is_dir())):
+            folder.chmod(0o755)
+
+
+def needs_build(package: Path, home: Path) -> bool:
+    """Whether the package has a back end that has not run yet."""
+    from vtrain.runtime.environments.layers import is_complete
+    from vtrain.runtime.environments.plan import wheel_folder
+
+    built = package.suffix == ".whl" or is_direct(package)
+    return not built and not is_complete(wheel_folder(package, home))
+
+
+def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePlan:
+    """Sort the packages; builds those that have to be built, once. Raises PackagingError.
+
+    A pure package without commands is laid over the layer, so that an edit of it builds no image.
+    """
+    wheels = tuple(_wheel(package, home, log) for package in packages)
+    layered = _layered(wheels)
+    names = {distribution_name(metadata_name(package)) for package in wheels}
+    steps = []
+    for package in wheels:
+        if package in layered:
+            steps.append(Step(package=package))
+        elif lines := tuple(_missing(package, names)):
+            steps.append(Step(requirements=lines))
+    overlays = tuple(package for package in wheels if package not in layered)
+    return PackagePlan(steps=tuple(steps), overlays=overlays)
+
+
+def _wheel(package: Path, home: Path, log: Log) -> Path:
+    """The package's wheel where its own back end makes a plain one here; else the package itself."""
+    from vtrain.runtime.environments.wheels import is_plain
+
+    if package.suffix == ".whl" or is_direct(package):
+        return package
+    from vtrain.runtime.environments.environment import make_wheel
+
+    try:
+        wheel = make_wheel(package, home, log)
+    except EnvironmentFailed as failed:  # the image may have what its build lacks here
+        log(f"{package.name} is built in the image instead. {failed.message}\n".encode())
+        return package
+    return wheel if is_plain(wheel) else package
+
+
+def _layered(packages: tuple[Path, ...]) -> frozenset[Path]:
+    """Packages that pip has to install, and those that these require."""
+    from vtrain.runtime.environments.wheels import is_plain
+
+    layered = {p for p in packages if not (is_plain(p) if p.suffix == ".whl" else is_direct(p))}
+    while True:
+        # In the order of packageUris, so that the first unreadable one is always the one named.
+        inside = [package for package in packages if package in layered]
+        required = {distribution_name(line) for package in inside for line in requires_dist(package) or ()}
+        more = {p for p in packages if distribution_name(metadata_name(p)) in required} - layered
+        if not more:
+            return frozenset(layered)
+        layered |= more
+
+
+def _missing(package: Path, names: set[str]) -> Iterator[str]:
+    """The requirements of a package besides the packages at hand."""
+    for line in requires_dist(package) or ():
+        if distribution_name(line) not in names or "[" in line:
+            yield line

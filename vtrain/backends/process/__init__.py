@@ -1,0 +1,47 @@
+"""The backend `process`: replicas are processes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from vtrain.backends.base import INTERACTIVE_FLAG, RuntimeBackend
+
+if TYPE_CHECKING:
+    from vtrain.backends import BackendSettings, RunningReplica
+    from vtrain.backends.base import CommandLine
+    from vtrain.backends.health import Check
+    from vtrain.backends.local_plan import Planner
+    from vtrain.runtime.folder import ReplicaFolder
+    from vtrain.runtime.launcher import Launcher
+
+
+class Process(RuntimeBackend):
+    """Runs Python packages, each in a cached environment, without containers."""
+
+    name = "process"
+    heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
+
+    def planner(self, settings: BackendSettings) -> Planner:
+        """How jobs of processes are planned."""
+        from vtrain.backends.process.process_plan import ProcessPlanner
+
+        return ProcessPlanner(settings)
+
+    def launcher(self) -> Launcher:
+        """How processes are started and stopped."""
+        from vtrain.backends.process.process_launcher import ProcessLauncher
+
+        return ProcessLauncher()
+
+    def running(self, replica: ReplicaFolder) -> RunningReplica:
+        """A running process tree."""
+        from vtrain.backends.process.running_process import RunningProcess
+
+        return RunningProcess(replica)
+
+    def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
+        """The checks of what processes need on this machine."""
+        from vtrain.backends.process.process_health import process_checks
+
+        return process_checks()

@@ -1,0 +1,65 @@
+"""Cloud Storage as processes see it: `/gcs/BUCKET` is the local bucket, where the kernel lets it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from vtrain.messages.custom_job import CustomJobSpec
+from vtrain.runtime.job_storage import GS
+from vtrain.staging import LocalBuckets
+
+HOST = "127.0.0.1"
+"""Where replicas that are processes listen."""
+PROBE_SECONDS = 60.0
+"""A probe that takes longer than this, when it should take a tenth of a second, is taken for a refusal."""
+_MENTION = re.compile(r"(?<![\w.-])/gcs(?![\w.-])")
+
+
+def mentions_buckets(spec: CustomJobSpec) -> bool:
+    """Whether an argument or a variable of the job names a path below /gcs."""
+    tasks = [pool.task for pool in spec.worker_pool_specs if pool.task is not None]
+    words = [word for task in tasks for word in (*task.args, *(variable.value for variable in task.env))]
+    return any(map(_MENTION.search, words))
+
+
+def buckets_folder(spec: CustomJobSpec, home: Path) -> str:
+    """The folder that replicas see as /gcs, made now; empty where they see none."""
+    if not mentions_buckets(spec) or refusal():
+        return ""
+    folder = LocalBuckets(home.absolute()).folder
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(folder)
+
+
+def bucket_notices(spec: CustomJobSpec) -> tuple[str, ...]:
+    """That a job which names /gcs will not find it here, and why. Really tries: settings tell half of it."""
+    why = refusal() if mentions_buckets(spec) else ""
+    if not why:
+        return ()
+    return (
+        f"The job names /gcs, which processes cannot be shown here ({why}): a mount of their own is refused. "
+        "--backend=docker has it.",
+    )
+
+
+def refusal() -> str:
+    """Why processes of this machine cannot be shown /gcs; empty where they can."""
+    program = Path(__file__).parents[2] / "runtime" / "bucket_mount.py"
+    argv = [sys.executable, "-I", "-S", str(program)]
+    try:
+        tried = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True)
+    except subprocess.SubprocessError as error:
+        return str(error)
+    return tried.stdout.strip()
+
+
+def output_folder(spec: CustomJobSpec, home: Path, aip_dirs: str = "") -> str:
+    """The base output directory as processes are told it: a path, or its gs:// URI; empty without one."""
+    if not spec.output_uri:
+        return ""
+    if aip_dirs == GS:
+        return spec.output_uri.rstrip("/")
+    return str(LocalBuckets(home).local_path(spec.output_uri)).rstrip("/")

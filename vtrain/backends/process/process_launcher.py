@@ -1,0 +1,295 @@
+"""The backend `process`: replicas are processes on this machine, each under a shim."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.backends.local_plan import package_files
+from vtrain.backends.process.process_buckets import HOST, buckets_folder, output_folder
+from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.names import parse_name
+from vtrain.runtime.debugging import CodePlaces, debugger_variables
+from vtrain.runtime.environments.environment import EnvironmentFailed, make_environment, plan_environment
+from vtrain.runtime.folder import (
+    DamagedFileError,
+    JobFolder,
+    JobOrder,
+    ReplicaFolder,
+    ReplicaOrder,
+    hold_lock,
+    lock_holder,
+    require_struct,
+)
+from vtrain.runtime.inheritance import credentials_variables
+from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
+from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
+from vtrain.runtime.process_tree import Process, identify, is_alive, signal_all
+from vtrain.runtime.replica import (
+    PRIMARY,
+    JobContext,
+    ReplicaId,
+    module_argv,
+    replica_environment,
+    replica_ids,
+)
+from vtrain.runtime.spawning import spawn_holding
+
+NAME = "process"
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
+UNREAD = "what it wrote last may be lost with the process that kept its lines"
+
+
+class ProcessLauncher:
+    """Replicas as processes: one shim each, one host and port each on the loopback."""
+
+    name = NAME
+    opens_work = False
+
+    def __init__(self) -> None:
+        self._pipes: dict[ReplicaFolder, dict[int, int]] = {}
+        self._shims: dict[ReplicaFolder, Process] = {}
+        self._asked: set[Process] = set()
+
+    def needs_preparation(self, order: JobOrder) -> bool:
+        return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
+
+    def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        own = _own_environments(order)
+        made: dict[tuple[object, ...], Runtime] = {}
+        pools = order.job.job_spec.worker_pool_specs
+        for pool in pools:
+            if _packaged(pool) not in made:
+                made[_packaged(pool)] = _runtime(pool, order, own, log)
+        return tuple(made[_packaged(pool)] for pool in pools)
+
+    def begin(self, order: JobOrder) -> None:
+        """Nothing: processes share this machine's network."""
+
+    def replica_orders(
+        self,
+        order: JobOrder,
+        folder: JobFolder,
+        runtimes: tuple[Runtime, ...],
+        devices: Mapping[str, tuple[str, ...]],
+    ) -> dict[str, ReplicaOrder]:
+        spec = order.job.job_spec
+        context = job_context(order, free_ports(len(replica_ids(spec)) + 1))
+        output = output_folder(spec, Path(order.home))
+        for name in ("model", "checkpoints", "logs") if output else ():
+            Path(output, name).mkdir(parents=True, exist_ok=True)
+        storage = storage_variables(folder, order.home, HOST) if order.aip_dirs == GS else {}
+        order = msgspec.structs.replace(order, base_env=_with_storage(order.base_env, storage))
+        gcs = buckets_folder(spec, Path(order.home))
+        found = {}
+        for member in context.hosts:
+            replica = _replica_order(order, folder, member, context, runtimes[member.pool])
+            own = with_devices(replica, _leased(order, member, devices))
+            found[member.name] = msgspec.structs.replace(own, gcs=gcs)
+        return found
+
+    def another_order(self, attempt: ReplicaFolder) -> ReplicaOrder:
+        first = require_struct(attempt.root / "spec.json", ReplicaOrder)
+        return msgspec.structs.replace(
+            first,
+            env=first.env | {"TMPDIR": str(attempt.tmp)},
+            cwd=str(attempt.work),
+            attempt=attempt.attempt,
+            group=attempt.group,
+        )
+
+    def start(self, replica: ReplicaFolder) -> None:
+        keep_serving(replica.job)
+        lock = None if replica.touched else hold_lock(replica.lock)
+        if lock is None:
+            return
+        shim = Path(__file__).parents[2] / "runtime" / "shim.py"
+        argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
+        child = spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+        self._shims[replica] = identify(child)
+
+    def lives(self, replica: ReplicaFolder) -> bool:
+        shim = self._shim(replica)
+        if shim > 0 and replica not in self._pipes and replica.started():
+            self._pipes[replica] = open_pipes(replica, shim)
+        elif shim == 0 and replica.exit() is not None:
+            close_pipes(self._pipes.pop(replica, {}))
+        return shim != 0
+
+    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:  # noqa: ARG002 - shims write exits at once
+        return True
+
+    def stop(self, replica: ReplicaFolder) -> None:
+        """Once for each shim, which passes it on once to each process: a handler is not interrupted again."""
+        shim = self._shims.get(replica) if self._shim(replica) > 0 else None
+        if shim is not None and shim not in self._asked:
+            signal_all({shim}, signal.SIGTERM)
+            self._asked.add(shim)
+
+    def kill(self, replica: ReplicaFolder) -> None:
+        if self._shim(replica) > 0:
+            signal_all({self._shims[replica]}, signal.SIGKILL)
+        kill_orphans(replica)
+
+    def salvage(self, replica: ReplicaFolder) -> str:
+        pipes = self._pipes.pop(replica, {})
+        is_whole = bool(pipes) or not replica.started()
+        try:
+            salvage(replica, pipes)
+        except DamagedFileError:
+            return UNREAD
+        return "" if is_whole else UNREAD
+
+    def clear(self, order: JobOrder) -> str:
+        try:
+            remove_folder(_own_environments(order))
+        except OSError as error:
+            return f"The job's copy of its environment could not be removed: {error.strerror}."
+        return ""
+
+    def _shim(self, replica: ReplicaFolder) -> int:
+        """The process that watches over the replica; 0 for none, -1 for one that has not said its number.
+
+        A trainer may remove the folder it works in, and the lock with it, or put something else in its place:
+        then the shim is known from before.
+        """
+        shim = lock_holder(replica.lock)
+        if shim > 0 and self._shims.get(replica, (0, 0))[0] != shim:
+            self._shims[replica] = identify(shim)
+        elif shim == 0 and replica in self._shims and not replica.lock.is_file():
+            process = self._shims[replica]
+            return process[0] if is_alive(process) else 0
+        return shim
+
+
+def job_context(order: JobOrder, ports: list[int]) -> JobContext:
+    """What the replicas share, given a free port for each and one for MASTER_PORT."""
+    name = parse_name(order.name)
+    assert name is not None
+    *own, master = ports
+    return JobContext(
+        job_id=name.id,
+        region=name.location,
+        hosts={
+            member: f"{HOST}:{port}"
+            for member, port in zip(replica_ids(order.job.job_spec), own, strict=True)
+        },
+        master_port=master,
+        output=output_folder(order.job.job_spec, Path(order.home), order.aip_dirs),
+    )
+
+
+def free_ports(count: int) -> list[int]:
+    """That many different ports of the loopback that are free now."""
+    with ExitStack() as held:
+        ports = []
+        for _ in range(count):
+            listener = held.enter_context(socket.socket())
+            listener.bind((HOST, 0))
+            ports.append(listener.getsockname()[1])
+        return ports
+
+
+def with_devices(order: ReplicaOrder, uuids: tuple[str, ...] | None) -> ReplicaOrder:
+    """The order of a replica that sees these GPUs and no others; with None, what its submitter sees."""
+    if uuids is None:
+        return order
+    return msgspec.structs.replace(order, env=order.env | {VISIBLE_DEVICES: ",".join(uuids)})
+
+
+def _with_storage(inherited: dict[str, str], storage: dict[str, str]) -> dict[str, str]:
+    """The inherited variables and those of the job's Cloud Storage, which no proxy is asked for."""
+    if not storage:
+        return inherited
+    direct = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), HOST]
+    return inherited | storage | dict.fromkeys(NO_PROXY_VARIABLES, ",".join(filter(None, direct)))
+
+
+def _leased(
+    order: JobOrder, member: ReplicaId, devices: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...] | None:
+    """The GPUs of a replica that asked for some: its own or, where there were too few, none."""
+    machine = order.job.job_spec.worker_pool_specs[member.pool].machine_spec
+    if order.claim.accelerators is None or machine is None:
+        return None
+    from vtrain.runtime.accelerators import gpu_count
+
+    return devices.get(member.name, ()) if gpu_count(machine) else None
+
+
+def _own_environments(order: JobOrder) -> Path:
+    """The job's own copies of what is cached, which its trainers may write to."""
+    name = parse_name(order.name)
+    assert name is not None
+    return Path(order.home) / "jobs" / name.id / "environments"
+
+
+def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
+    """What decides the environment of a pool."""
+    return package_files(pool), pool.python_package_spec and pool.python_package_spec.executor_image_uri
+
+
+def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runtime:
+    if not package_files(pool):
+        return Runtime(python=sys.executable)
+    from vtrain.backends.process.process_plan import environment_spec
+
+    home = Path(order.home)
+    spec = environment_spec(pool, home, python=order.python, downloads=order.python_downloads)
+    try:
+        if order.active_python:
+            from vtrain.runtime.environments.active_python import unpack_packages
+
+            site = unpack_packages(tuple(map(Path, spec.packages)), home, own, log)
+            binaries = str(Path(order.active_python).parent)
+            return Runtime(python=order.active_python, path_entries=(binaries,), site=str(site))
+        made = make_environment(plan_environment(spec, home), log).copied_to(own)
+    except EnvironmentFailed as failed:
+        raise PrepareFailed(failed.message, failed.hint) from failed
+    return Runtime(python=made.python, path_entries=made.path_entries)
+
+
+def _replica_order(
+    order: JobOrder, folder: JobFolder, member: ReplicaId, context: JobContext, runtime: Runtime
+) -> ReplicaOrder:
+    spec = order.job.job_spec
+    task = spec.worker_pool_specs[member.pool].python_package_spec
+    assert isinstance(task, PythonPackageSpec)
+    replica = folder.replica(member.name)
+    env = {"PYTHONUNBUFFERED": "1"} | order.base_env | credentials_variables(order, folder)
+    env["PATH"] = os.pathsep.join([*runtime.path_entries, env.get("PATH", os.defpath)])
+    env["TMPDIR"] = str(replica.tmp)
+    terminal = order.terminal
+    if terminal is not None:
+        env |= terminal.variables
+        terminal = msgspec.structs.replace(terminal, fifo=str(folder.terminal_fifo))
+    argv = module_argv(task, runtime.python)
+    if order.debugger is not None and member == PRIMARY:
+        argv = order.debugger.argv(task, runtime.python, HOST)
+        libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
+        site = Path(runtime.site or libraries / "site-packages")
+        places = CodePlaces(source=order.source_folder, installed=site, seen=str(site), cwd=str(replica.work))
+        env |= debugger_variables(task, places)
+    env |= replica_environment(spec, member, context)
+    if runtime.site:
+        env["PYTHONPATH"] = os.pathsep.join(filter(None, (runtime.site, env.get("PYTHONPATH"))))
+    return ReplicaOrder(
+        argv=argv,
+        env=env,
+        cwd=str(replica.work),
+        log=str(folder.logs / member.name),
+        wake=str(folder.wake_fifo),
+        grace_seconds=order.grace_seconds,
+        group=replica.group,
+        terminal=terminal,
+    )

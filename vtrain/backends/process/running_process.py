@@ -1,0 +1,86 @@
+"""A running replica of the backend `process`, from inside: commands in its environment and its folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+
+from vtrain.backends import ReplicaUsage
+from vtrain.errors import CommandError, DamagedError
+from vtrain.runtime.folder import (
+    DamagedFileError,
+    ReplicaFolder,
+    ReplicaOrder,
+    lock_holder,
+    require_struct,
+)
+from vtrain.runtime.foreground import wait_in_foreground
+from vtrain.runtime.process_usage import tree_usage
+
+TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LS_COLORS")
+"""Variables of the caller's terminal, which the replica's environment does not have."""
+DEFAULT_SHELL = "/bin/sh"
+NOT_FOUND_CODE, NOT_RUNNABLE_CODE = 127, 126
+
+
+class RunningProcess:
+    """The processes of one replica."""
+
+    def __init__(self, replica: ReplicaFolder) -> None:
+        """Raises DamagedError where the file that describes the replica cannot be read."""
+        self.name = replica.name
+        self._folder = replica
+        try:
+            self._order = require_struct(replica.path / "spec.json", ReplicaOrder)
+        except DamagedFileError as error:
+            raise DamagedError(f"{error}: nothing can be run in {replica.name}.") from error
+
+    @property
+    def shell(self) -> tuple[str, ...]:
+        """The user's own shell."""
+        return (os.environ.get("SHELL") or DEFAULT_SHELL,)
+
+    def execute(self, argv: tuple[str, ...], *, terminal: bool) -> int:
+        """Run a command as the replica runs: a child of this process, which shares its terminal.
+
+        Raises CommandError for one that cannot be started.
+        """
+        known = {name: os.environ[name] for name in TERMINAL_VARIABLES if terminal and name in os.environ}
+        try:
+            child = subprocess.Popen(
+                argv, env=self._order.env | known, cwd=self._order.cwd, preexec_fn=self._entrance()
+            )
+        except FileNotFoundError as error:
+            raise CommandError(f"{error.filename}: not found in {self.name}.", NOT_FOUND_CODE) from error
+        except OSError as error:
+            words = f"{error.filename}: {error.strerror}."
+            raise CommandError(words, NOT_RUNNABLE_CODE) from error
+        return wait_in_foreground(child)
+
+    def usage(self) -> ReplicaUsage | None:
+        """The use of all its processes, and the GPUs that it was given."""
+        found = tree_usage(shim) if (shim := lock_holder(self._folder.lock)) > 0 else None
+        if found is None:
+            return None
+        visible = self._order.env.get("CUDA_VISIBLE_DEVICES")
+        gpus = None if visible is None else tuple(filter(None, visible.split(",")))
+        return ReplicaUsage(
+            cpu_seconds=found.cpu_seconds,
+            memory_bytes=found.memory_bytes,
+            processes=found.processes,
+            gpus=gpus,
+        )
+
+    def _entrance(self) -> Callable[[], None] | None:
+        """What shows /gcs to the child, where the replica sees it."""
+        folder, place = self._order.gcs, self._order.cwd
+        if not folder:
+            return None
+        from vtrain.runtime.bucket_mount import show_buckets
+
+        def enter() -> None:
+            show_buckets(folder)
+            os.chdir(place)
+
+        return enter

@@ -1,0 +1,125 @@
+"""A job before it is sent: gcloud's own rule about pools, hardware that the service is certain to refuse, and
+the view of its replicas. All else the service judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vtrain.backends import BackendSettings, Replica
+from vtrain.errors import ConfigError, UnavailableError
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec
+from vtrain.messages.hardware import check_hardware, mismatches
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.resources import Job
+from vtrain.messages.rules import check_job, check_tasks
+from vtrain.runtime.machines import name_notices
+from vtrain.runtime.replica import (
+    UNKNOWN_ENTRYPOINT,
+    JobContext,
+    ReplicaId,
+    container_argv,
+    module_argv,
+    replica_environment,
+    replica_ids,
+    service_hosts,
+)
+
+MOST_REPLICAS = 1000
+UNKNOWN_JOB = "0" * 19
+UNKNOWN_PROJECT = "<PROJECT_NUMBER>"
+"""What stands for the number of the project: only the service knows it."""
+
+
+def library_has_fields(message: str, document: Mapping[str, Any], api_version: str) -> bool:
+    """Whether the installed google-cloud-aiplatform knows all fields in a document of the message.
+
+    It is asked about fields that vtrain does not know alone: its import takes more than a second.
+    """
+    from importlib import import_module
+
+    from google.protobuf.json_format import Error, ParseDict
+
+    library = import_module(f"google.cloud.aiplatform_{api_version}")
+    known = getattr(library, message)
+    try:
+        ParseDict(document, known.pb(known()))
+    except (Error, TypeError, ValueError, RecursionError):  # the last three for values that no JSON holds
+        return False
+    return True
+
+
+def check_sendable(job: Job) -> None:
+    """Raise ConfigError for a pool of a custom job without a task, or with two, and for hardware that the
+    service certainly refuses."""
+    if isinstance(job, CustomJob):
+        check_tasks(job.job_spec.worker_pool_specs)
+    spec = _spec_of(job)
+    if spec is not None:
+        check_hardware(spec, certain_only=True)
+
+
+def notices_about(job: Job) -> tuple[str, ...]:
+    """Sentences about what the service is known to refuse; it is sent all the same."""
+    spec = _spec_of(job)
+    doubts = _broken_rules(job) if isinstance(job, CustomJob) else []
+    if spec is not None:
+        doubts += [f"{doubt.path}: {doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
+    output = spec.output_uri if spec is not None else ""
+    if output and not output.startswith("gs://"):
+        doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")
+    names = name_notices(spec) if spec is not None else ()
+    return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
+
+
+def _spec_of(job: Job) -> CustomJobSpec | None:
+    """What the job runs; for a tuning job, each of its trials."""
+    if isinstance(job, CustomJob):
+        return job.job_spec
+    return job.trial_job_spec if isinstance(job, HyperparameterTuningJob) else None
+
+
+def _broken_rules(job: CustomJob) -> list[str]:
+    """The first rule that the job breaks, if any."""
+    try:
+        check_job(job, executor_required=True)
+    except ConfigError as error:
+        return [error.message]
+    return []
+
+
+def replica_views(job: Job, settings: BackendSettings, trial_id: str) -> tuple[Replica, ...]:
+    """The replicas of a custom job. Raises UnavailableError for any other kind, and for too many of them."""
+    if not isinstance(job, CustomJob):
+        raise UnavailableError(f"A {type(job).__name__} has no replicas of its own.")
+    spec = job.job_spec
+    count = sum(pool.replica_count or 1 for pool in spec.worker_pool_specs if pool.task is not None)
+    if count > MOST_REPLICAS:  # each replica's environment names all the others
+        raise UnavailableError(
+            f"The job has {count} replicas, and {MOST_REPLICAS} at most are shown.",
+            hint="Lower replicaCount.",
+        )
+    context = JobContext(
+        job_id=UNKNOWN_JOB,
+        region=settings.region,
+        hosts=service_hosts(spec, UNKNOWN_JOB),
+        project_number=UNKNOWN_PROJECT,
+        output=spec.output_uri.rstrip("/"),
+        trial_id=trial_id,
+    )
+    return tuple(
+        Replica(
+            name=member.name,
+            argv=_argv(spec, member),
+            env=replica_environment(spec, member, context),
+        )
+        for member in replica_ids(spec)
+    )
+
+
+def _argv(spec: CustomJobSpec, member: ReplicaId) -> tuple[str, ...]:
+    task = spec.worker_pool_specs[member.pool].task
+    assert task is not None
+    if isinstance(task, PythonPackageSpec):
+        return module_argv(task, "python3")
+    return container_argv(task, (UNKNOWN_ENTRYPOINT,), ())

@@ -1,0 +1,84 @@
+"""The last words about a job that somebody stayed with: how it ended, and where its outputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vtrain.commands.references import command_about, shown_name
+from vtrain.commands.session import Session
+from vtrain.messages.custom_job import CustomJob
+from vtrain.output.card import Pointer, show_end
+from vtrain.staging import LocalBuckets, join_uri
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
+MOST_COUNTED = 1000
+"""Files of a model that are counted."""
+
+
+def conclude(session: Session, job: Job) -> None:
+    """Say on stderr how a job ended, and what else its trainer left on this machine."""
+    show_end(session.console, job, tuple(_places(session, job)))
+    if not (session.is_local and isinstance(job, CustomJob)):
+        return
+    from vtrain.runtime.working_folder import remarks_on
+
+    remarks = remarks_on(session.settings.home, job.name.rpartition("/")[2])
+    for note in remarks.notes:
+        if not session.console.has_just_shown([note]):
+            session.console.progress(note)
+    for warning in remarks.warnings:
+        session.console.warn(warning)
+
+
+def how_to_go_on(session: Session, job: Job) -> str:
+    """The lines about a job that was stopped: its id, what it has left, and how to go on with it."""
+    pointers = [("job", shown_name(job.name)), *_places(session, job)]
+    lines = [f"{label:<7} {text}" for label, text in pointers]
+    lines.append(f"{'log':<7} $ {command_about(job.name, 'stream-logs')}")
+    if session.is_local and isinstance(job, CustomJob) and _has_checkpoints(session, job):
+        lines.append(f"{'go on':<7} run it again with --base-output-dir={job.job_spec.output_uri}")
+    return "\n".join(lines)
+
+
+def _has_checkpoints(session: Session, job: CustomJob) -> bool:
+    """Whether a run with the same output folder would find checkpoints."""
+    base = job.job_spec.output_uri
+    if not base:
+        return False
+    folder = LocalBuckets(session.settings.home).local_path(join_uri(base, "checkpoints"))
+    return _is_or_has_file(folder)
+
+
+def _places(session: Session, job: Job) -> Iterator[Pointer]:
+    """Where the model and other outputs are: in a bucket, or in folders of this machine that have any."""
+    base = job.job_spec.output_uri if isinstance(job, CustomJob) else ""
+    if not base:
+        return
+    if not session.is_local:
+        yield "output", base
+        return
+    buckets = LocalBuckets(session.settings.home)
+    folder, model = buckets.local_path(base), buckets.local_path(join_uri(base, "model"))
+    if count := _files_in_words(model):
+        yield "model", f"{model} ({count})"
+    others = [entry for entry in folder.iterdir() if entry != model] if folder.is_dir() else []
+    if any(_is_or_has_file(entry) for entry in others):
+        yield "output", str(folder)
+
+
+def _files_in_words(folder: Path) -> str:
+    """`2 files`; empty for none."""
+    files = (file for file in folder.rglob("*") if file.is_file()) if folder.is_dir() else iter(())
+    count = sum(1 for _ in islice(files, MOST_COUNTED + 1))
+    if count > MOST_COUNTED:
+        return f"more than {MOST_COUNTED} files"
+    return f"{count} {'file' if count == 1 else 'files'}" if count else ""
+
+
+def _is_or_has_file(entry: Path) -> bool:
+    return entry.is_file() or any(file.is_file() for file in entry.rglob("*"))

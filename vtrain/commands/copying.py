@@ -1,0 +1,101 @@
+"""`vtrain cp`: files of a job, copied to where the user wants them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path, PurePosixPath
+
+from vtrain.backends import HostBackend
+from vtrain.commands.session import Session, open_named
+from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, UsageError
+from vtrain.flags.options import CommonFlags, CopyFlags, PlaceFlags, TaskFlag
+from vtrain.messages.custom_job import CustomJob
+from vtrain.settings import user_path
+
+MOST_NAMED = 10
+
+
+def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Copy a file or a folder of a job as `cp -r` does; links stay links."""
+    text, colon, path = files.source.partition(":")
+    if not (text and colon):
+        hint = f"Name the job and the path: vtrain cp {text or 'JOB'}:model {shlex.quote(files.target)}"
+        raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
+    session, name = open_named(common, place, text)
+    source = _find(session, name, path, task.task_name, files.target)
+    wanted = user_path(files.target)
+    target = wanted / source.name if wanted.is_dir() else wanted
+    if blocked := _link_in_the_way(source, target, below=wanted.is_dir()):
+        hint = "Remove it, or copy to another folder."
+        raise StorageError(f"Nothing is copied: {blocked} is a link, which may lead anywhere.", hint=hint)
+    _copy(source, target)
+    session.console.status(f"Copied {source} to {target}.")
+
+
+def _find(session: Session, name: str, path: str, replica: str, target: str) -> Path:
+    """The file or folder of this machine that is meant. Raises NotFoundError where it is not there."""
+    if not isinstance(session.jobs, HostBackend):
+        raise _elsewhere(session, name, path, target)
+    relative = PurePosixPath(path)
+    if relative.is_absolute() or ".." in relative.parts:
+        job_id = name.rpartition("/")[2]
+        raise ConfigError(
+            f"{path} is not below the job's output folder or its working directory.",
+            hint="To copy any path that a running replica sees:\n"
+            f"$ vtrain exec {job_id} -- tar c {shlex.quote(path)} | tar x",
+        )
+    folders = session.jobs.folders(name, replica)
+    found = next((folder / relative for folder in folders if os.path.lexists(folder / relative)), None)
+    if found is None:
+        raise NotFoundError(f"The job has no {path or 'output folder'}.", hint=_what_there_is(folders))
+    real = Path(os.path.realpath(found))
+    if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        hint = f"If you trust the trainer that made it, copy it yourself:\n$ ls -l {shlex.quote(str(found))}"
+        raise ConfigError(f"{path} is a link out of the job's folders, to {real}.", hint=hint)
+    return found
+
+
+def _link_in_the_way(source: Path, target: Path, *, below: bool) -> Path | None:
+    """The first link of the target that a copied file would be written through, or that a copied link meets.
+
+    A target that is not `below` an existing folder is the path that the user typed, and may be a link.
+    """
+    if below and target.is_symlink():
+        return target
+    for folder, folders, files in os.walk(source) if target.is_dir() else ():
+        place = target / os.path.relpath(folder, source)
+        for name in (*folders, *files):
+            if (place / name).is_symlink():
+                return place / name
+    return None
+
+
+def _what_there_is(folders: tuple[Path, ...]) -> str:
+    names = [entry.name + "/" * entry.is_dir() for folder in folders for entry in sorted(folder.iterdir())]
+    more = ", …" if len(names) > MOST_NAMED else ""
+    return f"It has {', '.join(names[:MOST_NAMED])}{more}." if names else "It has written no files."
+
+
+def _elsewhere(session: Session, name: str, path: str, target: str) -> UnavailableError:
+    """The error for a job of a service, with the command that copies its files."""
+    job = session.jobs.get(name)
+    output = job.job_spec.output_uri if isinstance(job, CustomJob) else ""
+    message = f"The files of jobs on {session.backend.name} are not on this machine."
+    if not output:
+        return UnavailableError(message, hint="The job names no baseOutputDirectory.")
+    words = ["gcloud", "storage", "cp", "--recursive", f"{output.rstrip('/')}/{path}".rstrip("/"), target]
+    return UnavailableError(message, hint=f"$ {shlex.join(words)}")
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy one file, or a folder with all below it. Raises StorageError where some cannot be copied."""
+    try:
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target)
+    except shutil.Error as error:
+        failed = error.args[0] if isinstance(error.args[0], list) else [(source, target, error)]
+        raise StorageError(f"{len(failed)} files could not be copied. The first: {failed[0][2]}.") from error

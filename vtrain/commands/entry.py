@@ -1,0 +1,180 @@
+"""`vtrain run` and `vtrain submit`: a script or a folder in its own place, then `local-run` or `create`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from vtrain.commands.session import check_current_folder
+from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.job_options import ContainerFlags, EntryFlags, GpuFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local import InteractiveFlag, LocalFlags
+from vtrain.flags.options import (
+    CommonFlags,
+    DryRunFlag,
+    InterruptFlag,
+    KeyFlag,
+    PlaceFlags,
+    PlaintextFlag,
+    WaitFlags,
+)
+from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.rules import MAX_DISPLAY_NAME
+from vtrain.settings import user_path
+from vtrain.special_files import why_special
+
+SCRIPTS = ("train.py", "main.py", "task.py")
+"""The scripts of a folder that are run where none is named, if there is one of them."""
+
+DEBUG_PORT = "5678"
+"""Where debuggers look first."""
+
+_NAME_ONE = "Name a script or the folder of a trainer."
+
+
+def run(
+    entry: EntryFlags,
+    spec: SpecFlags,
+    trainer: TrainerFlags,
+    run: DryRunFlag,
+    interrupt: InterruptFlag,
+    typing: InteractiveFlag,
+    gpu: GpuFlags,
+    container: ContainerFlags,
+    local: LocalFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    remainder: tuple[str, ...] | None,
+) -> None:
+    """`local-run` of the entry."""
+    from vtrain.commands.local_run import local_run  # either of the two is needed, and takes long to import
+
+    trainer = with_entry(entry, trainer)
+    local_run(spec, trainer, run, interrupt, typing, gpu, container, local, place, common, remainder)
+
+
+def debug(
+    entry: EntryFlags,
+    spec: SpecFlags,
+    trainer: TrainerFlags,
+    plan: DryRunFlag,
+    interrupt: InterruptFlag,
+    typing: InteractiveFlag,
+    gpu: GpuFlags,
+    container: ContainerFlags,
+    local: LocalFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    remainder: tuple[str, ...] | None,
+) -> None:
+    """`run` under a debugger, at the usual port unless `--debugpy` names another."""
+    local = msgspec.structs.replace(local, debugpy=local.debugpy or DEBUG_PORT)
+    run(entry, spec, trainer, plan, interrupt, typing, gpu, container, local, place, common, remainder)
+
+
+def submit(
+    entry: EntryFlags,
+    spec: SpecFlags,
+    trainer: TrainerFlags,
+    run: DryRunFlag,
+    once: KeyFlag,
+    plaintext: PlaintextFlag,
+    interrupt: InterruptFlag,
+    waiting: WaitFlags,
+    container: ContainerFlags,
+    local: LocalFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    remainder: tuple[str, ...] | None,
+) -> None:
+    """`create` of the entry, by the name of its script or folder."""
+    from vtrain.commands.create import create
+
+    trainer = with_entry(entry, trainer)
+    if spec.display_name is None and (entry.entry or entry.module):
+        name = Path(trainer.script).stem or user_path(trainer.local_package_path or ".").absolute().name
+        spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
+    create(
+        spec,
+        trainer,
+        run,
+        once,
+        plaintext,
+        interrupt,
+        waiting,
+        container,
+        local,
+        place,
+        common,
+        remainder,
+    )
+
+
+def with_entry(entry: EntryFlags, trainer: TrainerFlags) -> TrainerFlags:
+    """The trainer's flags with the script or the folder that is named in its own place.
+
+    Raises UsageError where it is named twice or the folder leaves open what to run, ConfigError for a path
+    that leads nowhere.
+    """
+    if not entry.entry and not entry.module:
+        return trainer
+    given = {"--local-package-path": trainer.local_package_path, "--script": trainer.script}
+    given["--python-module"] = trainer.python_module
+    for flag, value in given.items():
+        if value and (entry.entry or flag != "--local-package-path"):
+            raise UsageError(f"What to run is named twice: as {entry.entry or '-m'} and by {flag}.")
+    if not entry.entry:
+        folder = trainer.local_package_path or "."
+        return msgspec.structs.replace(trainer, local_package_path=folder, python_module=entry.module)
+    path = user_path(entry.entry)
+    if path.is_dir():
+        script = "" if entry.module else _only_script(path, entry.entry)
+        return msgspec.structs.replace(
+            trainer, local_package_path=entry.entry, python_module=entry.module, script=script
+        )
+    if not path.exists():
+        raise _missing(path, entry.entry)
+    if reason := why_special(path):
+        raise ConfigError(f"{entry.entry} is no script: {reason}.", hint=_NAME_ONE)
+    if entry.module:
+        raise UsageError(f"-m names a module of a folder, and {entry.entry} is a file.")
+    folder, script = _folder_of(path)
+    return msgspec.structs.replace(trainer, local_package_path=folder, script=script)
+
+
+def _folder_of(script: Path) -> tuple[str, str]:
+    """The folder that a script is packaged with, and the script's path in it.
+
+    It is the current folder, with its requirements and its packages, where the script lies below it.
+    """
+    check_current_folder()
+    relative = os.path.relpath(script.absolute())
+    if relative.startswith(os.pardir + os.sep):
+        return str(script.absolute().parent), script.name
+    return ".", relative
+
+
+def _only_script(folder: Path, shown: str) -> str:
+    """The script of a folder that can only be meant. Raises UsageError where that is open."""
+    found = [name for name in SCRIPTS if (folder / name).is_file()]
+    if len(found) == 1:
+        return found[0]
+    why = f"has {' and '.join(found)}" if found else f"has no {', '.join(SCRIPTS[:-1])} or {SCRIPTS[-1]}"
+    raise UsageError(
+        f"What to run of {shown} is open: it {why}.",
+        hint=f"Name the script, vtrain run {os.path.join(shown, 'SCRIPT')}, "  # noqa: PTH118 - as it was typed
+        f"or the module, vtrain run {shown} -m MODULE",
+    )
+
+
+def _missing(path: Path, shown: str) -> ConfigError:
+    if path.is_symlink():
+        return ConfigError(f"{shown} is a link that leads nowhere.", hint=_NAME_ONE)
+    folder = path.parent
+    names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+    return ConfigError(
+        f"There is no file or folder {shown}.",
+        hint=did_you_mean(path.name, names, otherwise=_NAME_ONE),
+    )

@@ -1,0 +1,119 @@
+"""`vtrain help` and `vtrain version`; and the manual page, made of the same pages of help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from vtrain import __version__, errors
+from vtrain.errors import UsageError
+from vtrain.flags.command import Invocation, common_flags
+from vtrain.flags.help_page import Page, Row, Section, common_page, shown
+from vtrain.flags.options import CommonFlags, HelpFlags
+
+COMMON_FLAGS = ["flags"]
+"""The page of the common flags; there is no command of this name."""
+
+
+def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any]) -> None:  # noqa: ARG001
+    """Print the page of the command that the words name, else of vtrain.
+
+    Raises UsageError where there is no such command.
+    """
+    root = make_root()
+    context = root.context_class(root, info_name="vtrain", obj=Invocation())
+    if flags.words == COMMON_FLAGS:
+        print(shown(common_page(common_flags()[0])))
+    elif flags.man:
+        print(manual(list(_pages(*_find(root, context, list(flags.words))))))
+    else:
+        command, context = _find(root, context, list(flags.words))
+        print(shown(command.page(context)))
+
+
+def show_version(common: CommonFlags) -> None:  # noqa: ARG001
+    """Print the version."""
+    print(f"vtrain {__version__}")
+
+
+def manual(pages: list[Page]) -> str:
+    """Return a manual page in roff: the first page, those of the commands below it, and what all share."""
+    first, *others = pages
+    title = first.title.replace(" ", "-")
+    summary = first.texts[0].rstrip(".")
+    lines = [f'.TH {title.upper()} 1 "" "vtrain {__version__}" "Manual of vtrain"']
+    lines += [".SH NAME", _escaped(f"{title} - {summary[:1].lower()}{summary[1:]}"), ".SH SYNOPSIS"]
+    lines += [_bold(first.usage), ".SH DESCRIPTION", *_paragraphs(first.texts), *_body(first)]
+    if others:
+        lines.append(".SH COMMANDS")
+    for page in others:
+        lines += [f'.SS "{_escaped(page.title)}"', _bold(page.usage), *_paragraphs(page.texts), *_body(page)]
+    lines += [".SH COMMON FLAGS", *_rows(common_page(common_flags()[0]).sections)]
+    codes = [Row(str(code), meaning) for code, meaning in sorted(_exit_codes().items())]
+    return "\n".join([*lines, ".SH EXIT STATUS", *_rows([Section("", tuple(codes))])])
+
+
+def _pages(command: Any, context: Any) -> Iterator[Page]:
+    """The page of a command, and those of the commands below it."""
+    yield command.page(context)
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        below = command.get_command(context, name)
+        yield from _pages(below, below.context_class(below, info_name=name, parent=context))
+
+
+def _find(command: Any, context: Any, words: list[str]) -> tuple[Any, Any]:
+    if not words:
+        return command, context
+    if not hasattr(command, "resolve_command"):
+        raise UsageError(f"{context.command_path} has no commands.", hint=f"Found: {words[0]}")
+    name, found, rest = command.resolve_command(context, words)
+    return _find(found, found.context_class(found, info_name=name, parent=context), rest)
+
+
+def _body(page: Page) -> Iterator[str]:
+    for text, command in page.examples:
+        yield from (
+            ".PP",
+            _escaped(f"{text}:"),
+            ".PP",
+            ".RS 4",
+            ".EX",
+            f"$ {_escaped(command)}",
+            ".EE",
+            ".RE",
+        )
+    for section in page.sections:
+        yield from (".PP", _bold(section.heading))
+        yield from _rows([section])
+
+
+def _rows(sections: Iterable[Section]) -> Iterator[str]:
+    for section in sections:
+        for row in section.rows:
+            yield from (".TP", _bold(row.label), _escaped(row.text))
+
+
+def _paragraphs(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield from (".PP", _escaped(text))
+
+
+def _bold(text: str) -> str:
+    return rf"\fB{_escaped(text)}\fR"
+
+
+def _escaped(text: str) -> str:
+    """The text as roff takes it: a plain hyphen is drawn as another character, a first dot is a request."""
+    plain = text.replace("\\", r"\e").replace("-", r"\-").replace("…", r"\[u2026]").replace('"', r"\(dq")
+    return rf"\&{plain}" if plain.startswith((".", "'")) else plain
+
+
+def _exit_codes() -> dict[int, str]:
+    """What each exit code means, as the classes of errors say; 0 aside."""
+    found: dict[int, str] = {}
+    waiting = [errors.VtrainError]
+    while waiting:
+        cls = waiting.pop(0)
+        found.setdefault(cls.exit_code, cls.meaning.replace("`", ""))
+        waiting += [child for child in cls.__subclasses__() if child.__module__ == errors.__name__]
+    return found

@@ -1,0 +1,162 @@
+"""`vtrain init`: looks at the folder, asks at most four questions, and writes `[tool.vtrain.job]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.atomic import publishing_file
+from vtrain.commands.asking import answer_to
+from vtrain.commands.session import check_current_folder, open_console
+from vtrain.errors import ConfigError, StorageError
+from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
+from vtrain.output.console import Console
+from vtrain.packaging.candidates import Candidate, find_candidates, named_candidate
+from vtrain.properties import property_flag
+from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject, parse_pyproject, read_pyproject
+from vtrain.special_files import why_special
+
+FILE = "pyproject.toml"
+MACHINE_TYPE = "n1-standard-4"
+MOST_SHOWN = 5
+_IMAGES = {
+    "torch": "pytorch-xla.2-4.py310",
+    "tensorflow": "tf-cpu.2-17.py310",
+    "keras": "tf-cpu.2-17.py310",
+    "xgboost": "xgboost-cpu.2-1",
+    "sklearn": "sklearn-cpu.1-6",
+}
+"""The newest of Google's images for CPUs, by the import that asks for one."""
+_HOST = "us-docker.pkg.dev/vertex-ai/training"
+_HEADER = "[tool.vtrain.job]"
+_LATER = ('# args = ["--epochs=10"]', '# env = { NAME = "value" }', '# requirements = ["pandas"]')
+_ON_VERTEX = (
+    "# For Vertex AI:",
+    f'# image = "{_HOST}/IMAGE:latest"',
+    f'# machine-type = "{MACHINE_TYPE}"',
+    '# region = "us-central1"',
+    '# bucket = "gs://my-bucket"',
+)
+
+
+def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
+    """Write the job of the current folder. Raises ConfigError where there is one, or nothing to run."""
+    console = open_console(common)
+    check_current_folder()
+    folder = Path.cwd()
+    file = folder / FILE
+    if reason := why_special(file):
+        raise ConfigError(f"{file} cannot be read: {reason}.", hint="Rename it, or work elsewhere.")
+    if file.is_symlink() and not file.exists():
+        raise ConfigError(f"{file} is a link that leads nowhere.", hint="Remove the link.")
+    before = read_pyproject(file) if file.is_file() else None
+    if before is not None and before.settings.job is not None:
+        raise before.fault(
+            ("job",), "it is there already", "Change it, or remove it and run vtrain init again."
+        )
+    asks = sys.stdin.isatty() and sys.stderr.isatty() and not (flags.yes or console.quiet)
+    job = _answers(console, folder, asks=asks and not property_flag("core", "disable_prompts"))
+    table = _table(job)
+    if run.dry_run:
+        console.status(f"Would write to {file}:\n\n{table}")
+        return
+    _warn_of_hidden(console, folder, before)
+    _write(file, before, table)
+    console.status(f"Wrote {_HEADER} to {file}:\n\n{table}\nRun it here:\n$ vtrain run\n")
+
+
+def _answers(console: Console, folder: Path, *, asks: bool) -> ProjectJob:
+    """The job that the folder suggests or, where somebody can be asked, that is answered."""
+    found = find_candidates(folder)
+    entry = _asked_entry(console, folder, found) if asks else _first(console, found)
+    job = ProjectJob(module=entry.module, script=entry.script, path=entry.path)
+    if not asks or not _agrees(_answer(console, "Will it run on Vertex AI too? [y/N]: ")):
+        return job
+    image = next((f"{_HOST}/{name}:latest" for key, name in _IMAGES.items() if key in entry.imports), "")
+    shown = f" [{image}]" if image else " (empty: none yet)"
+    image = _answer(console, f"Image that it runs in{shown}: ") or image
+    bucket = _answer(console, "Cloud Storage bucket for its packages (empty: none yet): ")
+    name = bucket.removeprefix("gs://").strip("/")
+    return msgspec.structs.replace(
+        job, image=image, machine_type=MACHINE_TYPE, bucket=f"gs://{name}" if name else ""
+    )
+
+
+def _first(console: Console, found: tuple[Candidate, ...]) -> Candidate:
+    if not found:
+        raise ConfigError(
+            "No file here looks like the start of a trainer.",
+            hint='Name one train.py, give it an `if __name__ == "__main__":`, or write '
+            f'{_HEADER} with script = "FILE" into {FILE}.',
+        )
+    if len(found) > 1:
+        others = ", ".join(candidate.name for candidate in found[1 : MOST_SHOWN + 1])
+        console.status(f"It runs {found[0].name}. Other files that it could be: {others}.")
+    return found[0]
+
+
+def _asked_entry(console: Console, folder: Path, found: tuple[Candidate, ...]) -> Candidate:
+    """The module or file that is typed; asked until it is in the folder."""
+    if len(found) > 1:
+        names = ", ".join(candidate.name for candidate in found[:MOST_SHOWN])
+        console.status(f"Files that look like the start of a trainer: {names}.")
+    default = f" [{found[0].name}]" if found else ""
+    while True:
+        name = _answer(console, f"Module or file that starts the trainer{default}: ")
+        if not name and found:
+            return found[0]
+        candidate = next((one for one in found if one.name == name), None) or named_candidate(folder, name)
+        if candidate is not None:
+            return candidate
+        console.status(f"There is no module and no file {name!r} in {folder}.")
+
+
+def _answer(console: Console, question: str) -> str:
+    return answer_to(console, question, otherwise="Nothing was written.")
+
+
+def _agrees(answer: str) -> bool:
+    return answer.lower() in ("y", "yes")
+
+
+def _table(job: ProjectJob) -> str:
+    """The table as TOML, with comments that show what else it may hold."""
+    values: dict[str, Any] = msgspec.to_builtins(job)  # without the keys that are not given
+    lines = [f"{key} = {_quoted(value)}" for key, value in values.items()]
+    later = _LATER if job.machine_type else (*_LATER, *_ON_VERTEX)
+    return "\n".join((_HEADER, *lines, *later, ""))
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, which is written as JSON's; but DEL has to be escaped, too."""
+    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+
+
+def _warn_of_hidden(console: Console, folder: Path, before: Pyproject | None) -> None:
+    """Say which settings of a folder above no longer count here."""
+    above = nearest_pyproject(folder.parent) if before is None else None
+    if above is not None and msgspec.to_builtins(above.settings):
+        console.warn(f"[tool.vtrain] of {above.file} does not count here any more.")
+
+
+def _write(file: Path, before: Pyproject | None, table: str) -> None:
+    """Add the table to the file, in one step. Raises ConfigError where the file has no place for it."""
+    text = file.read_bytes().decode() if before is not None else ""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    start = text.rstrip() + 2 * newline if text.strip() else ""
+    content = start + table.replace("\n", newline)
+    try:
+        parse_pyproject(file, content)
+    except ConfigError as error:  # the file is not TOML, or it has `tool = {…}` on one line
+        raise ConfigError(error.message, hint=f"Mend the file, or write it yourself:\n{table}") from error
+    target = file.resolve()
+    try:
+        with publishing_file(target, None) as temporary:
+            temporary.write_bytes(content.encode())
+            if before is not None:
+                temporary.chmod(target.stat().st_mode & 0o777)
+    except OSError as error:
+        raise StorageError(f"Cannot write {file}: {error.strerror}.") from error

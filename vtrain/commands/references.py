@@ -1,0 +1,172 @@
+"""Names of jobs on this machine: the id, its first digits, the display name, or `@last`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from vtrain.backends.base import Backend, RuntimeBackend
+from vtrain.commands.kinds import CUSTOM_JOB, KINDS, PERSISTENT_RESOURCE, ResourceKind
+from vtrain.errors import ConfigError, NotFoundError, StorageError
+from vtrain.flags.options import PlaceFlags
+from vtrain.messages.names import LOCAL_PROJECT, parse_name
+from vtrain.messages.states import short
+from vtrain.runtime.database import has_store
+from vtrain.settings import home_folder
+from vtrain.times import ago
+
+if TYPE_CHECKING:
+    from vtrain.runtime.store import Named
+
+_LOCAL_NAME = re.compile(rf"projects/{LOCAL_PROJECT}/locations/[a-z0-9-]+/[A-Za-z]+/\d+")
+LAST = "@last"
+"""The newest job of this machine."""
+MOST_CANDIDATES = 5
+"""How many jobs an ambiguous name is answered with."""
+
+
+_SHORT_VERBS = {"describe": "show {}", "stream-logs": "logs {} -f", "cancel": "stop {}", "delete": "rm {}"}
+FEWEST_DIGITS = 6
+"""How many digits of an id are shown where fewer would do: jobs to come should have other ones."""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """A word of the command line, and the jobs of this machine that it may mean, the newest first.
+
+    `jobs` is None where the store was not asked, because the word is a full name, or could not be.
+    """
+
+    text: str
+    jobs: tuple[Named, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The full name of a job that the word means; of the newest, where only people would be unsure.
+
+        A number that several ids begin with may be the id of a job elsewhere.
+        """
+        if not self.jobs or (len(self.jobs) > 1 and self.text.isdecimal()):
+            return ""
+        return self.jobs[0].name
+
+    def meant_on(self, backend: Backend, kind: ResourceKind) -> str:
+        """The full name that the word means to a backend; the word itself, where the backend has to know.
+
+        Raises ConfigError for a word that means several jobs, or none to this backend; NotFoundError for one
+        that can only be a display name and is none.
+        """
+        is_word = not self.text.isdecimal() and "/" not in self.text
+        if not isinstance(backend, RuntimeBackend):
+            if self.text.startswith("@"):
+                raise ConfigError(
+                    f"{self.text} names a job of this machine, and the backend is {backend.name}.",
+                    hint=f"The newest job there:\n$ {list_command(kind.group)} --limit=1",
+                )
+            return self.text
+        if self.jobs is None or (not self.jobs and not is_word):
+            return self.text
+        if not self.jobs:
+            raise NotFoundError(self._nothing(), hint=f"See what there is:\n$ {list_command(kind.group)}")
+        if len(self.jobs) > 1:
+            raise ConfigError(f"{self.text!r} may mean several jobs.", hint=self._candidates())
+        return self.jobs[0].name
+
+    def _nothing(self) -> str:
+        if self.text == LAST:
+            return "There is no job on this machine yet."
+        return f"No job on this machine has the name {self.text!r}."
+
+    def _candidates(self) -> str:
+        jobs = self.jobs or ()
+        called = shown_name if sys.stderr.isatty() else job_id
+        rows = [
+            f"{called(job.name)}  {short(job.state)}  {ago(job.create_time)}  {job.display_name}"
+            for job in jobs[:MOST_CANDIDATES]
+        ]
+        others = ["… and others"] if len(jobs) > MOST_CANDIDATES else []
+        return "\n".join(["Name it by its id, or by the first digits of that:", *rows, *others])
+
+
+def job_id(name: str) -> str:
+    """The last part of a full name."""
+    return name.rpartition("/")[2]
+
+
+def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Reference:
+    """What a word of the command line names on this machine; nothing but the store is asked."""
+    if not text or parse_name(text) is not None or kind is PERSISTENT_RESOURCE:
+        return Reference(text=text)
+    try:
+        home = home_folder()
+        if not has_store(home):
+            return Reference(text=text, jobs=())
+        from vtrain.runtime.store import Store
+
+        word, limit = ("", 1) if text == LAST else (text, MOST_CANDIDATES + 1)
+        location = place.region.rpartition("/")[2]
+        found = Store.open(home).named(kind.collection, word, location=location, limit=limit)
+    except StorageError:  # a backend of this machine will say so, and another needs no store
+        return Reference(text=text)
+    exact = tuple(job for job in found if job_id(job.name) == text)
+    return Reference(text=text, jobs=exact or tuple(found))
+
+
+def jobs_here(collection: str) -> dict[str, str]:
+    """The backends of this machine's jobs, by their full names.
+
+    Raises StorageError where the store cannot be read.
+    """
+    home = home_folder()
+    if not has_store(home):
+        return {}
+    from vtrain.runtime.store import Store
+
+    return Store.open(home).backends(collection)
+
+
+def short_ids(names: Iterable[str]) -> dict[str, str]:
+    """The first digits of each job's id that no other job's id begins with, by the full names."""
+    ordered = sorted(names, key=job_id)
+    ids = ["", *map(job_id, ordered), ""]
+    shared = [len(os.path.commonprefix(pair)) for pair in pairwise(ids)]  # noqa: RUF071 - ids are no paths
+    return {
+        name: job_id(name)[: max(FEWEST_DIGITS, shared[place] + 1, shared[place + 1] + 1)]
+        for place, name in enumerate(ordered)
+    }
+
+
+def shown_name(name: str) -> str:
+    """A resource's name in a message: for people on a terminal a job of this machine has a short one."""
+    full = parse_name(name)
+    if full is None or full.project != LOCAL_PROJECT or not sys.stderr.isatty():
+        return name
+    with suppress(StorageError):
+        return short_ids(jobs_here(full.collection)).get(name, full.id)
+    return full.id
+
+
+def with_shown_names(text: str) -> str:
+    """A message in which the jobs of this machine are named as people on a terminal see them."""
+    return _LOCAL_NAME.sub(lambda match: shown_name(match[0]), text)
+
+
+def command_about(name: str, verb: str) -> str:
+    """The command line of a verb about a resource; on a terminal a short one about a custom job."""
+    full = parse_name(name)
+    group = KINDS[full.collection].group if full and full.collection in KINDS else CUSTOM_JOB.group
+    if group == CUSTOM_JOB.group and verb in _SHORT_VERBS and sys.stderr.isatty():
+        return f"vtrain {_SHORT_VERBS[verb].format(shown_name(name))}"
+    return f"vtrain {group} {verb} {shown_name(name)}"
+
+
+def list_command(group: str) -> str:
+    """The command line that lists the jobs of a group; on a terminal a short one for custom jobs."""
+    is_short = group == CUSTOM_JOB.group and sys.stderr.isatty()
+    return "vtrain ps" if is_short else f"vtrain {group} list"

@@ -1,0 +1,191 @@
+"""`vtrain rerun`: the command line that made a job, once more; with `--watch` after every saved file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from vtrain.backends import RepeatableBackend
+from vtrain.command_log import masked_line
+from vtrain.commands.session import open_named
+from vtrain.errors import (
+    ConfigError,
+    InterruptedByUser,
+    PackagingError,
+    UnavailableError,
+)
+from vtrain.flags.options import CommonFlags, JobFlag, PlaceFlags, WatchFlag
+from vtrain.output.console import Console
+from vtrain.packaging.tree import belonging_files
+from vtrain.runtime.folder import TypedCommand
+
+PROGRAM = (
+    "import sys\n"
+    "if sys.path[:1] == ['']: del sys.path[0]\n"  # no module of the current folder takes a library's place
+    "from vtrain.__main__ import run\n"
+    "run()\n"
+)
+STANDARD_INPUT = ("-", "/dev/stdin")
+LOOK_SECONDS = 0.3
+"""Between two looks at the files; longer where a look takes long."""
+CREATES = ("create", "submit")
+STAYS = ("--stream-logs", "--on-interrupt=cancel")
+"""Flags with which such a command stays with its job, and stops it."""
+
+Signature = Mapping[str, tuple[int, int]]
+"""The time and the size of each file."""
+
+
+def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Become the command that made the job, or run it again and again."""
+    session, name = open_named(common, place, job.text)
+    if not isinstance(session.jobs, RepeatableBackend):
+        raise UnavailableError(
+            f"The backend {session.backend.name} keeps no command lines.",
+            hint="vtrain rerun is for jobs on this machine.",
+        )
+    command = session.jobs.command(name)
+    if command is None:
+        raise ConfigError(
+            "The command line that made this job is not known.",
+            hint="An earlier version of vtrain or another program made it. Run its line yourself once.",
+        )
+    words = repeated_words(command.words)
+    if not Path(command.folder).is_dir():
+        raise ConfigError(
+            f"The folder {command.folder}, in which the line was typed, does not exist any more."
+        )
+    session.console.progress(f"In {command.folder}:\n$ vtrain {masked_line(words)}")
+    if watch.watch:
+        _Watch(session.console, command, staying(words), session.settings.home).run()
+    os.chdir(command.folder)
+    os.execv(sys.executable, _argv(words))
+
+
+def repeated_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words without the key that would answer with the old job.
+
+    Raises ConfigError for a file that came from standard input.
+    """
+    head, tail = _split(words)
+    kept: list[str] = []
+    before = ""
+    for word in head:
+        flag, equals, value = word.partition("=")
+        if (flag == "--config" and value in STANDARD_INPUT) or (
+            before == "--config" and word in STANDARD_INPUT
+        ):
+            raise ConfigError(
+                "The job's --config came from standard input, which is not kept.",
+                hint="Write it to a file and run: vtrain submit --config=FILE",
+            )
+        is_key = flag in ("--idempotency-key", "--reuse-failed") or before == "--idempotency-key"
+        if not is_key:
+            kept.append(word)
+        before = "" if equals or before == "--idempotency-key" else flag
+    return (*kept, *tail)
+
+
+def staying(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a command that stays with its job and stops it when it is interrupted."""
+    head, tail = _split(words)
+    named = [word for word in head if not word.startswith("-")]
+    return (*head, *STAYS, *tail) if any(word in CREATES for word in named[:3]) else words
+
+
+def _split(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """vtrain's own words, and from `--` on the trainer's."""
+    cut = words.index("--") if "--" in words else len(words)
+    return words[:cut], words[cut:]
+
+
+def _argv(words: tuple[str, ...]) -> list[str]:
+    return [sys.executable, "-c", PROGRAM, *words]
+
+
+class _Watch:
+    """A command that begins again whenever a file of its trainer is saved."""
+
+    def __init__(self, console: Console, command: TypedCommand, words: tuple[str, ...], home: Path) -> None:
+        if not command.source_folder:
+            raise ConfigError(
+                "The job runs no files of yours that could be watched.", hint="Leave --watch out."
+            )
+        self._console = console
+        self._folder = Path(command.source_folder)
+        self._argv, self._cwd = _argv(words), command.folder
+        self._home = home
+        self._seen = signature(self._folder, home) or {}
+
+    def run(self) -> None:
+        """Go on until a signal ends it. Raises InterruptedByUser, TerminatedBySignal."""
+        while True:
+            with subprocess.Popen(self._argv, cwd=self._cwd) as child:
+                try:
+                    changed = self._wait_for_change(child)
+                    self._console.progress(f"{changed} has changed: running again.")
+                    child.terminate()
+                    child.wait()
+                except KeyboardInterrupt:
+                    _see_off(child)
+                    raise InterruptedByUser("Stopped watching.") from None
+                except BaseException:
+                    child.terminate()
+                    raise
+
+    def _wait_for_change(self, child: subprocess.Popen[bytes]) -> str:
+        """The first of the files that were saved, once no more are being written."""
+        has_told = False
+        while True:
+            began = time.monotonic()
+            now = signature(self._folder, self._home) or self._seen
+            if now != self._seen:
+                break
+            if child.poll() is not None and not has_told:
+                has_told = True
+                self._console.progress(f"Waiting for a change in {self._folder}. Ctrl-C ends this.")
+            time.sleep(max(LOOK_SECONDS, 5 * (time.monotonic() - began)))
+        time.sleep(LOOK_SECONDS / 3)
+        while (later := signature(self._folder, self._home) or now) != now:
+            now = later
+            time.sleep(LOOK_SECONDS / 3)
+        changed = min(path for path in {*now, *self._seen} if now.get(path) != self._seen.get(path))
+        self._seen = now
+        return changed
+
+
+def signature(folder: Path, home: Path) -> Signature | None:
+    """The files that belong to the trainer in a folder; None while they cannot be listed.
+
+    vtrain's own home does not belong to it, where it lies in there.
+    """
+    try:
+        paths = belonging_files(folder, excluded=(home,)).files
+    except PackagingError:  # an editor, or a checkout, is at work
+        return None
+    found = {}
+    for path in paths:
+        with suppress(OSError):
+            status = (folder / path).stat()
+            found[path] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def _see_off(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a child that was interrupted. A terminal sends Ctrl-C to both; another sender may not have."""
+    try:
+        child.wait(timeout=1.0)
+    except subprocess.TimeoutExpired:
+        if not sys.stdin.isatty():
+            child.send_signal(signal.SIGINT)
+    except KeyboardInterrupt:  # the child got that one too, and kills its job
+        pass
+    while child.poll() is None:
+        with suppress(KeyboardInterrupt):
+            child.wait()

@@ -1,0 +1,113 @@
+"""`vtrain run`, `vtrain ps`, …: short names of the commands of custom jobs, with the same flags."""
+
+from __future__ import annotations
+
+import msgspec
+
+from vtrain.commands.custom_jobs import COMMANDS as CUSTOM_JOB_COMMANDS
+from vtrain.commands.kinds import CUSTOM_JOB, WATCHED_JOB
+from vtrain.flags.command import CommandInfo
+from vtrain.flags.job_options import EntryFlags
+from vtrain.flags.options import CommonFlags, FollowFlag, JobFlag, PlaceFlags, StreamFlags, WatchFlag
+
+_BY_NAME = {info.name: info for info in CUSTOM_JOB_COMMANDS}
+_RUN, _CREATE = _BY_NAME["local-run"], _BY_NAME["create"]
+
+
+def _about_a_job(
+    name: str, same: str, summary: str, *examples: tuple[str, str], details: str = ""
+) -> CommandInfo:
+    """A command of custom jobs about one job, by another name."""
+    info = _BY_NAME[same]
+    return CommandInfo(
+        name=name,
+        handler=info.handler,
+        summary=summary,
+        details=details or f"The same as custom-jobs {same}.",
+        examples=examples,
+        flags=(JobFlag, *info.flags[1:]),
+        fixed=info.fixed,
+    )
+
+
+COMMANDS = (
+    CommandInfo(
+        name="run",
+        handler="vtrain.commands.entry:run",
+        summary="Run a script or a folder on this machine, and exit with its exit code.",
+        details="The same as custom-jobs local-run, but what to run needs no flag: a script, a folder with "
+        "-m MODULE, or a folder that has one script called train.py, main.py or task.py. Without any, the "
+        "project's job runs ([tool.vtrain.job] in pyproject.toml).",
+        examples=(
+            ("Run a script with arguments of its own", "vtrain run train.py -- --epochs=3"),
+            ("Run a module of a folder", "vtrain run . -m trainer.task"),
+        ),
+        flags=(EntryFlags, *_RUN.flags),
+        takes_remainder=True,
+    ),
+    CommandInfo(
+        name="debug",
+        handler="vtrain.commands.entry:debug",
+        summary="Run a script or a folder under a debugger.",
+        details="The same as vtrain run with --debugpy=5678: debugpy is installed in the environment, "
+        "and the trainer waits at that port for a debugger such as VS Code.\n\n"
+        "What follows -- are the trainer's own arguments.",
+        examples=(
+            ("Debug a script", "vtrain debug train.py -- --epochs=3"),
+            ("Start at once, and attach later", "vtrain debug . -m trainer.task --no-debugpy-wait"),
+        ),
+        flags=(EntryFlags, *_RUN.flags),
+        takes_remainder=True,
+    ),
+    CommandInfo(
+        name="submit",
+        handler="vtrain.commands.entry:submit",
+        summary="Create a job from a script or a folder, without waiting for its end.",
+        details="The same as custom-jobs create, but what to run needs no flag, as in vtrain run. A job "
+        "without --display-name is named after its script or folder.",
+        examples=(
+            ("Start a job on this machine", "vtrain submit train.py --backend=local"),
+            ("Stay until it ends, with its log", "vtrain submit train.py --stream-logs -- --epochs=3"),
+        ),
+        flags=(EntryFlags, *_CREATE.flags),
+        takes_remainder=True,
+    ),
+    msgspec.structs.replace(
+        _BY_NAME["list"],
+        name="ps",
+        summary="List jobs, newest first.",
+        details="The same as custom-jobs list.",
+        examples=(("List the five newest jobs", "vtrain ps --limit=5"),),
+        fixed={"kind": CUSTOM_JOB},
+    ),
+    CommandInfo(
+        name="logs",
+        handler="vtrain.commands.watch_jobs:logs",
+        summary="Print the log of a job. With -f, follow it until the job ends.",
+        details="With -f it is the same as custom-jobs stream-logs: the job's state decides the exit code.",
+        examples=(
+            ("Print what the newest job has logged so far", "vtrain logs @last"),
+            ("Follow a job to its end", "vtrain logs mnist -f"),
+        ),
+        flags=(JobFlag, FollowFlag, StreamFlags, PlaceFlags, CommonFlags),
+        fixed={"kind": WATCHED_JOB},
+    ),
+    _about_a_job("stop", "cancel", "Cancel a job.", ("Stop the newest job", "vtrain stop @last")),
+    _about_a_job("show", "describe", "Print a job.", ("Print the newest job", "vtrain show @last")),
+    _about_a_job(
+        "rm", "delete", "Delete an ended job with its log and its files.", ("Remove a job", "vtrain rm mnist")
+    ),
+    CommandInfo(
+        name="rerun",
+        handler="vtrain.commands.rerun:rerun",
+        summary="Run the command line of a job again, with the current files.",
+        details="The line runs in the folder in which it was typed, without --idempotency-key. With --watch, "
+        "a saved file of the trainer stops the job and runs the line again; a line that creates a job "
+        "stays with it.",
+        examples=(
+            ("Run the newest job again", "vtrain rerun @last"),
+            ("Run it again after every save", "vtrain rerun @last --watch"),
+        ),
+        flags=(JobFlag, WatchFlag, PlaceFlags, CommonFlags),
+    ),
+)

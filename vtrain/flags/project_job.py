@@ -1,0 +1,219 @@
+"""The project's own job, `[tool.vtrain.job]`: what a command line runs that names nothing to run.
+
+It counts as a whole or not at all. A line that names a trainer, an image or a file has nothing of it; in
+any other line each flag counts more than its key.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.compose import JobRequest, make_source
+from vtrain.flags.grammar import join_items
+from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.request import job_request
+from vtrain.flags.resource_fields import check_account
+from vtrain.messages.rules import ACCELERATORS, MAX_DISPLAY_NAME, check_labels, enum_hint
+from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
+from vtrain.settings import find_region, user_path
+
+Remainder = tuple[str, ...] | None
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SUBJECT = re.compile(r"\A(?:--[a-z-]+|labels): ")
+_POOL_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
+_TRAINER_KEYS = ("requirements", "extra-packages", "extra-dirs")
+
+
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of a command about one job. `project` is where it comes from, if not from them.
+
+    `unused` is a project whose job is not run, since the flags name another.
+    """
+
+    spec: SpecFlags
+    trainer: TrainerFlags
+    project: Pyproject | None = None
+    unused: Pyproject | None = None
+
+    @property
+    def job(self) -> ProjectJob | None:
+        """The project's job, where the line runs it."""
+        return self.project.settings.job if self.project is not None else None
+
+    @property
+    def region(self) -> str:
+        """The job's region on a service; empty where the environment names one, which counts more."""
+        return self.job.region if self.job and not os.environ.get("CLOUDSDK_AI_REGION") else ""
+
+    @property
+    def origin(self) -> str:
+        """A sentence about the project's job, which is run or not; empty where there is none."""
+        if self.unused is not None:
+            return f"Not used: {self.unused.file} [tool.vtrain.job], as the command names what to run."
+        return f"Job: {self.project.file} [tool.vtrain.job]" if self.project is not None else ""
+
+    def request(self, remainder: Remainder) -> JobRequest:
+        """What the line asks for. Raises UsageError, ConfigError as `job_request` does."""
+        request = job_request(self.spec, self.trainer, remainder)
+        if self.project is None or self.job is None:
+            return request
+        labels = self.job.labels | (request.labels or {})
+        name = self.project.name or self.project.file.parent.name
+        given = request.display_name
+        return msgspec.structs.replace(
+            request,
+            display_name=given if given is not None else self.job.name or None,
+            labels=labels or None,
+            pools=container_pools(self.job),
+            trainer_pools=trainer_pools(self.job),
+            fallback_name=name[:MAX_DISPLAY_NAME],
+        )
+
+
+def job_line(spec: SpecFlags, trainer: TrainerFlags, remainder: Remainder) -> JobLine:
+    """The flags as given or, where they name nothing to run, with the project's job below them.
+
+    Raises ConfigError, with the line, for a job in pyproject.toml that cannot be run.
+    """
+    named = (trainer.local_package_path, spec.config, trainer.python_module or None, trainer.script or None)
+    lists = (spec.worker_pool_spec, trainer.executor_image_uri, spec.python_package_uris)
+    project = _project()
+    if project is None or project.settings.job is None:
+        return JobLine(spec=spec, trainer=trainer)
+    if any(value is not None for value in named) or any(lists):
+        return JobLine(spec=spec, trainer=trainer, unused=project)
+    _check(project, project.settings.job)
+    return JobLine(
+        spec=_spec_flags(spec, project, project.settings.job, remainder),
+        trainer=_trainer_flags(trainer, project, project.settings.job),
+        project=project,
+    )
+
+
+def _project() -> Pyproject | None:
+    try:
+        return nearest_pyproject(Path.cwd())
+    except FileNotFoundError:  # the folder was removed: whatever needs it says so
+        return None
+
+
+def _spec_flags(spec: SpecFlags, project: Pyproject, job: ProjectJob, remainder: Remainder) -> SpecFlags:
+    given: dict[str, Any] = {"env": [f"{name}={value}" for name, value in job.env.items()] + spec.env}
+    if job.config:
+        given["config"] = str(_below(project, job.config))
+    if job.args and not spec.args and remainder is None:
+        given["args"] = [join_items(job.args)]
+    if job.command and not spec.command:
+        given["command"] = [join_items(job.command)]
+    if job.output_dir and spec.base_output_dir is None:
+        given["base_output_dir"] = job.output_dir
+    if job.service_account and spec.service_account is None:
+        given["service_account"] = job.service_account
+    return msgspec.structs.replace(spec, **given)
+
+
+def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -> TrainerFlags:
+    given: dict[str, Any] = {}
+    if job.path or job.module or job.script:
+        given |= {"python_module": job.module, "script": job.script}
+        given["local_package_path"] = str(_below(project, job.path))
+    given["executor_image_uri"] = job.image
+    for name in ("requirements", "extra_packages", "extra_dirs"):
+        if not getattr(trainer, name):
+            given[name] = join_items(getattr(job, name))
+    if not trainer.staging_bucket and not os.environ.get("VTRAIN_STAGING_BUCKET"):
+        given["staging_bucket"] = job.bucket
+    return msgspec.structs.replace(trainer, **given)
+
+
+def container_pools(job: ProjectJob) -> tuple[dict[str, str], ...]:
+    """The pools of a job that is a container; none where a trainer or a file is named."""
+    if job.path or job.module or job.script or job.config:
+        return ()
+    pool = {"machine-type": job.machine_type, "container-image-uri": job.image}
+    if job.accelerator_type:
+        count = str(job.accelerator_count or 1)
+        pool |= {"accelerator-type": job.accelerator_type, "accelerator-count": count}
+    return tuple(pool | {"replica-count": str(count)} for count in _pool_sizes(job))
+
+
+def trainer_pools(job: ProjectJob) -> tuple[dict[str, Any], ...]:
+    """The pools that run the trainer, where no file describes them."""
+    machine: dict[str, Any] = {"machineType": job.machine_type} if job.machine_type else {}
+    if job.accelerator_type:
+        machine |= {"acceleratorType": job.accelerator_type, "acceleratorCount": job.accelerator_count or 1}
+    pool = {"machineSpec": machine} if machine else {}
+    return tuple(pool | {"replicaCount": count} for count in _pool_sizes(job))
+
+
+def _pool_sizes(job: ProjectJob) -> tuple[int, ...]:
+    """Replicas of each pool: Vertex AI wants the primary alone in the first."""
+    return (1, job.replica_count - 1) if job.replica_count > 1 else (1,)
+
+
+def _below(project: Pyproject, path: str) -> Path:
+    """A path of the file, which begins at its folder."""
+    return project.file.parent / user_path(path)
+
+
+def _check(project: Pyproject, job: ProjectJob) -> None:
+    """Raise ConfigError for the first key whose value cannot be meant, or that contradicts another."""
+    _check_what_runs(project, job)
+    if job.path or job.module or job.script:
+        with _blamed(project, "path"):
+            folder = str(_below(project, job.path))
+            make_source(folder=folder, python_module=job.module, script=job.script)
+    if job.accelerator_type and job.accelerator_type not in ACCELERATORS:
+        hint = enum_hint(job.accelerator_type, ACCELERATORS)
+        raise _fault(project, "accelerator-type", f"{job.accelerator_type!r} is not known", hint)
+    if job.accelerator_count and not job.accelerator_type:
+        raise _fault(project, "accelerator-count", "it needs accelerator-type beside it")
+    for name in job.env:
+        if not _VARIABLE.fullmatch(name):
+            raise _fault(project, "env", f"{name!r} is not the name of a variable")
+    with _blamed(project, "labels"):
+        check_labels(job.labels)
+    with _blamed(project, "service-account"):
+        check_account(job.service_account or None)
+    if job.region:
+        with _blamed(project, "region"):
+            find_region(job.region, local=True)
+
+
+def _check_what_runs(project: Pyproject, job: ProjectJob) -> None:
+    if job.module and job.script:
+        raise _fault(project, "script", "it excludes module", "Keep one of them.")
+    alone = bool(job.path) and _below(project, job.path).is_file()
+    if not (job.module or job.script or job.config or job.image or alone):
+        hint = 'Write module = "MODULE", script = "FILE" or config = "FILE".'
+        raise project.fault(("job",), "it names nothing to run", hint)
+    given = msgspec.to_builtins(job)  # without the keys that are not given
+    has_trainer = bool(job.module or job.script or job.path)
+    for key in () if has_trainer else _TRAINER_KEYS:
+        if key in given:
+            raise _fault(project, key, "it goes with a trainer, and none is named", f"Remove {key}.")
+    for key in _POOL_KEYS if has_trainer else (*_POOL_KEYS, "image"):
+        if key in given and job.config:
+            raise _fault(project, key, "the file of config says it for each pool", f"Remove {key}.")
+
+
+def _fault(project: Pyproject, key: str, problem: str, hint: str = "") -> ConfigError:
+    return project.fault(("job", key), problem, hint)
+
+
+@contextmanager
+def _blamed(project: Pyproject, key: str) -> Iterator[None]:
+    """Name the key in the place of the flag that an error names."""
+    try:
+        yield
+    except (ConfigError, UsageError) as error:
+        problem = _SUBJECT.sub("", error.message).removesuffix(".")
+        raise _fault(project, key, problem, error.hint) from error

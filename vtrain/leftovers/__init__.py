@@ -1,1 +1,0 @@
-"""What vtrain keeps to be fast and what it left behind: found, kept where it is used, removed."""

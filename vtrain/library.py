@@ -1,0 +1,373 @@
+"""vtrain as a library: submit a job, follow it, get one that is there. Its names are also `vtrain.NAME`.
+
+Nothing is printed, no signal handler is installed, and the interpreter is never ended: what the command line
+shows goes to the logger `vtrain`, and each error is a VtrainError. Ctrl-C ends a wait, and not the job.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, JobFailedError, VtrainError
+from vtrain.following import Follow, looks
+from vtrain.messages.log import LogEntry, LogPage, LogQuery
+from vtrain.messages.states import FAILED, has_ended, job_state, short
+
+if TYPE_CHECKING:
+    from vtrain.backends import JobBackend
+    from vtrain.commands.session import Session
+    from vtrain.flags.compose import JobRequest
+    from vtrain.flags.options import CommonFlags
+    from vtrain.messages.resources import Job as AnyJob
+    from vtrain.packaging.source import TrainerSource
+
+logger = logging.getLogger("vtrain")
+logger.addHandler(logging.NullHandler())
+
+StrPath = str | os.PathLike[str]
+Machine = dict[str, Any]
+_NO_MACHINE: Machine = {
+    "machine_type": "",
+    "replica_count": 1,
+    "accelerator_type": "",
+    "accelerator_count": 0,
+}
+
+
+class Job:
+    """A job on this machine or on Vertex AI. Its properties tell what was seen last; `refresh` asks again."""
+
+    def __init__(self, session: Session, message: AnyJob) -> None:
+        """Use `submit` or `get`."""
+        self._session = session
+        self._of_thread = threading.local()
+        self._of_thread.jobs = session.jobs
+        self.message = message
+        """The job as the API describes it."""
+
+    def __repr__(self) -> str:
+        return f"<Job {self.id} {self.display_name!r} {self.state}>"
+
+    @property
+    def name(self) -> str:
+        """The full resource name."""
+        return self.message.name
+
+    @property
+    def id(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def display_name(self) -> str:
+        """The name that people gave the job."""
+        return self.message.display_name
+
+    @property
+    def state(self) -> str:
+        """The state without its prefix, such as `RUNNING`."""
+        return short(self.message.state)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job has succeeded, failed, or was cancelled."""
+        return has_ended(self.message.state)
+
+    @property
+    def error(self) -> str:
+        """Why the job failed; empty where it did not."""
+        return self.message.error.message if self.message.error else ""
+
+    @property
+    def output(self) -> str:
+        """The base output directory: a path of this machine, or a `gs://` URI; empty without one."""
+        from vtrain.messages.custom_job import CustomJob
+        from vtrain.staging import LocalBuckets
+
+        uri = self.message.job_spec.output_uri if isinstance(self.message, CustomJob) else ""
+        if not uri or not self._session.is_local:
+            return uri
+        return str(LocalBuckets(self._session.settings.home).local_path(uri))
+
+    def refresh(self) -> Job:
+        """Ask for the job's present state. Raises NotFoundError for a job that was deleted."""
+        self.message = self._jobs.get(self.name)
+        return self
+
+    def logs(self, *, replica: str = "", follow: bool = True) -> Iterator[LogEntry]:
+        """The log from its first line on, an entry for each line; `str(entry)` is the text.
+
+        Entries come as they are written, until the job has ended; without `follow`, those that there are now.
+        `replica` selects one, such as `workerpool0-0`. How the job ends does not matter here: see `wait`.
+        """
+        query = LogQuery(name=self.name, task_name=replica)
+        if not follow:
+            yield from chain.from_iterable(map(_lines, _present(self._jobs, query)))
+            return
+        watcher = _Collector()
+        for message in looks(Follow(backend=self._jobs, name=self.name, query=query), watcher):
+            self.message = message
+            yield from chain.from_iterable(map(_lines, watcher.take()))
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Wait until the job has succeeded, at most `timeout` seconds.
+
+        Raises JobFailedError, JobCancelledError, WaitTimeoutError (the job goes on), and ContactLostError
+        where the backend does not answer any more.
+        """
+        order = Follow(backend=self._jobs, name=self.name, timeout=timeout)
+        for message in looks(order, _Collector()):
+            self.message = message
+        _raise_unless_succeeded(self.message)
+        return self
+
+    def cancel(self) -> None:
+        """Ask the job to end; `wait` sees it end."""
+        self._jobs.cancel(self.name)
+
+    def delete(self) -> None:
+        """Remove the ended job with its log; its output stays. Raises ConflictError while it runs."""
+        self._jobs.delete(self.name)
+
+    @property
+    def _jobs(self) -> JobBackend:
+        """The backend, opened once for each thread: a connection to the store belongs to one."""
+        if not hasattr(self._of_thread, "jobs"):
+            from vtrain.backends.registry import open_found
+
+            self._of_thread.jobs = open_found(self._session.backend, self._session.settings)
+        jobs: JobBackend = self._of_thread.jobs
+        return jobs
+
+
+def submit(
+    trainer: StrPath | None = None,
+    *,
+    module: str = "",
+    script: str = "",
+    args: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    requirements: Sequence[str] = (),
+    image: str = "",
+    config: StrPath | None = None,
+    name: str = "",
+    labels: Mapping[str, str] | None = None,
+    machine_type: str = "",
+    replica_count: int = 1,
+    accelerator_type: str = "",
+    accelerator_count: int = 0,
+    output: str = "",
+    backend: str = "",
+    project: str | None = None,
+    region: str = "",
+    staging_bucket: str = "",
+    strict: bool = False,
+) -> Job:
+    """Create a job and return once it cannot be lost.
+
+    `trainer` is a script, or a folder with `module` or `script` to run in it. `image` is the one that it runs
+    in or, without a trainer, the container itself. `config` is a file as for `--config`; what is given here
+    is laid over it. Without any of these the project's own job runs, `[tool.vtrain.job]`. `output` is the
+    base output directory. With `strict`, what a backend would only warn of is an error.
+
+    The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
+    AI where a project is configured. Raises VtrainError, and then there is no job.
+    """
+    given: dict[str, Any] = {
+        "display_name": name or None,
+        "args": tuple(args),
+        "env": dict(env or {}),
+        "labels": dict(labels or {}),
+        "spec_fields": {"baseOutputDirectory": {"outputUriPrefix": output}} if output else {},
+    }
+    machine = {
+        "machine_type": machine_type,
+        "replica_count": replica_count,
+        "accelerator_type": accelerator_type,
+        "accelerator_count": accelerator_count,
+    }
+    source = _source(trainer, module, script, requirements)
+    if source is None and not image:
+        request = _request_of_file(given, config, machine)
+    else:
+        request = _request(given, config, source, image, machine)
+    wanted = {"backend": backend, "region": region}
+    return _create(request, project, wanted, {"staging_bucket": staging_bucket, "strict": strict})
+
+
+def get(name: str, *, backend: str = "", project: str | None = None, region: str = "") -> Job:
+    """The job of that name: a full name, an id; of a job on this machine also the first digits of its id,
+    its display name, or `@last`.
+
+    Raises NotFoundError where there is none, ConfigError for a name that means several.
+    """
+    from vtrain.commands.session import open_named
+    from vtrain.flags.options import PlaceFlags
+
+    session, full = open_named(_silent(project), PlaceFlags(backend=backend, region=region), name)
+    return Job(session, session.jobs.get(full))
+
+
+def follow(job: Job | str) -> Iterator[LogEntry]:
+    """The log of a job, or of the one with that name, until it ends; then as `Job.wait` raises."""
+    followed = get(job) if isinstance(job, str) else job
+    yield from followed.logs()
+    _raise_unless_succeeded(followed.message)
+
+
+def _create(
+    request: JobRequest, project: str | None, place: dict[str, str], packaging: dict[str, Any]
+) -> Job:
+    """The job on its way. `place` and `packaging` are fields of the flags of these names."""
+    from vtrain.commands.drafting import draft_request, packages_place, prepare_in_session
+    from vtrain.commands.session import find_target
+    from vtrain.flags.job_options import ContainerFlags, TrainerFlags
+    from vtrain.flags.options import PlaceFlags
+    from vtrain.flags.secrets import check_secrets
+    from vtrain.runtime.supervisor_process import reap
+    from vtrain.submission import launch
+
+    reap()  # those of earlier jobs, whose end nobody has looked at
+
+    flags = TrainerFlags(**packaging)
+    target = find_target(_silent(project), PlaceFlags(**place))
+    packages = packages_place(target, flags)
+    draft = draft_request(target, request)
+    session, prepared = prepare_in_session(target, draft, packages, flags, ContainerFlags())
+    told = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=flags.strict)
+    warnings = prepared.package.warnings if prepared.package is not None else ()
+    for warning in filter(None, (told, *warnings, *prepared.plan.notices)):
+        logger.warning(warning)
+    return Job(session, launch(prepared, session.jobs, packages, logger.info))
+
+
+class _Collector:
+    """Keeps the entries of the last look, and logs trouble."""
+
+    def __init__(self) -> None:
+        self._entries: tuple[LogEntry, ...] = ()
+
+    def take(self) -> tuple[LogEntry, ...]:
+        """The entries that nobody has taken yet."""
+        taken, self._entries = self._entries, ()
+        return taken
+
+    def saw_page(self, page: LogPage) -> None:
+        self._entries = page.entries
+
+    def saw_job(self, job: AnyJob, elapsed: float) -> None:
+        logger.debug("%s is %s after %.0f s", job.name, short(job.state), elapsed)
+
+    def cannot_ask(self, error: VtrainError) -> None:
+        logger.warning("%s Asking again.", error.message)
+
+    def cannot_read(self, trouble: str) -> None:
+        logger.warning(trouble)
+
+    def heard_nothing(self, job: AnyJob, elapsed: float) -> None:
+        logger.info("%s for %.0f s, no line for a while: %s", short(job.state), elapsed, job.name)
+
+
+def _lines(entry: LogEntry) -> Iterator[LogEntry]:
+    """The entry for each of its lines; a JSON object is one, whatever its message."""
+    if entry.json_payload is not None or b"\n" not in entry.payload:
+        yield entry
+        return
+    for line in entry.payload.split(b"\n"):
+        yield msgspec.structs.replace(entry, payload=line)
+
+
+def _present(jobs: JobBackend, query: LogQuery) -> Iterator[LogEntry]:
+    more = True
+    while more:
+        page = jobs.logs(query)
+        yield from page.entries
+        more = page.more and page.cursor != query.cursor
+        query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+def _raise_unless_succeeded(job: AnyJob) -> None:
+    """Raise the error of a job that ended otherwise, with its cause in the message."""
+    from vtrain.verdict import failure_of, raise_verdict
+
+    if job_state(job.state) == FAILED:
+        failure = failure_of(job)
+        cause = failure.message if failure else ""
+        raise JobFailedError(f"{job.name} failed: {cause}", hint=failure.hint if failure else "")
+    raise_verdict(job)
+
+
+def _silent(project: str | None) -> CommonFlags:
+    """The common flags of a command that prints and asks nothing."""
+    from vtrain.flags.options import CommonFlags
+
+    return CommonFlags(project=project, quiet=True, verbosity="none", user_output=False)
+
+
+def _source(
+    trainer: StrPath | None, module: str, script: str, requirements: Sequence[str]
+) -> TrainerSource | None:
+    """The trainer to package, or None. Raises ConfigError where there is no such file or folder."""
+    from vtrain.flags.compose import make_source
+    from vtrain.settings import user_path
+
+    if module and script:
+        raise ConfigError("module and script exclude each other.")
+    if trainer is not None and not user_path(os.fspath(trainer)).exists():
+        raise ConfigError(f"There is no script or folder {os.fspath(trainer)}.")
+    if trainer is not None:
+        folder = os.fspath(trainer)
+        return make_source(
+            folder=folder, python_module=module, script=script, requirements=tuple(requirements)
+        )
+    if module or script or requirements:
+        raise ConfigError("module, script and requirements need a trainer: the folder with the code.")
+    return None
+
+
+def _request(
+    given: dict[str, Any], config: StrPath | None, source: TrainerSource | None, image: str, machine: Machine
+) -> JobRequest:
+    """A job of a trainer, or of an image alone."""
+    from vtrain.flags.compose import JobRequest
+    from vtrain.flags.project_job import container_pools, trainer_pools
+    from vtrain.pyproject import ProjectJob
+
+    job = ProjectJob(image=image, **machine)
+    if config is not None and machine != _NO_MACHINE:
+        raise ConfigError(f"{os.fspath(config)} describes the machines: leave out {', '.join(machine)}.")
+    name = source and (Path(source.script).stem or source.folder.name)
+    return JobRequest(
+        config=os.fspath(config) if config is not None else None,
+        source=source,
+        executor_image_uri=image if source else "",
+        pools=container_pools(job) if source is None else (),
+        trainer_pools=trainer_pools(job),
+        fallback_name=name or "job",
+        **given,
+    )
+
+
+def _request_of_file(given: dict[str, Any], config: StrPath | None, machine: Machine) -> JobRequest:
+    """The job of a file or, without one, the project's own, with what is given laid over it."""
+    from vtrain.flags.job_options import SpecFlags, TrainerFlags
+    from vtrain.flags.project_job import job_line
+
+    spec = SpecFlags(config=os.fspath(config) if config is not None else None)
+    request = job_line(spec, TrainerFlags(), None).request(None)
+    if request.config is None and not request.pools and request.source is None:
+        raise ConfigError("What to run is not given.", hint="Give a trainer, an image or a config.")
+    if machine != _NO_MACHINE:
+        raise ConfigError(f"{', '.join(machine)} go with a trainer or an image, and none is given.")
+    laid = {key: value for key, value in given.items() if value}
+    for key in ("env", "labels", "spec_fields"):
+        laid[key] = (getattr(request, key) or {}) | given[key]
+    return msgspec.structs.replace(request, **laid, fallback_name=request.fallback_name or "job")

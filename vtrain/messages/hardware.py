@@ -1,0 +1,206 @@
+"""The hardware that Vertex AI has: the accelerators of each machine type, TPUs, boot disks.
+
+Source of the tables: Vertex AI's documentation as of `AS_OF`, "Configure compute resources for custom
+training" and "Training with Cloud TPU VMs". Machine types that they do not name are accepted, as the service
+gets new ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from vtrain.errors import FieldError
+from vtrain.messages.custom_job import CustomJobSpec, DiskSpec, MachineSpec
+from vtrain.messages.rules import DISK_GB
+
+AS_OF = "2026-08-22"
+BOOT_DISK_TYPES = ("pd-ssd", "pd-standard", "hyperdisk-balanced")
+WITHOUT_GPUS = ("e2-", "n2-", "n4-", "c2-", "m1-")
+GONE = ("NVIDIA_TESLA_K80",)
+TPU_TYPES = ("TPU_V2", "TPU_V3")
+TPU_HOST = "cloud-tpu"
+TPU_POD_COUNT = 32
+"""A slice of a TPU pod has this many cores or, of v2, a multiple of it; one device has 8."""
+_NONE = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Hardware that the service does not have. With `is_certain` it refuses the job in any case."""
+
+    path: str
+    message: str
+    hint: str = ""
+    is_certain: bool = False
+
+
+def check_hardware(spec: CustomJobSpec, *, certain_only: bool = False) -> None:
+    """Raise ConfigError, with the field's path, for the first mismatch; or for the first that is certain."""
+    for found in mismatches(spec):
+        if found.is_certain or not certain_only:
+            raise FieldError(found.path, found.message, hint=found.hint)
+
+
+def mismatches(spec: CustomJobSpec) -> Iterator[Mismatch]:
+    """The hardware in a job that Vertex AI does not have."""
+    for index, pool in enumerate(spec.worker_pool_specs):
+        path = f"workerPoolSpecs[{index}]"
+        if pool.machine_spec is not None:
+            yield from _of_machine(pool.machine_spec, f"{path}.machineSpec")
+        if pool.disk_spec is not None:
+            yield from _of_disk(pool.disk_spec, f"{path}.diskSpec")
+    yield from _of_tpu_job(spec)
+
+
+def is_tpu(machine: MachineSpec) -> bool:
+    """Whether a machine has TPUs, by its type or by its accelerator."""
+    return machine.accelerator_type.startswith("TPU") or machine.machine_type.startswith(TPU_FAMILIES)
+
+
+def _of_tpu_job(spec: CustomJobSpec) -> Iterator[Mismatch]:
+    pools = [(index, pool) for index, pool in enumerate(spec.worker_pool_specs) if pool.task is not None]
+    tpus = [(index, pool) for index, pool in pools if pool.machine_spec and is_tpu(pool.machine_spec)]
+    if not tpus:
+        return
+    hint = "A slice of a TPU pod, too, is asked for by one replica: it says how many cores it wants."
+    if len(pools) > 1:
+        message = f"a job with TPUs has one pool, found {len(pools)}."
+        yield Mismatch(path="workerPoolSpecs", message=message, hint=hint, is_certain=True)
+    for index, pool in tpus:
+        if pool.replica_count > 1:
+            message = f"a pool with TPUs has 1 replica, found {pool.replica_count}."
+            path = f"workerPoolSpecs[{index}].replicaCount"
+            yield Mismatch(path=path, message=message, hint=hint, is_certain=True)
+
+
+def _of_machine(machine: MachineSpec, path: str) -> Iterator[Mismatch]:
+    kind = machine.machine_type
+    if kind in TPU_TOPOLOGIES:
+        yield from _of_tpu_machine(machine, path)
+    elif kind == TPU_HOST or machine.accelerator_type in TPU_TYPES:
+        yield from _of_tpu_host(machine, path)
+    elif machine.accelerator_type in GONE:
+        yield Mismatch(path=f"{path}.acceleratorType", message=f"{machine.accelerator_type} is gone.")
+    elif kind.startswith(WITHOUT_GPUS) and machine.accelerator_type not in _NONE:
+        message = f"{kind} takes no accelerator, found {machine.accelerator_type}."
+        hint = "n1 machines take GPUs; a2, a3, a4, g2 and g4 machines have some."
+        yield Mismatch(path=f"{path}.acceleratorType", message=message, hint=hint)
+    elif kind in GPUS:
+        yield from _of_gpus(machine, GPUS[kind], path)
+
+
+def _of_gpus(machine: MachineSpec, choices: dict[str, tuple[int, ...]], path: str) -> Iterator[Mismatch]:
+    kind, asked = machine.machine_type, machine.accelerator_type
+    hint = f"{kind} takes {_in_words(choices)}."
+    if asked in _NONE:
+        if not kind.startswith("n1-"):
+            message = f"{kind} needs its accelerator named."
+            yield Mismatch(path=f"{path}.acceleratorType", message=message, hint=hint)
+    elif asked not in choices:
+        yield Mismatch(path=f"{path}.acceleratorType", message=f"{kind} does not take {asked}.", hint=hint)
+    elif max(machine.accelerator_count, 1) not in choices[asked] and not machine.gpu_partition_size:
+        message = f"{kind} does not take {max(machine.accelerator_count, 1)} {asked}."
+        yield Mismatch(path=f"{path}.acceleratorCount", message=message, hint=hint)
+
+
+def _of_tpu_host(machine: MachineSpec, path: str) -> Iterator[Mismatch]:
+    """TPU v2 and v3: the machine is always `cloud-tpu`."""
+    asked, count = machine.accelerator_type, machine.accelerator_count
+    if machine.machine_type != TPU_HOST:
+        message = f"{asked} goes with {TPU_HOST}, found {machine.machine_type or 'none'}."
+        yield Mismatch(path=f"{path}.machineType", message=message)
+    elif asked not in TPU_TYPES:
+        message = f"{TPU_HOST} takes {' or '.join(TPU_TYPES)}, found {asked or 'none'}."
+        yield Mismatch(path=f"{path}.acceleratorType", message=message)
+    elif count != 8 and (count < TPU_POD_COUNT or (asked == "TPU_V2" and count % TPU_POD_COUNT)):
+        slices = "a multiple of 32" if asked == "TPU_V2" else "32 and more"
+        message = f"{asked} comes by 8, or as a slice of {slices}, found {count}."
+        yield Mismatch(path=f"{path}.acceleratorCount", message=message)
+
+
+def _of_tpu_machine(machine: MachineSpec, path: str) -> Iterator[Mismatch]:
+    """TPU v5e and later: the machine type includes the TPUs, and the topology gives their number."""
+    kind, topology = machine.machine_type, machine.tpu_topology
+    allowed = TPU_TOPOLOGIES[kind]
+    hint = f"Its topologies are {', '.join(allowed)}." if allowed else "It has three numbers, such as 2x2x1."
+    if machine.accelerator_type not in _NONE:
+        message = f"{kind} brings its TPUs; leave out {machine.accelerator_type}."
+        yield Mismatch(path=f"{path}.acceleratorType", message=message)
+    if not topology:
+        yield Mismatch(path=f"{path}.tpuTopology", message=f"{kind} needs a topology.", hint=hint)
+    elif topology not in allowed and (allowed or not _CUBE.fullmatch(topology)):
+        message = f"{kind} does not have the topology {topology}."
+        yield Mismatch(path=f"{path}.tpuTopology", message=message, hint=hint)
+
+
+def _of_disk(disk: DiskSpec, path: str) -> Iterator[Mismatch]:
+    size = disk.boot_disk_size_gb
+    if size and size not in DISK_GB:
+        message = f"expected {DISK_GB[0]} to {DISK_GB[-1]}, found {size}."
+        yield Mismatch(path=f"{path}.bootDiskSizeGb", message=message, is_certain=True)
+    if disk.boot_disk_type and disk.boot_disk_type not in BOOT_DISK_TYPES:
+        message = f"there is no {disk.boot_disk_type}."
+        hint = f"Types are {', '.join(BOOT_DISK_TYPES)}."
+        yield Mismatch(path=f"{path}.bootDiskType", message=message, hint=hint)
+
+
+def _in_words(choices: dict[str, tuple[int, ...]]) -> str:
+    """`1, 2 or 4 NVIDIA_TESLA_T4; 8 NVIDIA_TESLA_V100`."""
+    found = []
+    for name, counts in choices.items():
+        *others, last = (str(count) for count in counts)
+        found.append(f"{', '.join(others)} or {last} {name}" if others else f"{last} {name}")
+    return "; ".join(found)
+
+
+def _n1(p4: tuple[int, ...], p100: tuple[int, ...], v100: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """The accelerators of an n1 machine; T4 are allowed in the numbers of P4."""
+    found = {
+        "NVIDIA_TESLA_P4": p4,
+        "NVIDIA_TESLA_P100": p100,
+        "NVIDIA_TESLA_T4": p4,
+        "NVIDIA_TESLA_V100": v100,
+    }
+    return {name: counts for name, counts in found.items() if counts}
+
+
+_N1_SMALL = _n1((1, 2, 4), (1, 2, 4), (1, 2, 4, 8))
+_N1_16 = _n1((1, 2, 4), (1, 2, 4), (2, 4, 8))
+_N1_32 = _n1((2, 4), (2, 4), (4, 8))
+_N1_LARGE = _n1((4,), (), (8,))
+GPUS: dict[str, dict[str, tuple[int, ...]]] = {
+    **{
+        f"n1-{size}": _N1_SMALL
+        for size in ("standard-4", "standard-8", "highmem-2", "highmem-4", "highmem-8")
+    },
+    **{f"n1-{size}": _N1_16 for size in ("standard-16", "highmem-16", "highcpu-16")},
+    **{f"n1-{size}": _N1_32 for size in ("standard-32", "highmem-32", "highcpu-32")},
+    **{f"n1-{size}": _N1_LARGE for size in ("standard-64", "standard-96", "highmem-64", "highmem-96")},
+    "n1-highcpu-64": _n1((4,), (4,), (8,)),
+    "n1-highcpu-96": _N1_LARGE,
+    **{f"a2-highgpu-{count}g": {"NVIDIA_TESLA_A100": (count,)} for count in (1, 2, 4, 8)},
+    "a2-megagpu-16g": {"NVIDIA_TESLA_A100": (16,)},
+    **{f"a2-ultragpu-{count}g": {"NVIDIA_A100_80GB": (count,)} for count in (1, 2, 4, 8)},
+    **{f"a3-highgpu-{count}g": {"NVIDIA_H100_80GB": (count,)} for count in (1, 2, 4, 8)},
+    "a3-megagpu-8g": {"NVIDIA_H100_MEGA_80GB": (8,)},
+    "a3-ultragpu-8g": {"NVIDIA_H200_141GB": (8,)},
+    "a4-highgpu-8g": {"NVIDIA_B200": (8,)},
+    "a4x-highgpu-4g": {"NVIDIA_GB200": (4,)},
+    **{f"g2-standard-{cpus}": {"NVIDIA_L4": (1,)} for cpus in (4, 8, 12, 16, 32)},
+    **{f"g2-standard-{cpus}": {"NVIDIA_L4": (count,)} for cpus, count in ((24, 2), (48, 4), (96, 8))},
+    **{f"g4-standard-{48 * count}": {"NVIDIA_RTX_PRO_6000": (count,)} for count in (1, 2, 4, 8)},
+}
+"""Machine types that take or have GPUs: which, and how many. Empty cells of the n1 table are inferred."""
+
+_CUBE = re.compile(r"[1-9][0-9]*x[1-9][0-9]*x[1-9][0-9]*")
+_FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
+TPU_TOPOLOGIES: dict[str, tuple[str, ...]] = {
+    **{f"{family}-1t": ("1x1",) for family in ("ct5lp-hightpu", "ct6e-standard")},
+    **{f"{family}-4t": _FLAT for family in ("ct5lp-hightpu", "ct6e-standard")},
+    **{f"{family}-8t": ("2x4",) for family in ("ct5lp-hightpu", "ct6e-standard")},
+    "tpu7x-standard-4t": (),
+}
+"""Machine types that bring TPUs, and their topologies; of v7 only the form is known (2x2x1 to 8x8x16)."""
+TPU_FAMILIES = (TPU_HOST, "ct5lp-", "ct6e-", "tpu7x-")

@@ -1,0 +1,97 @@
+"""The list of jobs on a terminal: what people look for, in the terminal's width, states in colour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from vtrain.messages.states import short
+from vtrain.output.colours import Role, paint, state_role
+from vtrain.output.table import display_width
+from vtrain.output.terminal import on_one_line
+from vtrain.times import ago, duration_in_words, epoch
+
+HEADINGS = ("ID", "NAME", "STATE", "CREATED", "TOOK", "EXIT", "BACKEND")
+GAP = 2
+LEAST_NAME = 12
+"""Columns that a name keeps where the terminal is narrow."""
+
+
+class JobRow(NamedTuple):
+    """The cells of a job."""
+
+    id: str
+    name: str
+    state: str
+    created: str
+    took: str
+    exit: str
+    backend: str
+
+
+def job_row(document: Mapping[str, Any], *, shown_id: str, backend: str) -> JobRow:
+    """The row of a job's document; a cell is empty where the document does not tell."""
+    cells = JobRow(
+        id=shown_id,
+        name=str(document.get("displayName", "")),
+        state=short(str(document.get("state", ""))),
+        created=ago(str(document.get("createTime", ""))),
+        took=_took(document),
+        exit=_exit_code(document),
+        backend=backend,
+    )
+    return JobRow(*map(on_one_line, cells))
+
+
+def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
+    """The rows below their headings, as lines. Names are cut where the table would be too wide.
+
+    A column that no row has anything in is left out.
+    """
+    kept = [place for place, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
+    lines = [[HEADINGS[place] for place in kept], *([row[place] for place in kept] for row in rows)]
+    widths = [max(map(display_width, cells)) for cells in zip(*lines, strict=True)]
+    name = kept.index(1) if 1 in kept else None
+    if name is not None:
+        spare = width - sum(widths) - GAP * (len(widths) - 1)
+        widths[name] = max(min(widths[name], LEAST_NAME), widths[name] + min(spare, 0))
+    roles = [Role.DIM if place in (3, 4, 6) else None for place in kept]
+    text = ""
+    for number, cells in enumerate(lines):
+        parts = []
+        for place, cell in enumerate(cells):
+            shown = _cut(cell, widths[place])
+            padding = " " * (widths[place] - display_width(shown))
+            role = Role.NAME if number == 0 else state_role(cell) if kept[place] == 2 else roles[place]
+            parts.append((paint(shown, role) if coloured and role else shown) + padding)
+        text += (" " * GAP).join(parts).rstrip() + "\n"
+    return text
+
+
+def _cut(text: str, width: int) -> str:
+    if display_width(text) <= width:
+        return text
+    while display_width(text) > width - 1:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _took(document: Mapping[str, Any]) -> str:
+    """How long the job ran, or has run so far."""
+    try:
+        began = epoch(str(document["startTime"]))
+        ended = epoch(str(document["endTime"])) if "endTime" in document else time.time()
+    except (KeyError, ValueError):
+        return ""
+    return duration_in_words(ended - began)
+
+
+def _exit_code(document: Mapping[str, Any]) -> str:
+    """The exit code of the replica that failed first, else that of the primary; only of an ended job."""
+    if "endTime" not in document:
+        return ""
+    lasts = [(replica.get("attempts") or [{}])[-1] for replica in document.get("replicas") or []]
+    ended = [last for last in lasts if "exitCode" in last]
+    failed = sorted((last for last in ended if last["exitCode"]), key=lambda last: last.get("endTime", ""))
+    return str((failed or ended)[0]["exitCode"]) if ended else ""

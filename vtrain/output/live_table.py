@@ -1,0 +1,61 @@
+"""A table on a terminal that is drawn anew in its place."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+from vtrain.output.colours import Role, has_colours, paint
+from vtrain.output.table import display_width
+from vtrain.output.terminal import on_one_line
+
+GAP = "  "
+LEAVING = "Ctrl-C leaves."
+
+
+class LiveTable:
+    """The rows of the moment. Ctrl-C ends the block, and leaves the last rows where they are."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+
+    def __enter__(self) -> LiveTable:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return kind is not None and issubclass(kind, KeyboardInterrupt)
+
+    def show(self, headings: Sequence[str], rows: Sequence[Sequence[str]], otherwise: str) -> None:
+        """Draw these rows over the last ones, or else a sentence. Columns without any text are left out."""
+        columns, height = shutil.get_terminal_size()
+        lines = _lines(headings, rows) if rows else [otherwise]
+        lines = [_cut(line, columns) for line in [*lines, "", LEAVING]][: height - 1]
+        if rows and has_colours(sys.stdout):
+            lines[0] = paint(lines[0], Role.NAME)
+        up = f"\x1b[{self._lines}A" if self._lines else ""
+        drawn = "".join(f"\r\x1b[K{line}\n" for line in lines)
+        sys.stdout.write(f"{up}{drawn}\x1b[J")
+        sys.stdout.flush()
+        self._lines = len(lines)
+
+
+def _lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
+    cells = [[on_one_line(row[place]) for place in kept] for row in (headings, *rows)]
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    return [
+        GAP.join(
+            cell + " " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+
+
+def _cut(line: str, columns: int) -> str:
+    while display_width(line) > columns:
+        line = line[:-1]
+    return line

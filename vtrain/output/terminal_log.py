@@ -1,0 +1,152 @@
+"""A job's log on a terminal: `14:22:11 worker1-0 │ text`, each line once it has its newline.
+
+A line that has none yet, such as a bar that redraws itself, is for the status line. What the runtime says
+about every job is left out, and so is its copy of the error that the end of the job shows.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry
+from vtrain.output.colours import Role, has_colours, paint
+from vtrain.output.console import Console
+from vtrain.output.log_sinks import valid_utf8
+from vtrain.output.terminal import colour_prefix, for_terminal, on_one_line
+from vtrain.runtime.service_log import ALL_JOBS, JOB_FAILED
+from vtrain.times import NANOSECONDS
+
+SERVICE = "service"
+NAME_WIDTH = 9  # of `worker0-0`, the most usual name
+_REDRAWING = re.compile(rb"\x1b\[[0-2]?K|\x1b\[\?25[hl]|\x08")
+"""What programs write to redraw a line, beside the carriage return."""
+_ROLES = {
+    "INFO": Role.DIM,
+    "DEBUG": Role.DIM,
+    "DEFAULT": Role.DIM,
+    "NOTICE": Role.DIM,
+    "WARNING": Role.WARNING,
+}
+
+
+class TerminalSink:
+    """Shows the lines of a job's log on stdout or stderr, which is a terminal."""
+
+    follows_open_lines = True
+    frame: str
+
+    def __init__(self, console: Console, *, stderr: bool, local: bool, multiline: bool = False) -> None:
+        """`local`: the job is one of this machine, whose runtime says the same of every job."""
+        self._console = console
+        self._local = local
+        self._stderr = stderr
+        self._multiline = multiline
+        self._has_colours = has_colours(sys.stderr if stderr else sys.stdout)
+        self._open: dict[tuple[str, str], bytes] = {}
+        self._complaints: list[LogEntry] = []
+        self._prefixes: dict[tuple[int, str, str], bytes] = {}
+        self.frame = ""
+
+    def show(self, entries: Sequence[LogEntry]) -> None:
+        """Write the lines that are whole; the last one that is open is the `frame` for the status line."""
+        shown = b"".join(self._shown(entry) for entry in entries)
+        if shown and (self._stderr or self._console.user_output):
+            self._console.write(shown, stderr=self._stderr)
+
+    def close(self) -> None:
+        """Write what has no newline, and never will."""
+        now = time.time_ns()
+        lines = [self._line(now, "INFO", task, text) for (task, _), text in self._open.items() if text]
+        complaints = [self._whole(entry) for entry in self._complaints]
+        self._open, self._complaints, self.frame = {}, [], ""
+        if lines or complaints:
+            self._console.write(b"".join(lines + complaints), stderr=self._stderr)
+
+    def _shown(self, entry: LogEntry) -> bytes:
+        if entry.task_name != SERVICE or not self._local:
+            return self._whole(entry)
+        if entry.stream == "stderr":
+            self._complaints.append(entry)
+            return b""
+        if entry.stream == "stdout":
+            for line in entry.message.splitlines():
+                self._console.tell(line)
+            return b""
+        return self._said(entry)
+
+    def _said(self, entry: LogEntry) -> bytes:
+        """A line of the runtime's own, and before it the complaints that the end of the job does not show."""
+        lines = entry.message.split("\n")
+        if JOB_FAILED in lines:
+            self._complaints.clear()
+        before, self._complaints = self._complaints, []
+        kept = "\n".join(line for line in lines if line not in ALL_JOBS)
+        own = self._whole(_with_text(entry, kept)) if kept else b""
+        return b"".join(map(self._whole, before)) + own
+
+    def _whole(self, entry: LogEntry) -> bytes:
+        """The lines of an entry that have their newline, and those before which it ends."""
+        stream = (entry.task_name, entry.stream)
+        text = valid_utf8(entry.payload)
+        held = self._open.pop(stream, b"")
+        if entry.partial:
+            text = last_frame(held + text)
+            if len(text) < MAX_ENTRY_BYTES:
+                self._open[stream] = text
+                self.frame = f"{short_task(entry.task_name)} {_plain(text)}"
+                return b""
+        else:
+            text = held + text
+        self.frame = ""
+        return self._line(entry.time, entry.severity, entry.task_name, text)
+
+    def _line(self, moment: int, severity: str, task: str, text: bytes) -> bytes:
+        if b"\r" in text:
+            text = b"\n".join(last_frame(line).rstrip(b"\r") for line in text.split(b"\n"))
+        prefix = self._prefix(moment // NANOSECONDS, severity, task)
+        text = for_terminal(text)
+        return prefix + (text if self._multiline else text.replace(b"\n", b"\n" + prefix)) + b"\n"
+
+    def _prefix(self, second: int, severity: str, task: str) -> bytes:
+        key = (second, severity, task)
+        if key not in self._prefixes:
+            if len(self._prefixes) > 100:
+                self._prefixes.clear()
+            self._prefixes[key] = self._make_prefix(*key)
+        return self._prefixes[key]
+
+    def _make_prefix(self, second: int, severity: str, task: str) -> bytes:
+        stamp = time.strftime("%H:%M:%S", time.localtime(second))
+        name = short_task(task).ljust(NAME_WIDTH)
+        if not self._has_colours:
+            return f"{stamp} {name} │ ".encode()
+        role = _ROLES.get(severity, Role.ERROR)
+        own = paint(name, Role.DIM).encode() if task == SERVICE else colour_prefix(task, name.encode())
+        return f"{paint(stamp, Role.DIM)} ".encode() + own + f" {paint('│', role)} ".encode()
+
+
+def short_task(task: str) -> str:
+    """`worker1-0` for `workerpool1-0`."""
+    return on_one_line(task.replace("workerpool", "worker", 1))
+
+
+def last_frame(line: bytes) -> bytes:
+    """The last state of a line that was redrawn. A carriage return at its end is kept: another may follow."""
+    if b"\r" not in line:
+        return line
+    body = line.rstrip(b"\r")
+    return _REDRAWING.sub(b"", body[body.rfind(b"\r") + 1 :]) + line[len(body) :][:1]
+
+
+def _plain(text: bytes) -> str:
+    shown = re.sub(r"\x1b\[[0-9;:]*m", "", text.decode("utf-8", "replace"))
+    return on_one_line(shown.rstrip("\r"))
+
+
+def _with_text(entry: LogEntry, text: str) -> LogEntry:
+    return msgspec.structs.replace(entry, payload=text.encode())

@@ -1,0 +1,276 @@
+"""A generated Dockerfile and its build context. Layers that change seldom come first, the code last.
+
+No name or requirement of the user stands in it, but for the base image and the entry point: those travel as
+files of the build context, whose folders have fixed names. So no text of the user needs quoting.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import PackagingError
+from vtrain.packaging.direct import Member
+from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup_cfg_metadata, has_setup_script
+from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
+from vtrain.packaging.sdist_plan import SdistPlan
+from vtrain.packaging.source import TrainerSource
+
+WORKING_FOLDER = "/usr/app"
+HOME_FOLDER = "/home"
+INSTALL_FOLDER = "/opt/vtrain"
+"""Where requirements and extra packages lie in the image."""
+
+TOOLS_FOLDER = "build-requirements"
+"""A folder of the build context: what the project's back end needs while it builds."""
+REQUIREMENTS_FOLDERS = ("dependencies", "requirements", "more-requirements")
+"""Further ones, a layer each: the project's dependencies, requirements.txt, the `requirements` flag."""
+UPGRADED_FOLDER = "more-requirements"
+PACKAGES_FOLDER = "packages"
+EXTRA_FOLDER = "extra-dirs"
+CODE_FOLDER = "code"
+REQUIREMENTS_NAME = "requirements.txt"
+USER_ARGUMENT = "BASE_USER"
+"""The build argument that says which user the base image runs as."""
+
+_PREBUILT = re.compile(
+    r"(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/training/(?:tf|scikit-learn|sklearn|pytorch|xgboost)-.+"
+)
+_CACHE_FOLDER = "/tmp/pip-cache"
+_CACHE_MOUNT = f"--mount=type=cache,id=vtrain-pip,target={_CACHE_FOLDER}"
+_TOOLS = f"{INSTALL_FOLDER}/build-tools"
+_REQUIREMENT_LAYERS = (
+    (TOOLS_FOLDER, f"--target {_TOOLS} "),
+    *((folder, "--upgrade " if folder == UPGRADED_FOLDER else "") for folder in REQUIREMENTS_FOLDERS),
+)
+_PROJECT_COPY = "/tmp/project"
+_HEAD = """\
+# Written by vtrain. Its build context has the folders that COPY names; see `vtrain package image --help`.
+FROM {base}
+
+# Some bases run as a user who may not install; the image returns to that user at the end.
+USER 0
+
+# World-writable, since the user of the container may be any.
+RUN mkdir -p {folder} {home} && chmod 777 {folder} {home}
+WORKDIR {folder}
+ENV HOME={home}
+ENV PYTHONDONTWRITEBYTECODE=1
+"""
+_LOGGING_HOOK = """
+# Pre-built images carry a logging hook that only works on Vertex AI.
+RUN rm -rf /var/sitecustomize
+"""
+
+
+class ProjectLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """`alone`: its dependencies are in a layer below; `tools_below`: so are its build requirements.
+
+    `variables` are set, to a version, while it builds.
+    """
+
+    alone: bool
+    tools_below: bool = False
+    variables: tuple[str, ...] = ()
+
+
+class Layers(msgspec.Struct, frozen=True, kw_only=True):
+    """The contents of a generated Dockerfile; `folders` are those that the build context holds.
+
+    `project` is how the folder's own project is installed; None where there is nothing to install.
+    """
+
+    base: str
+    folders: frozenset[str]
+    entrypoint: tuple[str, ...]
+    project: ProjectLayer | None = None
+
+
+def is_prebuilt(base: str) -> bool:
+    """Whether the base is one of Vertex AI's pre-built training images, as gcloud tells them."""
+    return _PREBUILT.fullmatch(base) is not None
+
+
+def image_entrypoint(base: str, path: str, module: str = "") -> tuple[str, ...]:
+    """What an image runs: `python -m MODULE`, `python FILE.py` or `/bin/bash FILE`, as gcloud has it."""
+    python = "python3" if is_prebuilt(base) else "python"
+    if module:
+        return (python, "-m", module)
+    shown = f"./{path}" if path.startswith("-") else path
+    return (python, shown) if path.endswith(".py") else ("/bin/bash", shown)
+
+
+def write_dockerfile(layers: Layers, *, plain: bool) -> str:
+    """The Dockerfile; `plain` is for the classic builder, which has no cache mounts."""
+    parts = [_HEAD.format(base=layers.base, folder=WORKING_FOLDER, home=HOME_FOLDER)]
+    parts += [_LOGGING_HOOK] if is_prebuilt(layers.base) else []
+    pip = _Pip("pip3" if is_prebuilt(layers.base) else "pip", plain)
+    for folder, options in _REQUIREMENT_LAYERS:
+        if folder in layers.folders:
+            target = f"{INSTALL_FOLDER}/{folder}"
+            parts.append(_copy(folder, target) + pip.run(f"{options}-r {target}/{REQUIREMENTS_NAME}"))
+    if PACKAGES_FOLDER in layers.folders:
+        target = f"{INSTALL_FOLDER}/{PACKAGES_FOLDER}"
+        parts.append(_copy(PACKAGES_FOLDER, target) + pip.run(f"{target}/*"))
+    parts += [_copy(folder, ".") for folder in (EXTRA_FOLDER, CODE_FOLDER) if folder in layers.folders]
+    if layers.project is not None:
+        parts.append(_install_project(pip, layers.project))
+    parts.append(f"\nARG {USER_ARGUMENT}=0\nUSER ${{{USER_ARGUMENT}}}\n")
+    parts.append(f"ENTRYPOINT {json.dumps(layers.entrypoint)}\n")
+    return "".join(parts)
+
+
+class _Pip:
+    """`RUN pip install …`, with a cache that the engine keeps where the builder can mount one."""
+
+    def __init__(self, word: str, plain: bool) -> None:
+        mount = "" if plain else f"{_CACHE_MOUNT} "
+        cache = "--no-cache-dir" if plain else f"--cache-dir={_CACHE_FOLDER}"
+        self.start = f"RUN {mount}"
+        self.install = f"{word} install {cache}"
+
+    def run(self, what: str, before: str = "", after: str = "") -> str:
+        return f"{self.start}{before}{self.install} {what}{after}\n"
+
+
+def _install_project(pip: _Pip, project: ProjectLayer) -> str:
+    """From a copy, since back ends leave their folders where they build."""
+    options = "--no-deps " if project.alone else ""
+    options += "--no-build-isolation " if project.tools_below else ""
+    settings = [f"{name}=0+vtrain" for name in project.variables]
+    settings += [f"PYTHONPATH={_TOOLS}"] if project.tools_below else []
+    return pip.run(
+        f"{options}{_PROJECT_COPY}",
+        before=" ".join([f"cp -R {WORKING_FOLDER} {_PROJECT_COPY} &&", *settings, ""]),
+        after=f" && rm -rf {_PROJECT_COPY}",
+    )
+
+
+def _copy(folder: str, target: str) -> str:
+    return f"\nCOPY {json.dumps([f'{folder}/', f'{target}/'])}\n"
+
+
+_OPTIONS = frozenset(
+    ("-i --index-url --extra-index-url --no-index -f --find-links --no-binary --only-binary --pre").split()
+    + ("-c --constraint --prefer-binary --require-hashes --trusted-host --use-feature").split()
+)
+"""Options that pip reads in a requirements file."""
+_PLAIN_BACKENDS = frozenset(
+    [
+        DEFAULT_BACKEND,
+        "flit_core.buildapi",
+        "hatchling.build",
+        "pdm.backend",
+        "poetry.core.masonry.api",
+        "setuptools.build_meta",
+    ]
+)
+"""Back ends whose build requirements are all in pyproject.toml."""
+_PATH_OPTIONS = frozenset(("-f", "--find-links", "-c", "--constraint"))
+_ATTACHED_VALUE = re.compile(r"-[A-Za-z](?=[^-\s])")
+
+
+class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
+    """The installations of an image, group by group, each in its own layer.
+
+    `tools` are the build requirements of the project, where they can be installed before its sources are
+    there.
+    """
+
+    tools: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    file: Requirements = Requirements()
+    given: Requirements = Requirements()
+
+    @property
+    def merged(self) -> Requirements:
+        """All requirements but the project's own, for the check of imports."""
+        return Requirements(lines=tuple(dict.fromkeys((*self.file.lines, *self.given.lines))))
+
+    def members(self) -> Iterator[Member]:
+        """The files of the context that pip reads."""
+        own = (Requirements(pip_lines=self.tools), Requirements(pip_lines=self.project))
+        groups = zip((TOOLS_FOLDER, *REQUIREMENTS_FOLDERS), (*own, self.file, self.given), strict=True)
+        for folder, group in groups:
+            lines, constraints = group.pip_lines, group.constraints
+            if not lines:
+                continue
+            yield _text_member(f"{folder}/{REQUIREMENTS_NAME}", "".join(f"{line}\n" for line in lines))
+            for name, text in constraints:
+                yield _text_member(f"{folder}/{name}", text)
+
+
+def read_image_requirements(source: TrainerSource, project: Project | None) -> ImageRequirements:
+    """The project's dependencies as far as its files tell them, requirements.txt, and the flag.
+
+    Raises PackagingError for a line that pip could not read in the image.
+    """
+    own = read_given(tuple((project.dependencies or ()) if project else ()), source.folder)
+    file, given = read_requirements((), source.folder), read_given(source.requirements, source.folder)
+    _check_options(file, REQUIREMENTS_FILE)
+    _check_options(given, "requirements")
+    tools = _tools(project, source.folder) if project else ()
+    return ImageRequirements(tools=tools, project=own.pip_lines, file=file, given=given)
+
+
+def _tools(project: Project, folder: Path) -> tuple[str, ...]:
+    """Build requirements of back ends that need nothing else; () for those that may ask for more."""
+    if project.backend not in _PLAIN_BACKENDS or not installs_project(project, folder):
+        return ()
+    wheel = ("wheel",) if project.backend.startswith("setuptools.") else ()
+    return read_given((*project.build_requires, *wheel), folder).pip_lines
+
+
+def installs_project(project: Project, folder: Path) -> bool:
+    """Whether pip is to install the project.
+
+    Not so for a pyproject.toml without a build system beside modules at the root: many of those only list
+    dependencies, and pip refuses to install them; Python finds the modules without.
+    """
+    has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
+    return has_setup or project.backend != DEFAULT_BACKEND or (folder / "src").is_dir()
+
+
+def _check_options(requirements: Requirements, where: str) -> None:
+    written = {f"-c {name}" for name, _ in requirements.constraints}
+    for line in requirements.pip_lines:
+        if not line.startswith("-") or line in written:
+            continue
+        attached = _ATTACHED_VALUE.match(line)
+        option = attached[0] if attached else re.split(r"[=\s]", line, maxsplit=1)[0]
+        if option not in _OPTIONS:
+            raise PackagingError(f"{where}: {option} is no option of a requirements file.")
+        if option in _PATH_OPTIONS and "://" not in line:
+            raise PackagingError(
+                f"{where}: `{line}` is a path on this machine, which the image does not have.",
+                hint="Name packages in extra-packages, and constraints in requirements.txt.",
+            )
+
+
+def context_members(trainer: SdistPlan, requirements: ImageRequirements) -> tuple[Member, ...]:
+    """All files of the context, sorted by name."""
+    members = [*requirements.members()]
+    for extra in trainer.extra_packages:
+        name = f"{PACKAGES_FOLDER}/{extra.path.name}"
+        members.append(Member(name=name, content=extra.path, digest=extra.digest))
+    inside = tuple(f"{folder}/" for folder in trainer.extra_dirs)
+    for file in trainer.files:
+        folder = EXTRA_FOLDER if inside and file.path.startswith(inside) else CODE_FOLDER
+        content = trainer.source.folder / file.path
+        members.append(
+            Member(
+                name=f"{folder}/{file.path}",
+                content=content,
+                executable=file.executable,
+                digest=file.digest,
+            )
+        )
+    return tuple(sorted(members, key=lambda member: member.name))
+
+
+def _text_member(name: str, text: str) -> Member:
+    return Member(name=name, content=text.encode())

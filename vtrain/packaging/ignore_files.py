@@ -1,0 +1,357 @@
+"""Ignore files (.vtrainignore, .gcloudignore, .dockerignore, .gitignore) and the built-in excludes.
+
+Rules are applied as git applies them: the last rule that names the path itself wins.
+
+`pathspec` translates one line into a pattern. A pattern of pathspec also matches everything below
+what it names; git looks at a path only after its parents were kept, so a rule here has to name the
+path itself. Without that, `*`, `!/src/`, `!/src/*.py` would keep `src/notes.txt`.
+
+The regular expressions of pathspec take time by the power of the wildcards in a line. Lines with several
+wildcards are matched here, in time that grows with the length of line and path alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathspec.pattern import Pattern
+
+P = TypeVar("P")
+Q = TypeVar("Q")
+_TOKEN = re.compile(r"\*+|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""One wildcard, or what stands for one character: `?`, `[a-z]`, `\\*`, a letter."""
+_STARS = re.compile(r"\*+")
+MOST_STARS, MOST_DOUBLE_STARS = 2, 1
+"""Wildcards of a segment, and segments `**` of a line, that the regular expressions of pathspec may have."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an ignore file."""
+
+    ignores: bool
+    only_folders: bool
+    whole: Any
+    last: Any
+    segments: int
+    anchored: bool
+
+    def names(self, path: str, name: str, is_folder: bool) -> bool:
+        """Whether this line names `path` itself; `name` is its last segment."""
+        if self.only_folders and not is_folder:
+            return False
+        if not self.anchored:
+            return _matches(self.last, name)
+        if self.segments:
+            return path.count("/") + 1 == self.segments and _matches(self.whole, path)
+        return _matches(self.whole, path) and (self.last is None or _matches(self.last, name))
+
+
+def _matches(pattern: Pattern | Wildcards, path: str) -> bool:
+    return pattern.match_file(path) is not None
+
+
+class Wildcards:
+    """A line with several wildcards: segments of tokens, where None stands for `*`, and for `**`."""
+
+    def __init__(self, body: str) -> None:
+        *above, last = body.lstrip("/").split("/")
+        self._segments = [None if text == "**" else _tokens(text) for text in above]
+        self._segments += [_tokens("*"), None] if last == "**" and above else [_tokens(last)]
+
+    def match_file(self, path: str) -> str | None:
+        """The path, if the line names it."""
+        return path if _fit(self._segments, path.split("/"), _segment_fits) else None
+
+
+def _tokens(segment: str) -> tuple[str | None, ...]:
+    return tuple(None if token[0] == "*" else token for token in _TOKEN.findall(segment))
+
+
+def _segment_fits(tokens: tuple[str | None, ...], name: str) -> bool:
+    return _fit(tokens, name, _letter_fits)
+
+
+def _letter_fits(token: str, letter: str) -> bool:
+    if len(token) > 2:
+        return _matches(_class_pattern(token), letter)
+    return token == "?" or letter == token[-1]
+
+
+@lru_cache(maxsize=256)
+def _class_pattern(token: str) -> Pattern:
+    found = _pathspec_pattern(token)
+    assert found is not None
+    return found
+
+
+def _fit(pattern: Sequence[P | None], items: Sequence[Q], fits: Callable[[P, Q], bool]) -> bool:
+    """Whether the items are what the pattern says, in which None stands for any number of them.
+
+    Only the last None met is ever extended: what stands between two of them is best found at the earliest.
+    """
+    at = item = begun = 0
+    star = -1
+    while item < len(items):
+        expected = pattern[at] if at < len(pattern) else None
+        if expected is not None and fits(expected, items[item]):
+            at, item = at + 1, item + 1
+        elif at < len(pattern) and expected is None:
+            star, begun, at = at, item, at + 1
+        elif star >= 0:
+            begun += 1
+            at, item = star + 1, begun
+        else:
+            return False
+    return all(rest is None for rest in pattern[at:])
+
+
+class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one ignore file, which speak of paths below `base` ("" or "folder/")."""
+
+    base: str
+    rules: tuple[Rule, ...]
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """True: left out. False: kept by a `!` line. None: no line names the path."""
+        if not path.startswith(self.base):
+            return None
+        below = path[len(self.base) :]
+        name = below.rpartition("/")[2]
+        for rule in reversed(self.rules):
+            if rule.names(below, name, is_folder):
+                return rule.ignores
+        return None
+
+    def can_keep_below(self) -> bool:
+        """Whether a folder that is left out may still hold files that are kept."""
+        return False
+
+
+def read_rules(lines: Iterable[str], base: str = "") -> RuleSet:
+    """Translate the lines of an ignore file; a line that git cannot read is passed over, as in git."""
+    return RuleSet(base=base, rules=tuple(rule for line in lines if (rule := _read_rule(line)) is not None))
+
+
+def _read_rule(line: str) -> Rule | None:
+    text = _strip_trailing_blanks(line)
+    if not text or text.startswith("#"):
+        return None
+    ignores = not text.startswith("!")
+    body = text if ignores else text[1:]
+    only_folders = body.endswith("/")
+    body = body.rstrip("/") + ("/*" if body.endswith("/**/") else "")
+    anchored = "/" in body
+    if body.startswith("**/") and body.count("/") == 1:
+        body, anchored = body[3:], False
+    last = body.rpartition("/")[2]
+    try:
+        whole, last_pattern = _pattern(body), None if last == "**" and anchored else _pattern(last)
+    except ValueError:
+        return None
+    if whole is None or (last_pattern is None and not anchored):
+        return None
+    return Rule(
+        ignores=ignores,
+        only_folders=only_folders,
+        whole=whole,
+        last=last_pattern,
+        segments=0 if "**" in body else body.lstrip("/").count("/") + 1,
+        anchored=anchored,
+    )
+
+
+def _pattern(body: str) -> Pattern | Wildcards | None:
+    found = _pathspec_pattern(body)
+    segments = body.split("/")
+    stars = max(len(_STARS.findall(segment)) for segment in segments)
+    is_costly = stars > MOST_STARS or segments.count("**") > MOST_DOUBLE_STARS
+    return Wildcards(body) if found is not None and is_costly else found
+
+
+def _pathspec_pattern(body: str) -> Pattern | None:
+    from pathspec import GitIgnoreSpec
+
+    patterns = GitIgnoreSpec.from_lines([body]).patterns
+    return next((pattern for pattern in patterns if pattern.include is not None), None)
+
+
+def _strip_trailing_blanks(line: str) -> str:
+    text = line.rstrip("\r\n")
+    stripped = text.rstrip(" ")
+    escaped = len(stripped) - len(stripped.rstrip("\\"))
+    return stripped + " " if escaped % 2 and stripped != text else stripped
+
+
+class DockerRuleSet(RuleSet, frozen=True, kw_only=True):
+    """The rules of a `.dockerignore`: a line that names a folder also decides what is below it."""
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        """True: left out. False: kept by a `!` line. None: no line names the path or a parent."""
+        segments = path.split("/")
+        chain = ["/".join(segments[: depth + 1]) for depth in range(len(segments))]
+        for rule in reversed(self.rules):
+            for above, name in zip(chain, segments, strict=True):
+                if rule.names(above, name, is_folder or above != path):
+                    return rule.ignores
+        return None
+
+    def can_keep_below(self) -> bool:
+        """Whether a folder that is left out may still hold files that are kept, as in docker."""
+        return any(not rule.ignores for rule in self.rules)
+
+
+def read_docker_rules(lines: Iterable[str]) -> DockerRuleSet:
+    """Translate a `.dockerignore`, whose lines all start at the root of the folder.
+
+    Source: docs.docker.com/build/concepts/context, ".dockerignore files".
+    """
+    return DockerRuleSet(base="", rules=read_rules(_rooted(line.strip()) for line in lines).rules)
+
+
+def _rooted(line: str) -> str:
+    if not line or line.startswith("#"):
+        return ""
+    mark, body = ("!", line[1:].strip()) if line.startswith("!") else ("", line)
+    body = body.removeprefix("./").strip("/")
+    return f"{mark}/{body}" if body and body != "." else ""
+
+
+def read_lines(path: Path) -> tuple[str, ...]:
+    """The lines of an ignore file; () when there is none. A byte-order mark is dropped, as in git."""
+    if not path.is_file():
+        return ()
+    return tuple(path.read_text("utf-8-sig", errors="replace").split("\n"))
+
+
+OWN_IGNORE_FILE = ".vtrainignore"
+IGNORE_FILES = (OWN_IGNORE_FILE, ".gcloudignore", ".dockerignore", ".gitignore")
+
+EXCLUDED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", ".vtrain", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
+    | {".hypothesis", ".ipynb_checkpoints", ".tox", ".nox", ".eggs", "node_modules"}
+)
+EXCLUDED_FILES = frozenset({".DS_Store", "Thumbs.db"})
+EXCLUDED_SUFFIXES = (".pyc", ".pyo")
+
+# What an earlier `package sdist --output-dir=.` wrote; it would change the hash of the tree it came from.
+OWN_SDIST = re.compile(r".+-[0-9a-f]{16}\.tar\.gz")
+
+_GCLOUD_INCLUDE = "#!include:"
+
+
+class Belonging(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of a walk; all paths are relative to the folder, with "/" between segments.
+
+    `credentials` are among `left_out`.
+    """
+
+    files: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    ignore_file: str = ""
+    warnings: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+
+
+class IgnoreRules:
+    """The built-in excludes and the one ignore file that decides for a folder."""
+
+    def __init__(self, folder: Path, *, excluded: tuple[Path, ...] = ()) -> None:
+        self.folder = folder
+        self.excluded = frozenset(str(path.resolve()) for path in excluded)
+        self.file = next((name for name in IGNORE_FILES if (folder / name).is_file()), "")
+        self.rule_sets = self._root_rules()
+        self.kept_by_name = self._kept_by_name()
+
+    def _root_rules(self) -> tuple[RuleSet, ...]:
+        if self.file in ("", ".gitignore"):
+            return _rules_above(self.folder)
+        lines = _with_includes(self.folder, read_lines(self.folder / self.file))
+        if self.file == ".dockerignore":
+            return (read_docker_rules(lines),)
+        return (read_rules(lines),)
+
+    def _kept_by_name(self) -> frozenset[str]:
+        if self.file != OWN_IGNORE_FILE:
+            return frozenset()
+        lines = read_lines(self.folder / OWN_IGNORE_FILE)
+        return frozenset(line[1:].strip().strip("/") for line in lines if line.startswith("!"))
+
+    def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:
+        """The rules inside the folder `path`: a `.gitignore` in it comes before those above."""
+        if self.file not in ("", ".gitignore"):
+            return rule_sets
+        lines = read_lines(self.folder / path / ".gitignore")
+        return (read_rules(lines, base=f"{path}/" if path else ""), *rule_sets) if lines else rule_sets
+
+    def excludes(self, path: str, name: str, is_folder: bool) -> bool:
+        """Whether a built-in exclude leaves the path out."""
+        if name in self.kept_by_name or path in self.kept_by_name:
+            return False
+        if not is_folder:
+            return (
+                name in EXCLUDED_FILES or name.endswith(EXCLUDED_SUFFIXES) or bool(OWN_SDIST.fullmatch(name))
+            )
+        if name in EXCLUDED_FOLDERS or name.endswith(".egg-info"):
+            return True
+        full = self.folder / path
+        return os.path.isfile(full / "pyvenv.cfg") or (  # noqa: PTH113 - false where the folder is closed
+            bool(self.excluded) and str(full.resolve()) in self.excluded
+        )
+
+
+def _with_includes(folder: Path, lines: tuple[str, ...]) -> list[str]:
+    """Put the lines of a file named by `#!include:` in the place of that line, as gcloud does."""
+    merged: list[str] = []
+    for line in lines:
+        if line.startswith(_GCLOUD_INCLUDE):
+            merged.extend(read_lines(folder / line.removeprefix(_GCLOUD_INCLUDE).strip()))
+        else:
+            merged.append(line)
+    return merged
+
+
+def _rules_above(folder: Path) -> tuple[RuleSet, ...]:
+    """The `.gitignore` files between the folder and the top of its git work tree, nearest first.
+
+    They are read as if they stood in the folder. When they leave out the folder itself they say
+    nothing about it: a user who names a folder wants its files.
+    """
+    parents = _parents_in_work_tree(folder)
+    sets: list[RuleSet] = []
+    for parent in parents:
+        below = folder.relative_to(parent).as_posix()
+        rules = read_rules(read_lines(parent / ".gitignore"))
+        if any(rules.verdict(path, True) for path in _chain(below)):
+            return ()
+        if rules.rules:
+            sets.append(_PrefixedRules(base="", rules=rules.rules, prefix=f"{below}/"))
+    return tuple(sets)
+
+
+class _PrefixedRules(RuleSet, frozen=True, kw_only=True):
+    prefix: str
+
+    def verdict(self, path: str, is_folder: bool) -> bool | None:
+        return super().verdict(self.prefix + path, is_folder)
+
+
+def _parents_in_work_tree(folder: Path) -> tuple[Path, ...]:
+    if (folder / ".git").exists():
+        return ()
+    for depth, parent in enumerate(folder.parents):
+        if (parent / ".git").exists():
+            return tuple(folder.parents[: depth + 1])
+    return ()
+
+
+def _chain(path: str) -> tuple[str, ...]:
+    segments = path.split("/")
+    return tuple("/".join(segments[: depth + 1]) for depth in range(len(segments)))

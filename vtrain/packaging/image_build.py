@@ -1,0 +1,195 @@
+"""Build, tag and push the image of a plan, unless the Docker Engine has it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vtrain.containers.address import EngineAddress
+from vtrain.containers.engine import image_facts
+from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
+from vtrain.digests import file_digest
+from vtrain.errors import ImageError, PackagingError
+from vtrain.packaging.direct import Member
+from vtrain.packaging.dockerfile import USER_ARGUMENT
+from vtrain.packaging.image_plan import ImagePlan
+from vtrain.privacy import home_label
+from vtrain.settings import home_folder
+
+if TYPE_CHECKING:
+    from vtrain.containers.engine import Engine
+
+Tell = Callable[[str], None]
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that the engine has. `built` is False when it was there already."""
+
+    id: str
+    name: str
+    built: bool
+
+
+def make_image(
+    plan: ImagePlan, address: EngineAddress, *, pull: str = "missing", tell: Tell, tags: Sequence[str] = ()
+) -> Made:
+    """The image of a plan, built unless the engine has it and its bases are the ones it was built on.
+
+    `pull` concerns the bases: missing, always, never. With "missing" an image whose base is not here any
+    more serves as it is. `tags` are further names for it. The SDK is imported only when there is something
+    to do. Raises EngineError and ImageError; PackagingError when a file changed meanwhile.
+    """
+    if pull == "always":
+        _have_bases(plan, address, pull, tell)
+    found = image_facts(address, plan.name)
+    if found is not None and _is_fresh(plan, found, address):
+        tell(f"Image {plan.name}: cached.")
+        made = Made(id=found["Id"], name=plan.name, built=False)
+    else:
+        _have_bases(plan, address, "missing" if pull == "always" else pull, tell)
+        made = Made(id=_build(plan, address, tell), name=plan.name, built=True)
+        if found is not None and found["Id"] != made.id:
+            _forget(found["Id"], address)
+    _tag(made, tags, address)
+    return made
+
+
+def push(name: str, address: EngineAddress, tell: Tell) -> str:
+    """Push the image to the registry in its name, unless it is there; its digest, `sha256:…`.
+
+    Raises ImageError.
+    """
+    from vtrain.containers.engine import connect
+    from vtrain.containers.images import push_image, pushed_digest
+
+    with closing(connect(address)) as engine:
+        if digest := pushed_digest(engine, name, tell=tell):
+            tell(f"Image {name}: the registry has it.")
+            return digest
+        return push_image(engine, name, tell=tell)
+
+
+def check_platform(name: str, platform: str, address: EngineAddress) -> None:
+    """Raise ImageError for an image that is not made for `platform` (`os/architecture`)."""
+    facts = image_facts(address, name) or {}
+    found = f"{facts.get('Os', 'linux')}/{facts.get('Architecture', '')}"
+    if platform.split("/")[:2] != found.split("/"):
+        raise ImageError(
+            f"The image {name} is for {found}, and not for {platform}: it is not pushed.",
+            hint=f"Build it with --platform={platform}, on a base image of that platform.",
+        )
+
+
+def _is_fresh(plan: ImagePlan, found: dict[str, Any], address: EngineAddress) -> bool:
+    """Whether it is this plan's image, and no base has been replaced by another since."""
+    labels = (found.get("Config") or {}).get("Labels") or {}
+    if labels.get(CONTENT_LABEL) != plan.content_hash:
+        return False
+    built_on = labels.get(BASE_LABEL, "").split(",")
+    present = _base_ids(plan, address)
+    if len(built_on) != len(plan.bases or ("",)):
+        return False
+    return all(there in ("", before) for before, there in zip(built_on, present or [""], strict=True))
+
+
+def _base_ids(plan: ImagePlan, address: EngineAddress) -> list[str]:
+    """The id of each base; empty for one that is not here."""
+    return [(image_facts(address, base) or {}).get("Id", "") for base in plan.bases]
+
+
+def _have_bases(plan: ImagePlan, address: EngineAddress, pull: str, tell: Tell) -> None:
+    from vtrain.containers.engine import connect
+    from vtrain.containers.images import ensure_image
+
+    with closing(connect(address)) as engine:
+        for base in plan.bases:
+            ensure_image(engine, base, pull=pull, platform=plan.platform, tell=tell)
+
+
+def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
+    from vtrain.containers.build import BuildRequest, ContextFile, build_image
+    from vtrain.containers.engine import connect
+
+    bases = [image_facts(address, base) or {} for base in plan.bases]
+    request = BuildRequest(
+        tags=(plan.name,),
+        dockerfile=plan.dockerfile,
+        plain_dockerfile=plan.plain_dockerfile,
+        dockerfile_name=plan.dockerfile_name,
+        files=tuple(
+            ContextFile(name=file.name, content=file.content, executable=file.executable)
+            for file in plan.files
+        ),
+        labels=plan.labels
+        | {
+            BASE_LABEL: ",".join(base.get("Id", "") for base in bases),
+            IMAGE_HOME_LABEL: home_label(home_folder()),
+        },
+        platform=plan.platform,
+        build_args=_user_argument(plan, bases),
+    )
+    tell(f"Building {plan.title} …")
+    start = time.monotonic()
+    with closing(connect(address)) as engine:
+        image_id = build_image(engine, request, tell)
+        _check_unchanged(plan, engine)
+    tell(f"Image {plan.name}: built in {time.monotonic() - start:.1f} s.")
+    return image_id
+
+
+def _forget(image_id: str, address: EngineAddress) -> None:
+    """Remove an image that lost its name to a newer one, unless it has another or a container uses it."""
+    from vtrain.containers.engine import connect
+    from vtrain.containers.images import find_image, remove_image
+
+    with closing(connect(address)) as engine, suppress(ImageError):
+        image = find_image(engine, image_id)
+        if image is not None and not image.tags:
+            remove_image(engine, image_id)
+
+
+def _user_argument(plan: ImagePlan, bases: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """The base's own user, for a generated Dockerfile, which installs as root."""
+    user = str((bases[0].get("Config") or {}).get("User") or "") if bases and plan.entrypoint else ""
+    return {USER_ARGUMENT: user} if user else {}
+
+
+def _check_unchanged(plan: ImagePlan, engine: Engine) -> None:
+    """Take the name away from an image with other files than those that the name stands for."""
+    changed = next((file for file in plan.files if _is_changed(file)), None)
+    if changed is None:
+        return
+    from vtrain.containers.images import remove_image
+
+    remove_image(engine, plan.name)
+    raise PackagingError(
+        f"{changed.content!s} changed while the image was built.", hint="Run the command again."
+    )
+
+
+def _is_changed(file: Member) -> bool:
+    if not isinstance(file.content, Path):
+        return False
+    try:
+        return file_digest(file.content) != file.digest
+    except FileNotFoundError:
+        return True
+
+
+def _tag(made: Made, tags: Sequence[str], address: EngineAddress) -> None:
+    missing = [tag for tag in tags if (image_facts(address, tag) or {}).get("Id") != made.id]
+    if not missing:
+        return
+    from vtrain.containers.engine import connect, engine_errors
+    from vtrain.containers.images import split_name
+
+    with closing(connect(address)) as engine:
+        for tag in missing:
+            repository, label = split_name(tag)
+            with engine_errors(f"name the image {tag}"):
+                engine.client.tag(made.id, repository, label)

@@ -1,0 +1,320 @@
+"""The plan of an image: its Dockerfile, context and name, known before it is built.
+
+Planning only reads files, and needs no Docker Engine. The context of a user's own Dockerfile is a folder;
+its plan has the files that Docker would send.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from vtrain.containers.build import base_images
+from vtrain.containers.image_names import check_image_name
+from vtrain.containers.labels import CONTENT_LABEL, KIND_LABEL
+from vtrain.digests import content_digest, document_digest, file_digest
+from vtrain.errors import ConfigError, PackagingError
+from vtrain.messages.secrets import is_secret
+from vtrain.packaging.direct import Member
+from vtrain.packaging.dockerfile import (
+    ImageRequirements,
+    Layers,
+    ProjectLayer,
+    context_members,
+    image_entrypoint,
+    installs_project,
+    read_image_requirements,
+    write_dockerfile,
+)
+from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
+from vtrain.packaging.preflight import with_preflight
+from vtrain.packaging.project import read_project, version_variables
+from vtrain.packaging.sdist_plan import (
+    PackedFile,
+    SdistPlan,
+    check_no_credentials,
+    pack_file,
+    read_trainer,
+    size_warnings,
+)
+from vtrain.packaging.source import TrainerSource, check_source
+from vtrain.packaging.tree import belonging_files
+
+LAYOUT_VERSION = 1
+"""Changes whenever the same files would give another image."""
+REPOSITORY = "vtrain"
+IMAGE_KIND = "image"
+_SLUG_LENGTH = 60
+
+
+class ImagePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about an image that is known before it is built.
+
+    `name` is its name on the engine, `vtrain/<slug>:<16 hex of the content hash>`. `entrypoint` is empty
+    where the user's own Dockerfile decides, and `dockerfile_name` is that one's name among the files, if it
+    is one of them; `bases` are the images that its FROM lines name.
+    """
+
+    folder: Path
+    name: str
+    content_hash: str
+    dockerfile: str
+    plain_dockerfile: str
+    bases: tuple[str, ...]
+    platform: str
+    files: tuple[Member, ...]
+    byte_count: int
+    dockerfile_name: str = ""
+    python_module: str = ""
+    entrypoint: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def file_count(self) -> int:
+        return len(self.files)
+
+    @property
+    def title(self) -> str:
+        """`vtrain/trainer:0123456789abcdef on python:3.11`; the name alone where no base is known."""
+        return f"{self.name} on {', '.join(self.bases)}" if self.bases else self.name
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels that every image of this plan bears."""
+        return {KIND_LABEL: IMAGE_KIND, CONTENT_LABEL: self.content_hash}
+
+    def module_command(self, module: str) -> tuple[str, ...]:
+        """The command that runs another module of the same image; () for the module that it runs anyway."""
+        if not module or module == self.python_module or not self.entrypoint:
+            return ()
+        return image_entrypoint(self.bases[0], "", module)
+
+
+def plan_image(
+    source: TrainerSource,
+    base: str,
+    *,
+    dockerfile: Path | None = None,
+    platform: str = "",
+    provided: frozenset[str] = frozenset(),
+    strict: bool = False,
+) -> ImagePlan:
+    """Read the folder and decide everything; write nothing.
+
+    `base` is the image to build on; with the user's own `dockerfile` neither it nor an entry is needed.
+    `platform` is `os/architecture`, empty for the engine's own. `provided` are the canonical names of the
+    distributions that the base brings. Raises ConfigError and PackagingError.
+    """
+    if dockerfile is not None:
+        return _plan_own(source, dockerfile, platform, strict)
+    if not base:
+        hint = "Give --executor-image-uri=IMAGE, or image in [tool.vtrain.job]."
+        raise ConfigError("An image needs a base to build on.", hint=hint)
+    check_image_name(base, "--executor-image-uri")
+    check_source(source)
+    project = None if source.script_alone else read_project(source.folder)
+    requirements = read_image_requirements(source, project)
+    trainer = read_trainer(source, requirements=requirements.merged)
+    plan = _plan_generated(trainer, requirements, base, platform)
+    checked = with_preflight(trainer, provided, strict)
+    return msgspec.structs.replace(plan, warnings=checked.warnings)
+
+
+def _plan_generated(
+    trainer: SdistPlan, requirements: ImageRequirements, base: str, platform: str
+) -> ImagePlan:
+    source = trainer.source
+    files = context_members(trainer, requirements)
+    layers = Layers(
+        base=base,
+        folders=frozenset(file.name.partition("/")[0] for file in files),
+        entrypoint=image_entrypoint(base, trainer.entry.path, source.python_module),
+        project=_project_layer(trainer, requirements),
+    )
+    plan = ImagePlan(
+        folder=source.folder,
+        name="",
+        content_hash="",
+        dockerfile=write_dockerfile(layers, plain=False),
+        plain_dockerfile=write_dockerfile(layers, plain=True),
+        bases=(base,),
+        platform=platform,
+        files=files,
+        byte_count=trainer.byte_count,
+        python_module=source.python_module,
+        entrypoint=layers.entrypoint,
+        left_out=trainer.left_out,
+        warnings=trainer.warnings,
+    )
+    given = Path(source.script).stem if source.script else source.python_module.split(".")[0]
+    return _named(plan, given)
+
+
+def _project_layer(trainer: SdistPlan, requirements: ImageRequirements) -> ProjectLayer | None:
+    project = trainer.project
+    if project is None or not installs_project(project, trainer.source.folder):
+        return None
+    return ProjectLayer(
+        alone=project.dependencies is not None,
+        tools_below=bool(requirements.tools),
+        variables=version_variables(project),
+    )
+
+
+def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bool) -> ImagePlan:
+    if source.python_module or source.script:
+        raise ConfigError("--dockerfile has its own entry point: leave --python-module and --script out.")
+    context = read_own_context(source.folder, dockerfile)
+    check_no_credentials(context.credentials, strict)
+    plan = ImagePlan(
+        folder=source.folder,
+        name="",
+        content_hash="",
+        dockerfile=context.dockerfile,
+        plain_dockerfile=context.dockerfile,
+        bases=base_images(context.dockerfile),
+        platform=platform,
+        files=context.members(source.folder),
+        byte_count=sum(file.size for file in context.files),
+        dockerfile_name=context.name,
+        left_out=context.left_out,
+        warnings=context.warnings,
+    )
+    return _named(plan, source.folder.resolve().name)
+
+
+def _named(plan: ImagePlan, given: str) -> ImagePlan:
+    content_hash = _content_hash(plan)
+    name = f"{REPOSITORY}/{_slug(given)}:{content_hash[:16]}"
+    return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
+
+
+def _slug(given: str) -> str:
+    """A word for the image's name: lower-case letters and digits with single dashes between."""
+    words = re.sub(r"[^a-z0-9]+", "-", given.lower())[:_SLUG_LENGTH].strip("-")
+    return words or "trainer"
+
+
+def _content_hash(plan: ImagePlan) -> str:
+    """The sha256 of all that decides the image, but for the content of its base."""
+    files = [[file.name, file.executable, file.digest or _digest(file.content)] for file in plan.files]
+    document = [
+        ["vtrain-image", LAYOUT_VERSION, plan.platform],
+        plan.dockerfile,
+        plan.plain_dockerfile,
+        files,
+    ]
+    return document_digest(document)
+
+
+def _digest(content: bytes | Path) -> str:
+    return content_digest(content) if isinstance(content, bytes) else file_digest(content)
+
+
+IGNORE_FILE = ".dockerignore"
+_ENV_LINE = re.compile(r"^[ \t]*ENV[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
+
+
+class OwnContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The text of the Dockerfile, the files of its context, and what is said about them.
+
+    `name` is the Dockerfile's own among the files; empty when it is not one of them.
+    """
+
+    dockerfile: str
+    name: str
+    files: tuple[PackedFile, ...]
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    credentials: tuple[str, ...] = ()
+
+    def members(self, folder: Path) -> tuple[Member, ...]:
+        """The files as they go to the engine."""
+        return tuple(
+            Member(
+                name=file.path,
+                content=folder / file.path,
+                executable=file.executable,
+                digest=file.digest,
+            )
+            for file in self.files
+        )
+
+
+class DockerRules(IgnoreRules):
+    """The exclusions of `docker build`: the lines of FILE.dockerignore or .dockerignore, and nothing else.
+
+    Source: docs.docker.com/build/concepts/context, ".dockerignore files".
+    """
+
+    def __init__(self, folder: Path, dockerfile: Path) -> None:
+        beside = dockerfile.with_name(f"{dockerfile.name}{IGNORE_FILE}")
+        found = next((path for path in (beside, folder / IGNORE_FILE) if path.is_file()), None)
+        self.folder = folder
+        self.excluded = frozenset()
+        self.file = found.name if found else ""
+        self.rule_sets = (read_docker_rules(read_lines(found)),) if found else ()
+        self.kept_by_name = frozenset()
+
+    def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:  # noqa: ARG002
+        """The same rules: an ignore file in a subfolder says nothing to Docker."""
+        return rule_sets
+
+    def excludes(self, path: str, name: str, is_folder: bool) -> bool:  # noqa: ARG002
+        """False: Docker has no built-in excludes."""
+        return False
+
+
+def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
+    """Read a Dockerfile and its context. Raises ConfigError and PackagingError."""
+    if not folder.is_dir():
+        raise PackagingError(f"{folder} {'is not a folder' if folder.exists() else 'does not exist'}.")
+    text = _text(folder, dockerfile)
+    belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
+    files = tuple(pack_file(folder, path) for path in belonging.files)
+    warnings = (*belonging.warnings, *_baked_secrets(text), *size_warnings(files))
+    return OwnContext(
+        dockerfile=text,
+        name=_name_in(folder, dockerfile, belonging.files),
+        files=files,
+        left_out=belonging.left_out,
+        warnings=warnings,
+        credentials=belonging.credentials,
+    )
+
+
+def _baked_secrets(text: str) -> Iterator[str]:
+    """A sentence for each variable of the image that looks like a secret."""
+    for line in _ENV_LINE.findall(text.replace("\\\n", " ")):
+        pairs = _ENV_PAIR.findall(line) or [line.partition(" ")[::2]]
+        for name, value in pairs:
+            if is_secret(name, value.strip()):
+                yield f"the Dockerfile sets {name}, which looks like a secret and can be read in the image"
+
+
+def _name_in(folder: Path, dockerfile: Path, files: tuple[str, ...]) -> str:
+    try:
+        name = dockerfile.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        return ""
+    return name if name in files else ""
+
+
+def _text(folder: Path, dockerfile: Path) -> str:
+    try:
+        text = dockerfile.read_text("utf-8-sig")
+    except FileNotFoundError:
+        below = folder / dockerfile
+        hint = f"There is {below}; the path is read from the current folder." if below.is_file() else ""
+        raise ConfigError(f"--dockerfile: there is no file {dockerfile}.", hint=hint) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"--dockerfile: cannot read {dockerfile}: {reason}.") from None
+    if not text.strip():
+        raise ConfigError(f"--dockerfile: {dockerfile} is empty.")
+    return text

@@ -1,0 +1,264 @@
+"""The plan of a source distribution: its files, name and requirements, known before it is built.
+
+Planning only reads.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from vtrain.digests import content_digest, document_digest, file_digest
+from vtrain.errors import PackagingError
+from vtrain.packaging.direct import SCRIPT_PACKAGE
+from vtrain.packaging.ignore_files import Belonging
+from vtrain.packaging.keys import check_archive
+from vtrain.packaging.module_imports import TrainerImports
+from vtrain.packaging.project import Project, read_project, tool_versions
+from vtrain.packaging.requirements import Requirements, read_requirements
+from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, printable, relative_path
+from vtrain.packaging.tree import belonging_files
+from vtrain.project_names import canonical, distribution_name
+from vtrain.sizes import size_in_words
+
+# Changes whenever the same files would give another archive.
+LAYOUT_VERSION = 1
+
+SIZE_WARNING = 50 * 1000 * 1000
+
+# uv takes NAME-1234567890b12345.tar.gz for version 1234567890b12345 and refuses the metadata's other one.
+_READS_AS_VERSION = re.compile(r"\d+(?:[abc]\d*)?")
+
+
+class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the package: its path relative to the folder, size in bytes, and sha256."""
+
+    path: str
+    size: int
+    executable: bool
+    digest: str
+
+
+class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """A local wheel or sdist that is installed beside the trainer."""
+
+    path: Path
+    digest: str
+
+
+class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about an sdist that is known before it is built. Paths are relative to the folder.
+
+    `imports` are None until the checks before a build have read them.
+    """
+
+    source: TrainerSource
+    python_module: str
+    name: str
+    file_name: str
+    content_hash: str
+    entry: Entry
+    files: tuple[PackedFile, ...]
+    left_out: tuple[str, ...]
+    ignore_file: str
+    requirements: tuple[str, ...]
+    extra_packages: tuple[ExtraPackage, ...]
+    extra_dirs: tuple[str, ...]
+    warnings: tuple[str, ...]
+    project: Project | None
+    tool_versions: tuple[str, ...] | None = ()
+    credentials: tuple[str, ...] = ()
+    imports: TrainerImports | None = None
+
+    @property
+    def file_count(self) -> int:
+        return len(self.files)
+
+    @property
+    def byte_count(self) -> int:
+        """The size of the files, unpacked."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def pep517(self) -> bool:
+        """Whether the folder's own back end builds the sdist."""
+        return self.project is not None and not self.source.script
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """The requirements that the folder's own metadata does not name."""
+        own = set(self.project.dependencies or ()) if self.pep517 and self.project else set()
+        return tuple(requirement for requirement in self.requirements if requirement not in own)
+
+    @property
+    def companion(self) -> str:
+        """The file name of the package that carries extra requirements and folders of a PEP 517 build."""
+        needed = self.pep517 and (self.carried or self.extra_dirs)
+        return f"{self.name}-extras-{self.content_hash[:16]}.tar.gz" if needed else ""
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The names of all package files, in the order for packageUris."""
+        extras = (extra.path.name for extra in self.extra_packages)
+        companion = (self.companion,) if self.companion else ()
+        return (*extras, *companion, self.file_name)
+
+
+def read_trainer(
+    source: TrainerSource, *, excluded: tuple[Path, ...] = (), requirements: Requirements | None = None
+) -> SdistPlan:
+    """The plan without the checks of syntax and imports, which take longest.
+
+    `requirements` are used instead of those in the folder and the source, if the caller has read them.
+    """
+    check_source(source)
+    folder = source.folder
+    extra_dirs = tuple(_extra_dir(folder, given) for given in source.extra_dirs)
+    if source.script_alone:
+        belonging, project = Belonging(files=(source.script,)), None
+    else:
+        belonging = belonging_files(folder, extra_dirs=extra_dirs, excluded=excluded)
+        project = read_project(folder)
+    entry = find_entry(source, belonging, is_project=project is not None)
+    if requirements is None:
+        requirements = read_requirements(source.requirements, folder)
+    return _plan(source, belonging, project, entry, requirements, extra_dirs)
+
+
+def _plan(
+    source: TrainerSource,
+    belonging: Belonging,
+    project: Project | None,
+    entry: Entry,
+    requirements: Requirements,
+    extra_dirs: tuple[str, ...],
+) -> SdistPlan:
+    extras = tuple(_extra_package(source.folder, given) for given in source.extra_packages)
+    _check_distinct(extras)
+    inside = {extra.path.resolve() for extra in extras}
+    files = tuple(
+        pack_file(source.folder, path)
+        for path in belonging.files
+        if not inside or (source.folder / path).resolve() not in inside
+    )
+    own = tuple((project.dependencies or ()) if project else ())
+    plan = SdistPlan(
+        source=source,
+        python_module=source.python_module or SCRIPT_PACKAGE,
+        name=_name(source, project, requirements.lines),
+        file_name="",
+        content_hash="",
+        entry=entry,
+        files=files,
+        left_out=belonging.left_out,
+        ignore_file=belonging.ignore_file,
+        requirements=tuple(dict.fromkeys((*own, *requirements.lines))),
+        extra_packages=extras,
+        extra_dirs=extra_dirs,
+        warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
+        project=project,
+        tool_versions=_tool_versions(source, project),
+        credentials=belonging.credentials,
+    )
+    return _named(plan)
+
+
+def _named(plan: SdistPlan) -> SdistPlan:
+    content_hash = _content_hash(plan)
+    return msgspec.structs.replace(
+        plan, content_hash=content_hash, file_name=f"{plan.name}-{content_hash[:16]}.tar.gz"
+    )
+
+
+def _content_hash(plan: SdistPlan) -> str:
+    """The sha256 of everything that decides the bytes of the package. Paths, times and owners do not."""
+    document = [
+        ["vtrain-sdist", LAYOUT_VERSION, plan.name, plan.entry.path if plan.source.script else ""],
+        [[file.path, file.executable, file.digest] for file in plan.files],
+        plan.requirements,
+        [[extra.path.name, extra.digest] for extra in plan.extra_packages],
+        plan.extra_dirs,
+        plan.tool_versions,
+        plan.project if plan.source.script else plan.pep517,
+    ]
+    found = document_digest(document)
+    while _READS_AS_VERSION.fullmatch(found[:16]):
+        found = content_digest(found.encode())
+    return found
+
+
+def _tool_versions(source: TrainerSource, project: Project | None) -> tuple[str, ...] | None:
+    if project is None or source.script:
+        return ()
+    return tool_versions(project.build_requires)
+
+
+def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
+    """The distribution's name. It differs from all requirements: pip would take those for installed."""
+    if project and project.name and not source.script:
+        return canonical(project.name)
+    given = Path(source.script).stem if source.script else source.python_module.split(".")[0]
+    name = canonical(re.sub(r"[^A-Za-z0-9._-]+", "-", given)).strip("-") or "trainer"
+    taken = {distribution_name(requirement) for requirement in requirements}
+    return f"{name}-trainer" if name in taken else name
+
+
+def pack_file(folder: Path, path: str) -> PackedFile:
+    """The present state of a file. Raises PackagingError if it cannot be read."""
+    try:
+        status = (folder / path).stat()
+        content = file_digest(folder / path)
+    except OSError as error:
+        raise PackagingError(f"Cannot read {printable(path)}: {error.strerror}.") from None
+    return PackedFile(path=path, size=status.st_size, executable=bool(status.st_mode & 0o100), digest=content)
+
+
+def check_no_credentials(paths: tuple[str, ...], strict: bool) -> None:
+    """With `strict`, raise PackagingError for credentials among the trainer's files."""
+    if paths and strict:
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        raise PackagingError(
+            f"There are credentials in the folder: {paths[0]}{more}.",
+            hint="Without --strict this is a warning, and they are left out.",
+        )
+
+
+def _extra_dir(folder: Path, given: str) -> str:
+    path = relative_path(folder, given, "the extra folder")
+    if not (folder / path).is_dir():
+        raise PackagingError(f"There is no extra folder {given} in {folder}.")
+    return path
+
+
+def _extra_package(folder: Path, given: str) -> ExtraPackage:
+    path = folder / given
+    if not path.is_file():
+        raise PackagingError(f"There is no extra package {given} in {folder}.")
+    if not path.name.endswith((".whl", ".tar.gz", ".zip")):
+        raise PackagingError(
+            f"The extra package {given} is neither a wheel (.whl) nor an sdist (.tar.gz, .zip)."
+        )
+    check_archive(path)
+    try:
+        return ExtraPackage(path=path, digest=file_digest(path))
+    except OSError as error:
+        raise PackagingError(f"Cannot read {given}: {error.strerror}.") from None
+
+
+def _check_distinct(extras: tuple[ExtraPackage, ...]) -> None:
+    names = [extra.path.name for extra in extras]
+    twice = next((name for name in names if names.count(name) > 1), "")
+    if twice:
+        raise PackagingError(f"Two extra packages are called {twice}.")
+
+
+def size_warnings(files: tuple[PackedFile, ...]) -> tuple[str, ...]:
+    """A warning with the largest files, where the package is larger than `SIZE_WARNING`."""
+    total = sum(file.size for file in files)
+    if total <= SIZE_WARNING:
+        return ()
+    largest = sorted(files, key=lambda file: (-file.size, file.path))[:5]
+    shown = ", ".join(f"{printable(file.path)} ({size_in_words(file.size)})" for file in largest)
+    return (f"the package holds {size_in_words(total)}; the largest files are {shown}",)

@@ -1,0 +1,120 @@
+"""Another supervisor for a job that goes on without one. A lock says who lives, never a process id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import DamagedError
+from vtrain.messages import states
+from vtrain.messages.codec import to_document
+from vtrain.runtime.database import storage_errors
+from vtrain.runtime.folder import JobFolder, closed_on_error, hold_lock, lock_holder
+from vtrain.runtime.history import stored_job
+from vtrain.runtime.process_tree import identify, signal_all
+from vtrain.runtime.store import Record, Store
+from vtrain.runtime.supervisor_process import reap
+from vtrain.times import timestamp
+
+RESPAWN_SECONDS = 1.0
+"""A supervisor that dies at once (a full disk) is not started again faster than this."""
+PROBE_BYTES = 64 * 1024
+"""What a supervisor may have to write: rows, a log's last words, the verdict."""
+Start = Callable[[JobFolder, int], None]
+
+
+def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_once: bool = False) -> None:
+    """Start a supervisor for a job that has not ended and has none, unless the store can only be read.
+
+    `at_once` also where one was started a moment ago. Raises StorageError where one could not write, and
+    NotFoundError for a job that was deleted meanwhile.
+    """
+    reap()
+    if states.has_ended(record.state) or store.read_only:
+        return
+    if not folder.path.exists():
+        _bury(store, record, folder, lost=True)
+        return
+    if not at_once and abs(time.time() - _modified(folder.lock)) < RESPAWN_SECONDS:
+        return
+    with storage_errors(folder.path.parents[1]):
+        try:
+            lock = hold_lock(folder.lock)
+        except FileNotFoundError:  # it ended, and is being deleted
+            return
+    if lock is None:
+        return
+    with closed_on_error(lock):
+        has_ended = states.has_ended(store.get(record.name).state)
+    if has_ended:
+        os.close(lock)
+        return
+    with storage_errors(folder.path.parents[1]), closed_on_error(lock):
+        os.utime(folder.lock)
+        _check_writable(folder.path)
+    if not folder.is_readable():
+        with closed_on_error(lock):
+            _stop_replicas(folder)
+            _bury(store, record, folder, lost=False)
+        os.close(lock)
+        return
+    start(folder, lock)
+
+
+def _stop_replicas(folder: JobFolder) -> None:
+    """Ask the shims of a job that no supervisor can look after to end their replicas."""
+    for lock in folder.path.glob("replicas/**/lock"):
+        shim = lock_holder(lock)
+        if shim > 0:
+            signal_all({identify(shim)}, signal.SIGTERM)
+
+
+def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:
+    """End a job that no supervisor can end any more: its folder is `lost`, or cannot be read."""
+    from vtrain.runtime import verdict
+
+    record = store.get(record.name)
+    if states.has_ended(record.state):
+        return  # and somebody is deleting it
+    error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
+    now = timestamp()
+    document = _known_document(record, folder) | {
+        "state": states.FAILED,
+        "error": to_document(error),
+        "endTime": now,
+        "updateTime": now,
+    }
+    text = msgspec.json.encode(document).decode()
+    store.update(record.name, state=states.FAILED, end_time=now, document=text)
+
+
+def _known_document(record: Record, folder: JobFolder) -> dict[str, Any]:
+    """What the store still tells about a job, else its folder, else its name."""
+    try:
+        return stored_job(record).answer or {}
+    except DamagedError:
+        if folder.is_readable():
+            return to_document(folder.order().job)
+        return {"name": record.name, "createTime": record.create_time}
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise OSError where a supervisor could not write: it would end at once, and nobody would hear why."""
+    probe = folder / "probe"
+    try:
+        probe.write_bytes(b"x" * PROBE_BYTES)
+    finally:
+        probe.unlink(missing_ok=True)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

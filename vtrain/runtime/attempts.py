@@ -1,0 +1,258 @@
+"""A job's replicas, attempt after attempt: which one counts now, how it ended, and what follows.
+
+Every decision lies in the history before anything is done about it, so that another supervisor goes on where
+this one died.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from vtrain.failure import meaning
+from vtrain.messages.custom_job import Scheduling
+from vtrain.privacy import make_private
+from vtrain.retry import wait_until
+from vtrain.runtime.folder import (
+    FOLDER_REMOVED,
+    LOST,
+    LOST_CODE,
+    DamagedFileError,
+    JobFolder,
+    ReplicaExit,
+    ReplicaFolder,
+    discard,
+    write_struct,
+)
+from vtrain.runtime.history import History, Preempted, read_history, write_history
+from vtrain.runtime.launcher import Launcher
+from vtrain.runtime.recovery import Action, Cause, Restart, action_after, cause_of
+from vtrain.runtime.working_folder import fill
+
+KILL_MARGIN_SECONDS = 5.0
+"""Seconds that a shim gets beyond the grace period before it is ended itself."""
+KILL_PAUSE_SECONDS = 0.01
+MACHINE_END_CODES = (137, 143, LOST_CODE)
+"""Of containers whose machine was switched off, or lost its power."""
+PREEMPTED_REASON = "its machine was preempted (simulated)"
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A present attempt that has ended, and why."""
+
+    attempt: ReplicaFolder
+    exit: ReplicaExit
+    cause: Cause
+
+    @property
+    def reason(self) -> str:
+        """In a few words."""
+        if self.cause is Cause.PREEMPTED:
+            return PREEMPTED_REASON
+        return self.exit.interruption or f"exit code {self.exit.code}, {meaning(self.exit.code)}"
+
+    @property
+    def left_with_machine(self) -> bool:
+        """Whether it may have ended because the machine did. Only for what was asked about afterwards."""
+        return self.exit.stopped and self.exit.code in MACHINE_END_CODES and not self.exit.oom
+
+    @property
+    def told_exit(self) -> ReplicaExit:
+        """The exit as it is told: a preemption is an interruption."""
+        if self.cause is not Cause.PREEMPTED:
+            return self.exit
+        return msgspec.structs.replace(self.exit, interruption=self.reason)
+
+
+class Attempts:
+    """The replicas of one job, the primary first."""
+
+    def __init__(
+        self, folder: JobFolder, launcher: Launcher, names: Sequence[str], grace_seconds: float
+    ) -> None:
+        self._folder = folder
+        self._launcher = launcher
+        self._names = tuple(names)
+        self._patience = grace_seconds + KILL_MARGIN_SECONDS
+        self._begun: set[ReplicaFolder] = set()
+        self._leaving: dict[ReplicaFolder, float] = {}
+        self.damage: DamagedFileError | None = None
+        try:
+            self.history = read_history(folder)
+        except DamagedFileError as damage:
+            self.history, self.damage = History(), damage
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self._names
+
+    def current(self) -> tuple[ReplicaFolder, ...]:
+        """The attempt of each replica that counts now."""
+        return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self._names)
+
+    def all(self) -> tuple[ReplicaFolder, ...]:
+        """Every attempt of every replica, also those that the history does not know (any more)."""
+        return tuple(
+            self._folder.replica(name, number)
+            for name in self._names
+            for number in sorted({*range(self.history.attempt(name) + 1)} | self._folder.attempts(name))
+        )
+
+    def keep_started(self) -> None:
+        """Start what has to run and was not started, once the attempt before has ended."""
+        for attempt in self.current():
+            if attempt not in self._begun and self._has_left(attempt):
+                if attempt.exit() is None:
+                    self._start(attempt)
+                self._begun.add(attempt)
+
+    def is_changing(self) -> bool:
+        """Whether a present attempt waits for the one before to end."""
+        return not self._begun.issuperset(self.current())
+
+    def run(self) -> bool:
+        """Whether the program of every replica runs or has run."""
+        return all(attempt.started() for attempt in self.current())
+
+    def ended(self) -> list[Ended]:
+        """The present attempts that have ended, in the order in which they count; the lost ones among them.
+
+        What follows a preemption counts after it: a peer that fails because its partner left is no cause.
+        """
+        lost = [attempt for attempt in self.current() if attempt in self._begun and self._is_lost(attempt)]
+        for attempt in lost:
+            self._write_lost(attempt)
+        found = [
+            Ended(attempt, end, cause_of(end, preempted=self._was_preempted(attempt, end)))
+            for attempt in self.current()
+            if (end := attempt.exit()) is not None
+        ]
+        return sorted(found, key=self._moment)
+
+    def is_first(self, ended: Ended) -> bool:
+        """Whether no other replica can have ended before: what is found first need not have come first."""
+        moment = self._moment(ended)
+        others = [attempt for attempt in self.current() if attempt.exit() is None]
+        return all(self._outlived(attempt, moment) for attempt in others)
+
+    def action(self, ended: Ended, scheduling: Scheduling | None) -> Action:
+        """The decision of the rules about an end; a replica whose order is gone cannot begin again."""
+        if not all(self._folder.replica(name).is_ordered for name in self._names):
+            return Action.FAIL
+        return action_after(ended.cause, ended.attempt.name, self.history.restarts, scheduling)
+
+    def restart(self, ended: Ended, action: Action) -> None:
+        """Let the replicas that `action` means begin again."""
+        name = ended.attempt.name
+        restart = Restart(
+            time=time.time(),
+            cause=name,
+            replicas=(name,) if action is Action.RESTART_REPLICA else self._names,
+            reason=ended.reason,
+            is_retry=action is Action.RETRY_JOB,
+        )
+        self._remember(restarts=(*self.history.restarts, restart))
+
+    def note_running(self, moment: float) -> None:
+        """Remember when all replicas first ran."""
+        self._remember(running_since=moment)
+
+    def preempt(self, name: str) -> bool:
+        """Take the machine away from a replica, as far as it runs; whether it did."""
+        attempt = self._folder.replica(name, self.history.attempt(name))
+        if not attempt.started() or attempt.exit() is not None:
+            return False
+        self._remember(preempted=Preempted(replica=name, attempt=attempt.attempt, time=time.time()))
+        return True
+
+    def stop_preempted(self) -> None:
+        """Ask a replica that lost its machine to end; called again and again."""
+        lost = self.history.preempted
+        if lost is None:
+            return
+        attempt = self._folder.replica(lost.replica, lost.attempt)
+        if attempt.exit() is None and self._launcher.lives(attempt):
+            self._launcher.stop(attempt)
+
+    def look_back(self) -> None:
+        """After the machine was started anew: learn how attempts ended before, where somebody knows that."""
+
+        def all_known() -> bool:
+            unknown = [a for a in self.current() if a.exit() is None and self._launcher.lives(a)]
+            for attempt in unknown:
+                self._launcher.stop(attempt)
+            return not unknown
+
+        wait_until(all_known, self._patience, KILL_PAUSE_SECONDS)
+
+    def kill(self, attempt: ReplicaFolder) -> None:
+        """End an attempt now; where nothing is left to tell how it ended, that is kept."""
+        self._launcher.kill(attempt)
+        wait_until(lambda: not self._launcher.lives(attempt), KILL_MARGIN_SECONDS, KILL_PAUSE_SECONDS)
+        if self._is_lost(attempt):
+            self._write_lost(attempt)
+
+    def abandon(self) -> None:
+        """End what was started here, where the job's folder is gone and nothing can be kept."""
+        for attempt in self._begun:
+            self._launcher.kill(attempt)
+
+    def _remember(self, **fields: object) -> None:
+        self.history = msgspec.structs.replace(self.history, **fields)
+        write_history(self._folder, self.history)
+
+    def _start(self, attempt: ReplicaFolder) -> None:
+        if not self._folder.replica(attempt.name).is_ordered:
+            self._write_lost(attempt)
+            return
+        if not attempt.is_ordered:
+            fill(attempt, opened=self._launcher.opens_work)
+            attempt.order(self._launcher.another_order(attempt))
+        self._launcher.start(attempt)
+
+    def _has_left(self, attempt: ReplicaFolder) -> bool:
+        """Whether nothing of the attempt before runs; it is asked to end, and then made to."""
+        if attempt.attempt == 0:
+            return True
+        before = self._folder.replica(attempt.name, attempt.attempt - 1)
+        if self._launcher.lives(before):
+            since = self._leaving.setdefault(before, time.monotonic())
+            if time.monotonic() - since < self._patience:
+                self._launcher.stop(before)
+                return False
+        if before.exit() is None or self._launcher.lives(before):
+            self.kill(before)
+        return not self._launcher.lives(before)
+
+    def _is_lost(self, attempt: ReplicaFolder) -> bool:
+        # In this order: a shim writes the exit before it lets go.
+        return not self._launcher.lives(attempt) and attempt.exit() is None
+
+    def _write_lost(self, attempt: ReplicaFolder) -> None:
+        """Store how an attempt ended that nobody watches over: as its program did, where that is known."""
+        self._launcher.kill(attempt)
+        lost, now = self._launcher.salvage(attempt), time.time()
+        why = LOST if attempt.is_ordered else FOLDER_REMOVED
+        start = min(attempt.start_time() or now, now)  # the clock may have been set back
+        end = attempt.early_exit() or ReplicaExit(code=LOST_CODE, started=start, ended=now, interruption=why)
+        make_private(attempt.path)
+        write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=lost))
+        for name in ("exited.json", "exit.json.tmp"):  # what the shim had begun
+            discard(attempt.path / name)
+
+    def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
+        """Whether it ended by its preemption, and not in the instant before."""
+        lost = self.history.preempted
+        return lost is not None and self.history.is_preempted(attempt) and end.ended >= lost.time
+
+    def _moment(self, ended: Ended) -> float:
+        lost = self.history.preempted
+        return lost.time if lost is not None and ended.cause is Cause.PREEMPTED else ended.exit.ended
+
+    def _outlived(self, attempt: ReplicaFolder, moment: float) -> bool:
+        lost = self.history.preempted
+        if lost is not None and self.history.is_preempted(attempt):
+            return moment < lost.time
+        return self._launcher.outlived(attempt, moment)

@@ -1,0 +1,61 @@
+"""The needs of a job: the memory and accelerators that it has for itself alone. Pure."""
+
+from __future__ import annotations
+
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, WorkerPoolSpec
+from vtrain.runtime.accelerators import gpu_count
+from vtrain.runtime.capacity.leases import Claim
+from vtrain.runtime.capacity.offer import Offer
+from vtrain.runtime.machines import GIB, machine
+from vtrain.runtime.replica import replica_ids
+
+
+def claim_of(spec: CustomJobSpec, offer: Offer, *, memory_bytes: int = 0, all_gpus: bool = False) -> Claim:
+    """The claim of a job. It never exceeds the offer, so that each job can run when it is alone.
+
+    `memory_bytes` (0: not given) takes the place of the machine types' memory; with `all_gpus` replicas ask
+    for every GPU where their machine type has none.
+    """
+    available = len(offer.accelerators or ())
+    return Claim(
+        memory_bytes=min(_memory(spec, memory_bytes), offer.memory_bytes),
+        memory_limit=offer.memory_bytes,
+        counts=_shares(_wanted(spec, all_gpus, available), available),
+        accelerators=offer.accelerators,
+    )
+
+
+def wants_accelerators(spec: CustomJobSpec, *, all_gpus: bool = False) -> bool:
+    """Whether any replica asks for a GPU."""
+    return bool(_wanted(spec, all_gpus, 1))
+
+
+def _memory(spec: CustomJobSpec, memory_bytes: int) -> int:
+    """The sum over the replicas: `--memory`, else that of the machine type; an unknown type needs none."""
+    pools = (spec.worker_pool_specs[member.pool] for member in replica_ids(spec))
+    return sum(memory_bytes or _machine_memory(pool) for pool in pools)
+
+
+def _machine_memory(pool: WorkerPoolSpec) -> int:
+    known = machine(pool.machine_spec.machine_type) if pool.machine_spec is not None else None
+    return int(known.memory_gib * GIB) if known is not None else 0
+
+
+def _wanted(spec: CustomJobSpec, all_gpus: bool, available: int) -> dict[str, int]:
+    """How many GPUs each replica asks for; `--gpu` asks for all."""
+    found = {}
+    for member in replica_ids(spec):
+        asked = gpu_count(spec.worker_pool_specs[member.pool].machine_spec or MachineSpec())
+        found[member.name] = asked or (available if all_gpus else 0)
+    return {name: count for name, count in found.items() if count}
+
+
+def _shares(wanted: dict[str, int], available: int) -> dict[str, int]:
+    """The share of each replica: as many as it asks for, else an equal part of those that there are.
+
+    Replicas never share a GPU. With fewer GPUs than replicas that ask for some, no replica gets any.
+    """
+    if sum(wanted.values()) <= available:
+        return wanted
+    share = available // len(wanted)
+    return {name: min(count, share) for name, count in wanted.items()} if share else {}

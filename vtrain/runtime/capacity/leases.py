@@ -1,0 +1,141 @@
+"""The rules of the queue for this machine: what jobs claim, what they have leased, and which may start. Pure.
+
+Jobs start in the order in which they were submitted. What one leases it has alone, until its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from vtrain.sizes import memory_in_words
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """The needs of a job, decided when it is submitted; leased together, before any replica starts.
+
+    `memory_bytes` is for all replicas together, `memory_limit` what all jobs together may have. `counts` says
+    how many of `accelerators` (UUIDs of those that jobs may have) each replica gets. Without `accelerators`
+    (None) nothing here can list them.
+    """
+
+    memory_bytes: int = 0
+    memory_limit: int = 0
+    counts: dict[str, int] = {}
+    accelerators: tuple[str, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the job never waits: it needs nothing that is counted."""
+        return not self.memory_bytes and not self.counts
+
+
+def pool_devices(claim: Claim, pool: int) -> tuple[str, ...] | None:
+    """Stand-ins for what each replica of a pool will have: as many as it gets; None where nobody knows."""
+    if claim.accelerators is None:
+        return None
+    return claim.accelerators[: claim.counts.get(f"workerpool{pool}-0", 0)]
+
+
+class Admission(msgspec.Struct, frozen=True, kw_only=True):
+    """The job may start. `devices` are the accelerators of each replica, by UUID."""
+
+    devices: dict[str, tuple[str, ...]] = {}
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """The job does not fit now. `reason` is a sentence for people: what is missing, and who has it.
+
+    `others` are the jobs on whose end it depends.
+    """
+
+    reason: str
+    others: tuple[str, ...] = ()
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """A living job in the queue: it has what it leased once it `is_admitted`, and waits before.
+
+    With `is_damaged` nobody knows what it has: until its end no accelerator counts as free.
+    """
+
+    name: str
+    memory_bytes: int = 0
+    is_admitted: bool = False
+    devices: dict[str, tuple[str, ...]] = {}
+    is_damaged: bool = False
+
+
+def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiting:
+    """Whether the job may start now. `queue` holds all living jobs that need something, the oldest first."""
+    own = next((lease for lease in queue if lease.name == name), None)
+    if own is not None and own.is_admitted:
+        return Admission(devices=own.devices)
+    holders = [lease for lease in queue if lease.is_admitted]
+    first = next((lease for lease in queue if not lease.is_admitted), None)
+    if first is not None and first.name != name:
+        reason = f"{_short(first.name)} was there before and waits as well."
+        return Waiting(reason=reason, others=(first.name, *(lease.name for lease in holders)))
+    lacking = [*_lacking_memory(claim, holders), *_lacking_devices(claim, holders)]
+    if lacking:
+        others = tuple(lease.name for lease in holders)
+        return Waiting(reason=f"{'; '.join(lacking)} ({_named(others)}).", others=others)
+    return Admission(devices=_handed_out(claim, holders))
+
+
+def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]) -> list[str]:
+    """The waiting jobs that need a supervisor: all that may start now, and the first that may not.
+
+    A job without a claim cannot be read any more; those behind it wait until it is out of the queue.
+    """
+    found, expected = [], list(queue)
+    for place, lease in enumerate(queue):
+        if lease.is_admitted:
+            continue
+        found.append(lease.name)
+        claim = claim_of(lease.name)
+        answer = decide(lease.name, claim, expected) if claim is not None else None
+        if not isinstance(answer, Admission):
+            break
+        expected[place] = msgspec.structs.replace(lease, is_admitted=True, devices=answer.devices)
+    return found
+
+
+def _lacking_memory(claim: Claim, holders: Sequence[Lease]) -> list[str]:
+    free = max(claim.memory_limit - sum(lease.memory_bytes for lease in holders), 0)
+    if claim.memory_bytes <= free:
+        return []
+    needed, limit = memory_in_words(claim.memory_bytes), memory_in_words(claim.memory_limit)
+    return [f"it needs {needed} of memory, and {memory_in_words(free)} of {limit} are free"]
+
+
+def _lacking_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:
+    needed, free = sum(claim.counts.values()), len(_free_devices(claim, holders))
+    if needed <= free:
+        return []
+    all_of_them = len(claim.accelerators or ())
+    return [f"it needs {needed} {'GPU' if needed == 1 else 'GPUs'}, and {free} of {all_of_them} are free"]
+
+
+def _free_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:
+    if any(lease.is_damaged for lease in holders):
+        return []
+    taken = {uuid for lease in holders for uuids in lease.devices.values() for uuid in uuids}
+    return [uuid for uuid in claim.accelerators or () if uuid not in taken]
+
+
+def _handed_out(claim: Claim, holders: Sequence[Lease]) -> dict[str, tuple[str, ...]]:
+    """To each replica its own, in order."""
+    free = iter(_free_devices(claim, holders))
+    return {name: tuple(next(free) for _ in range(count)) for name, count in claim.counts.items()}
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(_short(name) for name in names[:3])
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{shown}{more} {'runs' if len(names) == 1 else 'run'}"
+
+
+def _short(name: str) -> str:
+    return f"job {name.rpartition('/')[2]}"

@@ -1,0 +1,173 @@
+"""The memory and GPUs of this machine for all jobs together: measured, or as the user has limited it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import ConfigError
+from vtrain.runtime.machines import HOST_MEMORY_PART
+from vtrain.settings import Choice, machine_setting
+from vtrain.sizes import MIB, read_size
+
+TOOL = "nvidia-smi"
+TOOL_SECONDS = 30.0
+"""A driver that answers no more must not hold up the jobs that can run without it."""
+_QUERY = ("--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader")
+_USE_QUERY = (
+    "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
+    "--format=csv,noheader,nounits",
+)
+_FIELDS = 4
+NONE = "none"
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where a container, such as a CI runner, sees the memory that it has itself (cgroup 2 and 1)."""
+_DEVICE = re.compile(r"[0-9]+|[A-Za-z]+-[0-9A-Za-z/-]+")
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU. `index` may change when the machine starts again; the UUID does not. `memory` is in words."""
+
+    index: str
+    uuid: str
+    name: str = ""
+    memory: str = ""
+
+
+def find_devices() -> tuple[Device, ...] | None:
+    """The GPUs of this machine, in the order of their index; None where nothing here can list them."""
+    rows = _rows(_QUERY)
+    return None if rows is None else _read(rows)
+
+
+class DeviceUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The present use of one GPU: per cent of its time, and MiB of its memory."""
+
+    index: str
+    uuid: str
+    percent: float
+    memory_mib: float
+    memory_total_mib: float
+
+
+def device_uses() -> tuple[DeviceUse, ...]:
+    """The GPUs of this machine as nvidia-smi sees them now; none where it lists none."""
+    found = []
+    for row in _rows(_USE_QUERY) or ():
+        with suppress(ValueError):  # `[N/A]`: this GPU does not tell
+            index, uuid, *figures = row
+            percent, used, total = map(float, figures)
+            found.append(
+                DeviceUse(index=index, uuid=uuid, percent=percent, memory_mib=used, memory_total_mib=total)
+            )
+    return tuple(found)
+
+
+def _rows(query: tuple[str, ...]) -> list[list[str]] | None:
+    """The fields of a query's rows; None where nvidia-smi is not there, or does not answer."""
+    try:
+        done = subprocess.run(
+            [TOOL, *query],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            errors="replace",
+            timeout=TOOL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    return [[field.strip() for field in line.split(",")] for line in done.stdout.splitlines()]
+
+
+def _read(rows: list[list[str]]) -> tuple[Device, ...]:
+    """Rows such as `0, GPU-c5ae6bf1-…, NVIDIA L4, 23034 MiB`."""
+    devices = [
+        Device(index=row[0], uuid=row[1], name=row[2], memory=row[3])
+        for row in rows
+        if len(row) == _FIELDS and row[0].isdecimal() and row[1]
+    ]
+    return tuple(sorted(devices, key=lambda device: int(device.index)))
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """`memory_bytes` 0: memory is not leased. `accelerators` by UUID; None: nothing here can list them."""
+
+    memory_bytes: int = 0
+    accelerators: tuple[str, ...] | None = None
+
+
+def machine_offer(*, accelerators: bool) -> Offer:
+    """The memory and GPUs that jobs may lease now.
+
+    GPUs are looked for only where `accelerators` says that a job wants some.
+    Raises ConfigError for a limit that cannot be meant (`VTRAIN_MEMORY`, `VTRAIN_ACCELERATORS`).
+    """
+    limit = machine_setting("VTRAIN_ACCELERATORS", "accelerators")
+    wanted = _device_names(limit)
+    found: tuple[str, ...] | None = None
+    if accelerators and wanted != ():
+        found = _allowed(find_devices(), wanted, limit)
+    return Offer(memory_bytes=_memory(), accelerators=() if wanted == () else found)
+
+
+def physical_memory() -> int:
+    """Bytes of memory that this machine has, or the container that we are in."""
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # no such limit, or the word `max`
+            sizes.append(int(Path(path).read_text()))
+    return min(sizes)
+
+
+def _memory() -> int:
+    limit = machine_setting("VTRAIN_MEMORY", "memory")
+    if limit is None:
+        return int(physical_memory() * HOST_MEMORY_PART)
+    if limit.value == NONE:
+        return 0
+    hint = "Write 16g, or none where jobs should not wait for memory."
+    try:
+        size = read_size(limit.value)
+    except ValueError:
+        raise ConfigError(f"{limit.origin}: {limit.value!r} is not a size.", hint=hint) from None
+    if size < MIB:
+        raise ConfigError(f"{limit.origin}: {limit.value!r} is less than any job needs.", hint=hint)
+    return size
+
+
+def _device_names(limit: Choice | None) -> tuple[str, ...] | None:
+    """The GPUs that are named; () for none at all, None where nothing is said."""
+    if limit is None:
+        return None
+    if limit.value == NONE:
+        return ()
+    names = tuple(part.strip() for part in limit.value.split(","))
+    if not all(_DEVICE.fullmatch(name) for name in names):
+        raise ConfigError(
+            f"{limit.origin}: {limit.value!r} is not a list of GPUs.",
+            hint="Write none, indexes (0,1) or UUIDs (GPU-…), as `nvidia-smi -L` shows them.",
+        )
+    return names
+
+
+def _allowed(
+    devices: tuple[Device, ...] | None, wanted: tuple[str, ...] | None, limit: Choice | None
+) -> tuple[str, ...] | None:
+    """The UUIDs that may be leased. Raises ConfigError for a GPU that is named and not here."""
+    if wanted is None or limit is None:
+        return None if devices is None else tuple(device.uuid for device in devices)
+    known = {name: device.uuid for device in devices or () for name in (device.index, device.uuid)}
+    for name in wanted:
+        if name not in known:
+            here = ", ".join(device.uuid for device in devices or ()) or "none that nvidia-smi lists"
+            raise ConfigError(
+                f"{limit.origin}: this machine has no GPU {name}.", hint=f"Its GPUs are: {here}."
+            )
+    return tuple(dict.fromkeys(known[name] for name in wanted))

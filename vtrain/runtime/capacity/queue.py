@@ -1,0 +1,164 @@
+"""One queue for this machine, as it is stored: memory and accelerators are leased, processors are shared.
+
+A job that waits needs no process of its own: only the first in line has a supervisor, which waits and looks
+after the jobs that run. Every change of the queue is followed by a call of `attend`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import VtrainError
+from vtrain.messages import states
+from vtrain.messages.names import parse_name
+from vtrain.runtime.adoption import adopt
+from vtrain.runtime.capacity.leases import Admission as Admission
+from vtrain.runtime.capacity.leases import Claim, Lease, decide, next_in_line
+from vtrain.runtime.capacity.leases import Waiting as Waiting
+from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder
+from vtrain.runtime.store import HAS_ENDED, Store
+from vtrain.runtime.supervisor_process import start_supervisor
+
+LIVING = f"NOT {HAS_ENDED}"
+QUEUE = (
+    "SELECT leases.name, leases.memory_bytes, leases.is_admitted, leases.devices FROM leases "
+    f"CROSS JOIN resources USING (name) WHERE {LIVING} ORDER BY resources.rowid"
+)
+"""In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease.
+
+CROSS JOIN tells SQLite to begin with the leases: there are few of them, and any number of resources.
+"""
+_REQUESTED = (
+    "SELECT DISTINCT requests.name FROM requests CROSS JOIN resources USING (name) "
+    f"WHERE resources.state = {states.QUEUED!r}"
+)
+_ENTER = "INSERT OR IGNORE INTO leases (name, memory_bytes, is_admitted, devices) VALUES (?, ?, 0, '{}')"
+_FORGET = (
+    "DELETE FROM leases WHERE NOT EXISTS "
+    f"(SELECT 1 FROM resources WHERE resources.name = leases.name AND {LIVING})"
+)
+
+
+def read_queue(rows: list[tuple[str, ...]]) -> list[Lease]:
+    """The rows that `QUEUE` finds, as values; a damaged row does not keep the others from being read."""
+    return [_read(*row) for row in rows]
+
+
+def _read(name: str, memory_bytes: str, is_admitted: str, devices: str) -> Lease:
+    try:
+        return Lease(
+            name=name,
+            memory_bytes=int(memory_bytes),
+            is_admitted=bool(is_admitted),
+            devices=msgspec.json.decode(devices, type=dict[str, tuple[str, ...]]),
+        )
+    except (TypeError, ValueError, msgspec.DecodeError):
+        return Lease(name=name, is_admitted=True, is_damaged=True)
+
+
+def due(store: Store, home: Path) -> list[str]:
+    """The jobs of the queue that need a supervisor now.
+
+    Those that hold a lease, those that may start, the first that has to wait, and those that wait no longer
+    since somebody has asked for their end.
+    """
+    queue = read_queue(store.query(QUEUE))
+    holders = [lease.name for lease in queue if lease.is_admitted]
+    requested = [row[0] for row in store.query(_REQUESTED)]
+    return list(dict.fromkeys([*holders, *next_in_line(queue, partial(_claim, home)), *requested]))
+
+
+def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) -> bool:
+    """Start a supervisor for each job that needs one and has none; whether `own`, the caller's job, does.
+
+    After a change of the queue those that have one are woken. A job that cannot be started any more ends
+    here, so that one looks again for others.
+    """
+    names = due(store, home)
+    needed, seen = own in names, {own}
+    while names := [name for name in names if name not in seen]:
+        for name in names:
+            _attend_one(store, home, name, changed=changed)
+        seen.update(names)
+        names = due(store, home)
+    return needed
+
+
+def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
+    folder = job_folder(home, name)
+    if not (changed and folder.wake()):
+        with suppress(VtrainError, OSError):  # the next caller tries again
+            adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
+
+
+def _claim(home: Path, name: str) -> Claim | None:
+    try:
+        return job_folder(home, name).order().claim
+    except (OSError, DamagedFileError):
+        return None
+
+
+def job_folder(home: Path, name: str) -> JobFolder:
+    """The folder of a job that the store has."""
+    parsed = parse_name(name)
+    return JobFolder(home / "jobs" / (parsed.id if parsed else name))
+
+
+def enqueue(connection: sqlite3.Connection, name: str, claim: Claim) -> None:
+    """Let the job wait from the transaction on that stores it, nothing for one that never waits.
+
+    Its place is that of its submission, however late its supervisor asks.
+    """
+    if not claim.is_empty:
+        connection.execute(_ENTER, (name, claim.memory_bytes))
+
+
+def admit(store: Store, order: JobOrder) -> Admission | Waiting:
+    """Lease what the job needs, all or nothing; asking again gives what it has already.
+
+    The next in line is given a supervisor before this job leaves the line: one always waits.
+    """
+    claim = order.claim
+    if claim.is_empty:
+        return Admission()
+    queue = read_queue(store.query(QUEUE))
+    answer = decide(order.name, claim, queue)
+    own = next((lease for lease in queue if lease.name == order.name), None)
+    if own is None or (isinstance(answer, Admission) and not own.is_admitted):
+        home = Path(order.home)
+        attend(store, home, own=order.name, changed=True)
+        answer = _lease(store, order.name, claim)
+        attend(store, home, own=order.name, changed=True)
+    return answer
+
+
+def waiting_reason(store: Store, order: JobOrder) -> str:
+    """Why the job waits, in a sentence; empty where it does not."""
+    answer = decide(order.name, order.claim, read_queue(store.query(QUEUE)))
+    return answer.reason if isinstance(answer, Waiting) else ""
+
+
+def release(store: Store, name: str) -> None:
+    """Give back what the job has leased."""
+    if store.query("SELECT 1 FROM leases WHERE name = ?", (name,)):
+        with store.transaction() as connection:
+            connection.execute("DELETE FROM leases WHERE name = ?", (name,))
+
+
+def _lease(store: Store, name: str, claim: Claim) -> Admission | Waiting:
+    """Decide once more where nobody else can, and write it down."""
+    with store.transaction() as connection:
+        connection.execute(_FORGET)
+        connection.execute(_ENTER, (name, claim.memory_bytes))
+        answer = decide(name, claim, read_queue(connection.execute(QUEUE).fetchall()))
+        if isinstance(answer, Admission):
+            devices = msgspec.json.encode(answer.devices).decode()
+            connection.execute(
+                "UPDATE leases SET is_admitted = 1, devices = ? WHERE name = ?", (devices, name)
+            )
+    return answer

@@ -1,0 +1,269 @@
+"""The database below vtrain's home: opened, brought up to date, and what it refuses said in sentences."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from stat import S_ISREG
+
+from vtrain.errors import DamagedError, HomeError, StorageError
+from vtrain.privacy import FILE_MODE
+from vtrain.retry import wait_until
+
+DATABASE = "store.db"
+SHARED_BYTES = 32 * 1024
+SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
+"""The endings that SQLite appends to the name of a database for the files that lie beside it."""
+BUSY_SECONDS = 10.0
+"""How long a command waits for a database that another process has locked."""
+BEGINNING_SECONDS = 0.5
+"""How long an empty file may be a store that another process has just begun."""
+
+_ELSEWHERE = "Choose another folder with VTRAIN_HOME."
+_FREE = "Free some space and try again."
+_DAMAGE = (
+    "not a database",
+    "malformed",
+    "no such table",
+    "no such column",
+    "already exists",
+    "duplicate column",
+    "unsupported file format",
+    "has no column",
+    "out of memory",
+    "too big",
+)
+"""SQLite's errors for a damaged file. A length that it reads there may ask for any amount of memory."""
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE resources (
+        name TEXT PRIMARY KEY, collection TEXT NOT NULL, state TEXT NOT NULL, create_time TEXT NOT NULL,
+        end_time TEXT NOT NULL, backend TEXT NOT NULL, document TEXT NOT NULL
+    );
+    CREATE INDEX resources_by_collection ON resources (collection);
+    CREATE TABLE requests (
+        name TEXT NOT NULL, verb TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (name, verb)
+    );
+    """,
+    """
+    CREATE TABLE leases (
+        name TEXT PRIMARY KEY, memory_bytes INTEGER NOT NULL, is_admitted INTEGER NOT NULL,
+        devices TEXT NOT NULL
+    );
+    """,
+    """
+    ALTER TABLE resources ADD COLUMN project TEXT NOT NULL DEFAULT '';
+    ALTER TABLE resources ADD COLUMN location TEXT NOT NULL DEFAULT '';
+    ALTER TABLE resources ADD COLUMN key TEXT NOT NULL DEFAULT '';
+    UPDATE resources SET
+        project = substr(name, 10, instr(substr(name, 10), '/') - 1),
+        location = substr(name, instr(name, '/locations/') + 11,
+            instr(substr(name, instr(name, '/locations/') + 11), '/') - 1),
+        key = CASE WHEN json_valid(document)
+            THEN coalesce(json_extract(document, '$.labels."vtrain-idempotency-key"'), '') ELSE '' END;
+    UPDATE resources SET key = '' WHERE key != ''
+        AND state NOT IN
+            ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLING', 'JOB_STATE_CANCELLED', 'JOB_STATE_EXPIRED')
+        AND rowid NOT IN (
+            SELECT min(rowid) FROM resources WHERE key != '' AND state NOT IN
+                ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLING', 'JOB_STATE_CANCELLED', 'JOB_STATE_EXPIRED')
+            GROUP BY collection, project, location, key
+        );
+    CREATE UNIQUE INDEX resources_by_key ON resources (collection, project, location, key) WHERE key != ''
+        AND state NOT IN
+            ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLING', 'JOB_STATE_CANCELLED', 'JOB_STATE_EXPIRED');
+    CREATE INDEX resources_by_project ON resources (collection, project);
+    CREATE INDEX resources_by_location ON resources (collection, project, location);
+    CREATE INDEX resources_by_state ON resources (state);
+    DROP INDEX resources_by_collection;
+    """,
+)
+"""Each brings the database from the version of its position to the next. Never edit one; append."""
+
+
+def open_database(home: Path) -> tuple[sqlite3.Connection, bool]:
+    """The database of a home that is there, made if it is missing; true where it can only be read.
+
+    Raises StorageError for one that a newer vtrain has written; call it within `storage_errors`.
+    """
+    path = home / DATABASE
+    is_new = not path.exists()
+    read_only = _only_readable(path)
+    if not read_only and is_new:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE))
+    _check_files(path, is_new=is_new)
+    try:
+        return _opened(path, home, read_only=read_only), read_only
+    except sqlite3.OperationalError:
+        if read_only or not _is_full(home) or _has_log(path):
+            raise
+    return _opened(path, home, read_only=True), True  # a full disk has no room for the log of writes
+
+
+def _check_files(path: Path, *, is_new: bool) -> None:
+    """Raise DamagedError where SQLite would misread the state of the files, and blame something else."""
+    for file in (path, *(path.with_name(path.name + suffix) for suffix in SQLITE_SUFFIXES)):
+        try:
+            is_file = S_ISREG(file.stat().st_mode)  # one look: the last to close a store removes these files
+        except FileNotFoundError:
+            continue
+        if not is_file:
+            raise damaged_error(path, f"{file.name} is not a file")
+    if not is_new and _was_emptied(path):
+        raise damaged_error(path, "it is empty, although there are jobs")
+
+
+def _was_emptied(path: Path) -> bool:
+    """Whether the store of a home with jobs has no bytes, not even those that make it a database.
+
+    A process that begins a store writes them at once, so another look is taken after a moment.
+    """
+
+    def is_sound() -> bool:
+        return path.stat().st_size > 0 or _has_log(path) or not any(path.parent.glob("jobs/[!.]*"))
+
+    return not wait_until(is_sound, BEGINNING_SECONDS)
+
+
+def _opened(path: Path, home: Path, *, read_only: bool) -> sqlite3.Connection:
+    connection = _connect(path, read_only=read_only)
+    try:
+        version = _version(connection, home)
+        if read_only and not version:
+            raise read_only_error(home)
+        if not read_only:
+            connection.execute("PRAGMA synchronous=FULL")
+            if version < len(_MIGRATIONS):
+                _migrate(connection, home)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def has_store(home: Path) -> bool:
+    """Whether there is a store in that home. Raises HomeError where we may not look."""
+    with storage_errors(home):
+        try:
+            (home / DATABASE).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except PermissionError as error:
+            raise HomeError(f"vtrain cannot use {home}: {error.strerror}.", hint=_ELSEWHERE) from error
+        return True
+
+
+def _only_readable(path: Path) -> bool:
+    """Whether there is a store in a place where nothing can be written."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Open the database. One that is only readable has no writer, unless its log of writes lies beside it."""
+    uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+    if read_only and not _has_log(path):
+        uri += "&immutable=1"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    connection.text_factory = _text
+    return connection
+
+
+def _text(data: bytes) -> str:
+    """Text that a damaged row may hold: its bytes must not keep the other rows from being read."""
+    return data.decode(errors="replace")
+
+
+def _has_log(path: Path) -> bool:
+    """Whether something that was written lately is not in the database itself yet."""
+    try:
+        return path.with_name(f"{DATABASE}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _migrate(connection: sqlite3.Connection, home: Path) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    with connection:  # all or nothing, also for whoever is killed
+        connection.execute("BEGIN EXCLUSIVE")
+        for migration in _MIGRATIONS[_version(connection, home) :]:
+            for statement in migration.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={len(_MIGRATIONS)}")
+
+
+def _version(connection: sqlite3.Connection, home: Path) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version < 0:
+        raise damaged_error(home / DATABASE, f"its version is {version}")
+    if version > len(_MIGRATIONS):
+        raise HomeError(
+            f"The store in {home} was written by a newer vtrain (version {version} of its tables).",
+            hint="Update vtrain, or choose another folder with VTRAIN_HOME.",
+        )
+    return version
+
+
+def read_only_error(home: Path) -> StorageError:
+    """The error for a home in which nothing can be written."""
+    if _is_full(home):
+        return _full_error(home)
+    return StorageError(f"vtrain cannot write to {home}.", hint=_ELSEWHERE)
+
+
+def damaged_error(path: Path, reason: str) -> DamagedError:
+    """The error for a store that SQLite cannot read. The folders of the jobs lie beside it, untouched."""
+    return DamagedError(
+        f"{path} is damaged: {reason}.",
+        hint=f"Move {path.name}* away, or choose another folder with VTRAIN_HOME. "
+        f"Without it vtrain begins a new store; logs and files of the jobs stay in {path.parent / 'jobs'}.",
+    )
+
+
+def _full_error(home: Path) -> StorageError:
+    return StorageError(f"The disk that holds {home} is full.", hint=_FREE)
+
+
+@contextmanager
+def storage_errors(home: Path) -> Iterator[None]:
+    """Turn what SQLite and the disk say into StorageError."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise _storage_error(home, error) from error
+
+
+def _storage_error(home: Path, error: sqlite3.Error | OSError) -> StorageError:
+    text = str(error)
+    if lacks_room(error):
+        return _full_error(home)
+    if isinstance(error, OSError):  # whose text names a path, which may hold any word
+        place = error.filename or home
+        return StorageError(f"vtrain cannot use {place}: {error.strerror or text}.", hint=_ELSEWHERE)
+    if "full" in text or ("I/O error" in text and _is_full(home)):
+        return _full_error(home)
+    if any(sign in text for sign in _DAMAGE):
+        return damaged_error(home / DATABASE, text)
+    if "locked" in text:
+        return StorageError(f"The store in {home} is in use and stayed locked.", hint="Try again.")
+    if "readonly" in text or "unable to open" in text:
+        return read_only_error(home)
+    return StorageError(f"The store in {home} failed: {text}.", hint=_ELSEWHERE)
+
+
+def lacks_room(fault: BaseException) -> bool:
+    """Whether a disk, or a quota on it, refused for want of room."""
+    return isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _is_full(home: Path) -> bool:
+    """Whether SQLite has no room for the memory that its users share: it calls that an I/O error."""
+    try:
+        disk = os.statvfs(home)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < SHARED_BYTES

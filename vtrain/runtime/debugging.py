@@ -1,0 +1,103 @@
+"""A trainer under a debugger: debugpy, which listens for a client such as VS Code."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from vtrain.messages.custom_job import PythonPackageSpec
+
+REQUIREMENT = "debugpy"
+SCRIPT_MODULE = "vtrain_script"
+"""The module that starts a script; it replaces itself by the script's own interpreter."""
+_BOOT = """\
+import importlib.util, os, sys
+if importlib.util.find_spec("debugpy") is None:
+    sys.exit(f"debugpy is not installed in this Python. Install it: {sys.executable} -m pip install debugpy")
+address, told, client, module, *args = sys.argv[1:]
+debugger = [sys.executable, "-Xfrozen_modules=off", "-m", "debugpy", "--listen", address, *client.split()]
+told = ("Waiting for a debugger at " if client else "A debugger can attach at ") + told
+print(told, file=sys.stderr, flush=True)
+if module == "vtrain_script":
+    import vtrain_script.__main__ as launcher
+    launcher.interpreter = lambda: debugger
+    sys.argv[1:] = args
+    launcher.main()
+else:
+    os.execv(sys.executable, [*debugger, "-m", module, *args])
+"""
+
+
+class Debugger(msgspec.Struct, frozen=True, kw_only=True):
+    """The port of 127.0.0.1 at which the primary replica listens, and whether it waits for a client."""
+
+    port: int
+    waits: bool = True
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:5678`: where a client attaches."""
+        return f"127.0.0.1:{self.port}"
+
+    def planned_argv(self, task: PythonPackageSpec, python: str) -> tuple[str, ...]:
+        """The command line, as plans show it."""
+        wait = ("--wait-for-client",) if self.waits else ()
+        return (
+            python,
+            "-m",
+            REQUIREMENT,
+            "--listen",
+            self.address,
+            *wait,
+            "-m",
+            task.python_module,
+            *task.args,
+        )
+
+    def argv(self, task: PythonPackageSpec, python: str, host: str) -> tuple[str, ...]:
+        """The command line of a replica that listens on an address of its own machine."""
+        client = "--wait-for-client" if self.waits else ""
+        words = (f"{host}:{self.port}", self.address, client)
+        return (python, "-c", _BOOT, *words, task.python_module, *task.args)
+
+
+class CodePlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder where the user edits the code, and the installed copy of it.
+
+    `installed` is the copy's folder on this machine, `seen` what the replica calls it, `cwd` where it works.
+    """
+
+    source: str
+    installed: Path
+    seen: str
+    cwd: str
+
+
+def debugger_variables(task: PythonPackageSpec, places: CodePlaces) -> Mapping[str, str]:
+    """The variables by which breakpoints in the user's files hold in their installed copies.
+
+    These copies also count as the user's own code, although they lie among the libraries.
+    """
+    pairs = _pairs(task.python_module, places) if places.source else []
+    return {
+        "PATHS_FROM_ECLIPSE_TO_PYTHON": json.dumps(pairs),  # pydevd's name for its table of paths
+        "IDE_PROJECT_ROOTS": os.pathsep.join(remote for _, remote in pairs),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+
+
+def _pairs(module: str, places: CodePlaces) -> list[tuple[str, str]]:
+    """Files and folders of the user, and what they are called in the replica."""
+    if module == SCRIPT_MODULE:
+        return [(places.source, places.cwd)]
+    found = []
+    for root in (Path(places.source), Path(places.source, "src")):
+        for path in sorted(root.iterdir()) if root.is_dir() else ():
+            is_code = path.suffix == ".py" or (path.is_dir() and path.name != "src")
+            if is_code and (places.installed / path.name).exists():
+                found.append((str(path), f"{places.seen}/{path.name}"))
+    return found

@@ -1,0 +1,134 @@
+"""The Python that is active in the user's shell, on which a trainer can run as it is: nothing is installed.
+
+Only the trainer's own packages are unpacked, into the job's folder, where that Python is told to look.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import ConfigError
+from vtrain.packaging.archive import is_direct, unpack_direct
+from vtrain.packaging.module_imports import Import, TrainerImports
+from vtrain.packaging.unpacking import unpack_zip
+from vtrain.privacy import make_private
+from vtrain.runtime.environments.environment import make_wheel
+from vtrain.runtime.environments.layers import EnvironmentFailed, Log, writing_environments
+from vtrain.runtime.environments.plan import reading_packages
+from vtrain.runtime.environments.wheels import is_importable
+from vtrain.runtime.inheritance import inherited_environment
+
+MOST_NAMES = 1000
+"""Imports that a Python is asked about."""
+_SECONDS = 60
+_LOOK = """\
+import importlib.util, json, sys
+def found(name):
+    try:
+        if importlib.util.find_spec(name) is not None:
+            return True
+        package = importlib.util.find_spec(name.rpartition(".")[0]) if "." in name else None
+        return package is not None and package.origin is not None  # the name may be no module
+    except (ImportError, ValueError, AttributeError):
+        return False
+names = json.load(sys.stdin)
+version = "%d.%d.%d" % sys.version_info[:3]
+json.dump({"version": version, "missing": [name for name in names if not found(name)]}, sys.stdout)
+"""
+
+
+class View(msgspec.Struct, frozen=True):
+    """A Python's version, and those names among some that it cannot import."""
+
+    version: str
+    missing: tuple[str, ...]
+
+
+def active_python(environ: Mapping[str, str]) -> str:
+    """The path of the Python that `python3` starts in the user's shell. Raises ConfigError without one.
+
+    VIRTUAL_ENV counts before PATH, and a shim of pyenv is replaced by the Python that it leads to.
+    """
+    activated = environ.get("VIRTUAL_ENV", "")
+    own = Path(activated, "bin", "python")
+    if activated and own.is_file():
+        return str(own.absolute())
+    path = environ.get("PATH", os.defpath)
+    found = shutil.which("python3", path=path) or shutil.which("python", path=path)
+    if found is None:
+        raise ConfigError(
+            "No Python is active: there is no virtual environment, and no python3 on PATH.",
+            hint="Activate one, or name it: --environment=current --python=PATH.",
+        )
+    if Path(found).parent.name == "shims":
+        return _run([found, "-c", "import sys; print(sys.executable)"], environ).strip()
+    return str(Path(found).absolute())
+
+
+def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str | None = None) -> str:
+    """What an interpreter prints. Raises ConfigError where it does not run."""
+    try:
+        done = subprocess.run(
+            argv,
+            env=dict(environ),
+            input=text,
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
+        raise ConfigError(f"The Python {argv[0]} does not run: {said[-1] if said else error}.") from error
+    return done.stdout
+
+
+def view_of(python: str, trainer: TrainerImports) -> tuple[View, tuple[Import, ...]]:
+    """What that Python is, and the imports of a trainer that surely run and that it does not have.
+
+    Raises ConfigError where it does not run.
+    """
+    asked: dict[str, Import] = {}
+    for item in trainer.imports:
+        top = item.module.partition(".")[0]
+        if item.is_certain and top not in trainer.own_names and not trainer.modules.is_local(top):
+            for name in item.names[1:] or (item.module,) if top == "google" else (top,):
+                if len(asked) < MOST_NAMES:
+                    asked.setdefault(name, item)
+    names = msgspec.json.encode(list(asked)).decode()
+    text = _run([python, "-c", _LOOK], inherited_environment(), names, cwd="/")
+    try:
+        view = msgspec.json.decode(text.encode(), type=View)
+    except msgspec.DecodeError:
+        raise ConfigError(f"{python} does not answer as a Python does.") from None
+    return view, tuple(asked[name] for name in view.missing)
+
+
+def unpack_packages(packages: tuple[Path, ...], home: Path, folder: Path, log: Log) -> Path:
+    """Unpack packages, without their requirements, into a new folder below `folder` to import them from.
+
+    Raises EnvironmentFailed for one that more than unpacking installs.
+    """
+    site = folder / f"site-{os.urandom(3).hex()}"
+    with reading_packages(), writing_environments(folder):
+        make_private(folder)
+        site.mkdir()
+        for package in packages:
+            if package.suffix != ".whl" and is_direct(package):
+                unpack_direct(package, site)
+                continue
+            wheel = package if package.suffix == ".whl" else make_wheel(package, home, log)
+            if not is_importable(wheel):
+                raise EnvironmentFailed(
+                    f"{package.name} has parts that only an installer puts in place.",
+                    hint="Install it in that Python, or leave --environment=current out.",
+                )
+            unpack_zip(wheel, site)
+    return site

@@ -1,0 +1,218 @@
+"""pip's configuration, which uv does not read, as flags and variables of uv."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from vtrain.settings import user_path
+
+
+class _Translation(msgspec.Struct, frozen=True):
+    """A setting of pip as uv takes it: a flag or variables, and where uv is told the same itself.
+
+    `own` holds uv's variables, `toml` the keys of uv.toml. `builds` tells that `uv build` has the flag too.
+    """
+
+    flag: str = ""
+    variables: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    toml: tuple[str, ...] = ()
+    builds: bool = False
+    switch: bool = False
+
+
+_INDEX_VARIABLES = (
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX_URL",
+    "UV_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS",
+    "UV_NO_INDEX",
+)
+_INDEX_KEYS = ("index", "index-url", "extra-index-url", "find-links", "no-index")
+
+
+def _index(flag: str, *, switch: bool = False) -> _Translation:
+    # All settings of indexes are one subject: half of pip's beside half of uv's would be a third thing.
+    return _Translation(flag, own=_INDEX_VARIABLES, toml=_INDEX_KEYS, builds=True, switch=switch)
+
+
+_TIMEOUT = _Translation(variables=("UV_HTTP_TIMEOUT",), own=("UV_HTTP_TIMEOUT", "UV_REQUEST_TIMEOUT"))
+_TRANSLATIONS = {
+    "index-url": _index("--default-index"),
+    "extra-index-url": _index("--index"),
+    "find-links": _index("--find-links"),
+    "no-index": _index("--no-index", switch=True),
+    "trusted-host": _Translation(
+        "--allow-insecure-host", own=("UV_INSECURE_HOST",), toml=("allow-insecure-host",), builds=True
+    ),
+    "constraint": _Translation("--constraint", own=("UV_CONSTRAINT",), toml=("constraint-dependencies",)),
+    "build-constraint": _Translation(
+        "--build-constraint",
+        own=("UV_BUILD_CONSTRAINT",),
+        toml=("build-constraint-dependencies",),
+        builds=True,
+    ),
+    "no-binary": _Translation(
+        "--no-binary", own=("UV_NO_BINARY", "UV_NO_BINARY_PACKAGE"), toml=("no-binary",)
+    ),
+    "only-binary": _Translation(
+        "--only-binary", own=("UV_NO_BUILD", "UV_NO_BUILD_PACKAGE"), toml=("only-binary",)
+    ),
+    "pre": _Translation(
+        "--prerelease=allow", own=("UV_PRERELEASE",), toml=("prerelease",), builds=True, switch=True
+    ),
+    "require-hashes": _Translation("--require-hashes", own=("UV_REQUIRE_HASHES",), switch=True),
+    "cert": _Translation(variables=("SSL_CERT_FILE",)),
+    "client-cert": _Translation(variables=("SSL_CLIENT_CERT",)),
+    "proxy": _Translation(
+        variables=("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
+        toml=("http-proxy", "https-proxy"),
+    ),
+    "default-timeout": _TIMEOUT,
+    "timeout": _TIMEOUT,
+    "retries": _Translation(variables=("UV_HTTP_RETRIES",), own=("UV_HTTP_RETRIES",)),
+}
+# These change how pip talks or where it installs by itself, not what it would install here.
+_HARMLESS = frozenset(
+    "break-system-packages cache-dir compile config-file debug disable-pip-version-check exists-action log "
+    "keyring-provider log-file no-cache-dir no-color no-compile no-input no-python-version-warning "
+    "no-warn-conflicts no-warn-script-location prefer-binary progress-bar quiet require-venv resume-retries "
+    "require-virtualenv root-user-action upgrade-strategy use-deprecated use-feature user verbose yes".split()
+)
+_RETRIES = "2"
+"""How often uv tries again where neither pip nor uv is told: a job should fail in seconds."""
+
+
+class UvOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """pip's configuration as uv takes it; `build_flags` are those that `uv build` has too."""
+
+    flags: tuple[str, ...] = ()
+    build_flags: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    unheeded: tuple[str, ...] = ()
+
+
+def uv_options(environ: Mapping[str, str]) -> UvOptions:
+    """Translate pip's configuration for uv.
+
+    Where uv is told something itself, by a variable of its own or in uv.toml, that holds, and pip's settings
+    on the same subject are left out. `unheeded` names settings that uv has no word for.
+    """
+    settings, keys = read_pip_settings(environ), _uv_keys(environ)
+    heeded = {
+        key: each
+        for key, each in _TRANSLATIONS.items()
+        if settings.get(key) and not any(map(environ.get, each.own)) and not keys.intersection(each.toml)
+    }
+    flags = {key: list(_flags(each, settings[key])) for key, each in heeded.items()}
+    if "extra-index-url" in flags:
+        # pip takes the best version of all indexes; uv by itself the first index that has the name.
+        flags["extra-index-url"].append("--index-strategy=unsafe-best-match")
+    variables = {} if environ.get("UV_HTTP_RETRIES") else {"UV_HTTP_RETRIES": _RETRIES}
+    for key, each in heeded.items():
+        variables |= dict.fromkeys(each.variables, _value(key, settings[key]))
+    return UvOptions(
+        flags=tuple(flag for found in flags.values() for flag in found),
+        build_flags=tuple(flag for key, found in flags.items() if heeded[key].builds for flag in found),
+        variables=tuple(variables.items()),
+        unheeded=tuple(sorted(settings.keys() - _TRANSLATIONS.keys() - _HARMLESS)),
+    )
+
+
+def _flags(each: _Translation, value: str) -> Iterator[str]:
+    if each.switch:
+        if _is_true(value):
+            yield each.flag
+    elif each.flag:
+        separated = value.replace(",", " ") if each.flag.endswith("-binary") else value
+        yield from (f"{each.flag}={part}" for part in separated.split())
+
+
+def _value(key: str, value: str) -> str:
+    """A proxy may be named without `http://`, which uv demands."""
+    return f"http://{value}" if key == "proxy" and "://" not in value else value
+
+
+def _uv_keys(environ: Mapping[str, str]) -> frozenset[str]:
+    """What uv's own configuration files set, machine and user; uv itself names a fault in them."""
+    return frozenset(key for table in uv_settings(environ) for key in (*table, *_pip_table(table)))
+
+
+def _pip_table(table: Mapping[str, object]) -> Iterator[str]:
+    own = table.get("pip")
+    yield from own if isinstance(own, dict) else ()
+
+
+def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
+    """The content of uv's configuration files, the user's first."""
+    if environ.get("UV_NO_CONFIG"):
+        return
+    home = user_path(environ.get("HOME", "~"))
+    files = [Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "uv" / "uv.toml"]
+    folders = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
+    files += [Path(folder) / "uv" / "uv.toml" for folder in folders.split(os.pathsep)]
+    files += [Path("/etc/uv/uv.toml")]
+    if named := environ.get("UV_CONFIG_FILE"):
+        files = [Path(named)]
+    toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    for path in files:
+        try:
+            yield toml.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+
+
+def read_pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The options that pip's files and PIP_* variables set for `pip install`, by long name.
+
+    The order is pip's own: machine, user, virtual environment, PIP_CONFIG_FILE, environment; in a file
+    `[global]`, then `[install]`.
+    """
+    from configparser import Error, RawConfigParser
+
+    settings: dict[str, str] = {}
+    for path in _files(environ):
+        parser = RawConfigParser()
+        try:
+            parser.read(path, encoding="utf-8")
+        except (Error, UnicodeDecodeError):
+            continue  # pip itself names the fault when it runs
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                settings.update({_long_name(key): value for key, value in parser.items(section) if value})
+    # An empty variable unsets nothing: pip passes over it.
+    variables = {key[4:]: value for key, value in environ.items() if key.startswith("PIP_") and value}
+    settings.update({_long_name(key): value for key, value in variables.items()})
+    return settings
+
+
+def _files(environ: Mapping[str, str]) -> Iterator[Path]:
+    named = environ.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
+        return
+    home = user_path(environ.get("HOME", "~"))
+    for folder in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep):
+        yield Path(folder) / "pip" / "pip.conf"
+    yield Path("/etc/pip.conf")
+    yield home / ".pip" / "pip.conf"
+    if sys.platform == "darwin":
+        yield home / "Library" / "Application Support" / "pip" / "pip.conf"
+    yield Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / "pip.conf"
+    yield Path(sys.prefix) / "pip.conf"
+    if named:
+        yield Path(named)
+
+
+def _long_name(key: str) -> str:
+    return key.lower().replace("_", "-").removeprefix("--")
+
+
+def _is_true(value: str) -> bool:
+    return value.lower() in ("1", "true", "yes", "on", "y", "t")

@@ -1,0 +1,151 @@
+"""Distributions that a pre-built image contains and the trainer imports."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, imports_of, parse
+from vtrain.packaging.prebuilt import IMPORT_NAMES, Distribution, ImageContents, works_on
+from vtrain.packaging.unpacking import readable
+from vtrain.project_names import distribution_name
+
+# The index has these as source only; everything else is taken as a wheel or not at this version.
+_SOURCE_ONLY = frozenset({"cloudml-hypertune"})
+_DECIDES = re.compile(r"==|~=|<|@")
+
+
+class Provisions(msgspec.Struct, frozen=True, kw_only=True):
+    """An image's distributions that a trainer needs beyond its own requirements."""
+
+    installed: tuple[Distribution, ...] = ()
+    frameworks: tuple[Distribution, ...] = ()
+    imported: frozenset[str] = frozenset()
+
+
+def provisions(
+    contents: ImageContents, modules: frozenset[str], required: frozenset[str], *, named: bool
+) -> Provisions:
+    """Choose from an image's contents.
+
+    Small distributions: those that the trainer imports and its requirements do not name. Large ones:
+    those that are imported, or all of them where the job names the image (a requirement may import
+    what the trainer does not). `required` holds canonical names.
+    """
+    used = tuple(d for d in contents.distributions if is_imported(d, modules))
+    large = tuple(d for d in contents.distributions if d.weight == "large" and (named or d in used))
+    small = tuple(d for d in used if d.weight == "small" and distribution_name(d.name) not in required)
+    return Provisions(installed=small, frameworks=large, imported=frozenset(d.name for d in used))
+
+
+def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
+    """What is installed of an image: at its version with all that it needs, or newer where that cannot be."""
+    lines: list[str] = []
+    for one in installed:
+        lines += (one.requirement, *one.needs) if works_on(one.newest_python, python) else (one.name,)
+    return tuple(dict.fromkeys(lines))
+
+
+def constraints(contents: ImageContents, python: str, bridged: frozenset[str]) -> tuple[str, ...]:
+    """The image's versions of its small distributions, and what belongs together with its framework.
+
+    A framework that this Python cannot have binds nothing; neither is bound what a bridge brings.
+    """
+    if not all(works_on(d.newest_python, python) for d in contents.distributions):
+        return ()
+    versions = (d.requirement for d in contents.distributions if d.weight == "small" and d.version)
+    bounds = (bound.requirement for bound in contents.bounds if works_on(bound.newest_python, python))
+    return (*versions, *(line for line in bounds if distribution_name(line) not in bridged))
+
+
+def wheels_only(contents: ImageContents) -> tuple[str, ...]:
+    """The options that keep an installer from compiling an image's version from source."""
+    small = (distribution_name(d.name) for d in contents.distributions if d.weight == "small")
+    return tuple(f"--only-binary={name}" for name in small if name not in _SOURCE_ONLY)
+
+
+def deciding(requirements: Iterable[str]) -> frozenset[str]:
+    """The distributions whose version requirements decide; any other requirement is met by the image's."""
+    return frozenset(
+        distribution_name(line) for line in requirements if _DECIDES.search(line.partition(";")[0])
+    )
+
+
+def imported_modules(packages: Iterable[Path]) -> frozenset[str]:
+    """The dotted names that the files of packages import, wherever it stands in them."""
+    return imported_by(source for package in packages for _, source in package_sources(package))
+
+
+def imported_by(sources: Iterable[bytes]) -> frozenset[str]:
+    """The dotted names that Python files import. Files that name nothing of any image are not parsed."""
+    words = re.compile(rb"\b(?:" + b"|".join(sorted(_words())) + rb")\b")
+    return frozenset(name for source in sources if _names_any(source, words) for name in _imports(source))
+
+
+def _names_any(source: bytes, words: re.Pattern[bytes]) -> bool:
+    """Whether a line of a file has an import and one of the words in it."""
+    lines = source.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines()
+    return any(b"import" in line and words.search(line) for line in lines)
+
+
+@cache
+def _words() -> frozenset[bytes]:
+    """The first parts of all import names of all images."""
+    return frozenset(name.partition(".")[0].encode() for name in IMPORT_NAMES)
+
+
+def is_imported(distribution: Distribution, modules: Iterable[str]) -> bool:
+    """Whether one of the dotted names is a module of the distribution."""
+    return any(
+        module == name or module.startswith(f"{name}.")
+        for name in distribution.import_names
+        for module in modules
+    )
+
+
+def _imports(source: bytes) -> Iterator[str]:
+    try:
+        tree = parse(source)
+    except UNREADABLE:
+        return  # packaging has refused or let pass files like this; here they import nothing
+    for item in imports_of(tree):
+        if not item.is_relative:
+            yield from item.names
+
+
+def package_sources(package: Path) -> Iterator[tuple[str, bytes]]:
+    """The Python files of an sdist or wheel, without its build script, by their path in it.
+
+    The path of an sdist's file is that below the folder which all its files lie in.
+    """
+    if package.suffix == ".whl":
+        yield from _zipped(package)
+    elif package.suffix == ".zip":
+        yield from ((_inside(name), content) for name, content in _zipped(package))
+    else:
+        with readable(package), tarfile.open(package) as sdist:
+            for member in sdist:
+                if member.isfile() and _is_source(member.name) and member.size <= LARGEST_SOURCE:
+                    content = sdist.extractfile(member)
+                    yield _inside(member.name), content.read() if content is not None else b""
+
+
+def _zipped(package: Path) -> Iterator[tuple[str, bytes]]:
+    with readable(package), zipfile.ZipFile(package) as archive:
+        for entry in archive.infolist():
+            if _is_source(entry.filename) and entry.file_size <= LARGEST_SOURCE:
+                yield entry.filename, archive.read(entry)
+
+
+def _inside(name: str) -> str:
+    return name.removeprefix("./").partition("/")[2]
+
+
+def _is_source(name: str) -> bool:
+    return name.endswith(".py") and not re.fullmatch(r"[^/]+/setup\.py|setup\.py", name)

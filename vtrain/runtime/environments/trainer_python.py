@@ -1,0 +1,218 @@
+"""The Python that a trainer runs on: vtrain's own, or another one of this machine, found by uv."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import publish_file
+from vtrain.digests import document_digest
+from vtrain.privacy import make_private
+from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
+from vtrain.runtime.environments.layers import EnvironmentFailed
+
+OLDEST = (3, 8)
+"""uv makes environments for this Python and later ones."""
+_SEARCHES = "pythons.json"
+_SEARCH_SECONDS = 60
+_DOWNLOAD_SECONDS = 600
+_DESCRIBE = (
+    "import json, sys; flags = getattr(sys, 'abiflags', ''); major, minor = sys.version_info[:2]; "
+    "base = f'{sys.base_prefix}/bin/python{major}.{minor}'; print(json.dumps({"
+    "'path': sys.executable if sys.prefix == sys.base_prefix else base, "
+    "'version': '.'.join(map(str, sys.version_info[:3])), "
+    "'abi': sys.implementation.cache_tag + '-' + flags}))"
+)
+
+
+class PythonChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The interpreter of an environment; `unmet` is what this machine has no interpreter for, in uv's words.
+
+    Where that `is_required`, nothing else will do. `searched` tells the state of the machine in which uv was
+    asked for `request` (empty: it was not).
+    """
+
+    interpreter: Interpreter
+    unmet: str = ""
+    is_required: bool = False
+    searched: str = ""
+    request: str = ""
+
+
+def asked_python(home: Path, request: str, requires: tuple[str, ...]) -> PythonChoice:
+    """The interpreter of a version, or of a path, that the user asks for. Writes nothing, downloads nothing.
+
+    Raises EnvironmentFailed where the packages' Requires-Python, `requires`, refuse it.
+    """
+    state = search_state(os.environ, request)
+    found = _find(home, request, state)
+    if found is not None and not _accepts(requires, found.version):
+        raise EnvironmentFailed(
+            f"The trainer requires Python {','.join(requires)}, and --python={request} is {found.version}.",
+            hint="Ask for another, or leave --python out.",
+        )
+    return PythonChoice(
+        interpreter=found or base_interpreter(),
+        unmet="" if found else request,
+        is_required=True,
+        searched=state,
+        request=request,
+    )
+
+
+class _Search(msgspec.Struct, frozen=True):
+    state: str
+    found: Interpreter | None
+
+
+def choose_python(
+    home: Path, image_version: str, requires: tuple[str, ...], *, bound_here: bool
+) -> PythonChoice:
+    """The image's Python where uv finds it; else vtrain's own; where packages refuse that, one they accept.
+
+    `requires` are the packages' Requires-Python. With `bound_here` the trainer imports a framework that is
+    installed beside vtrain, for vtrain's own Python. Writes nothing, and downloads nothing.
+    """
+    here = base_interpreter()
+    accepts_here = _accepts(requires, here.version)
+    if accepts_here and (bound_here or image_version in ("", here.short_version)):
+        return PythonChoice(interpreter=here)
+    state = search_state(os.environ)
+    if image_version and tuple(map(int, image_version.split("."))) >= OLDEST:
+        found = _find(home, image_version, state)
+        if found is not None and _accepts(requires, found.version):
+            return PythonChoice(interpreter=found, searched=state, request=image_version)
+    if accepts_here:
+        return PythonChoice(interpreter=here, unmet=image_version, searched=state, request=image_version)
+    request = ",".join(requires)
+    found = _find(home, request, state)
+    return PythonChoice(
+        interpreter=found or here,
+        unmet="" if found else request,
+        is_required=True,
+        searched=state,
+        request=request,
+    )
+
+
+def _accepts(requires: tuple[str, ...], version: str) -> bool:
+    if not requires:
+        return True
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(",".join(requires)).contains(version)
+    except InvalidSpecifier:
+        return True  # the installer says what is wrong with it
+
+
+def search_state(environ: Mapping[str, str], request: str = "") -> str:
+    """A digest of all that decides what uv finds: where it looks, when that changed, and its variables.
+
+    Where the request is a path, that is where it looks.
+    """
+    if request.startswith("/"):
+        return document_digest((os.path.realpath(request), _changed(request)))
+    folders = search_path(environ).split(os.pathsep)
+    folders.append(environ.get("UV_PYTHON_INSTALL_DIR") or str(_managed_folder(environ)))
+    own = sorted(item for item in environ.items() if item[0].startswith("UV_PYTHON"))
+    return document_digest((own, [(folder, _changed(folder)) for folder in folders]))
+
+
+def _managed_folder(environ: Mapping[str, str]) -> Path:
+    home = Path(environ.get("HOME") or "~").expanduser()
+    return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "uv" / "python"
+
+
+def _changed(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - of every folder on PATH
+    except OSError:
+        return 0
+
+
+def search_path(environ: Mapping[str, str]) -> str:
+    """PATH without pyenv's shims, which fail for versions that are not active, and with pyenv's versions."""
+    folders = [each for each in environ.get("PATH", os.defpath).split(os.pathsep) if each]
+    shims = [each for each in folders if Path(each).name == "shims"]
+    roots = [*filter(None, [environ.get("PYENV_ROOT")]), *(str(Path(each).parent) for each in shims)]
+    versions = [
+        str(each) for root in dict.fromkeys(roots) for each in sorted(Path(root).glob("versions/*/bin"))
+    ]
+    return os.pathsep.join([each for each in folders if each not in shims] + versions)
+
+
+def _find(home: Path, request: str, state: str) -> Interpreter | None:
+    known = _known_searches(home).get(request)
+    if (
+        known is not None
+        and known.state == state
+        and (known.found is None or Path(known.found.path).exists())
+    ):
+        return known.found
+    return _ask_uv(request)
+
+
+def _known_searches(home: Path) -> dict[str, _Search]:
+    try:
+        content = (home / "environments" / _SEARCHES).read_bytes()
+        return msgspec.json.decode(content, type=dict[str, _Search])
+    except (OSError, msgspec.DecodeError):
+        return {}
+
+
+def remember_search(home: Path, choice: PythonChoice) -> None:
+    """Note what uv found, so that the next command need not ask. Raises OSError."""
+    known = _known_searches(home)
+    current = {key: each for key, each in known.items() if each.state == choice.searched}
+    current[choice.request] = _Search(choice.searched, None if choice.unmet else choice.interpreter)
+    if current != known:
+        make_private(home / "environments")
+        publish_file(home / "environments" / _SEARCHES, msgspec.json.encode(current))
+
+
+def _ask_uv(request: str) -> Interpreter | None:
+    from vtrain.runtime.environments.installer import find_uv
+
+    path = _run([find_uv(), "--no-python-downloads", "python", "find", "--system", "--no-project", request])
+    described = _run([path.strip(), "-I", "-c", _DESCRIBE]) if path else ""
+    try:
+        return msgspec.json.decode(described, type=Interpreter) if described else None
+    except msgspec.DecodeError:
+        return None
+
+
+def download_python(request: str) -> None:
+    """Have uv download an interpreter. Raises EnvironmentFailed."""
+    from vtrain.runtime.environments.installer import find_uv
+
+    if not _run([find_uv(), "python", "install", "--no-bin", request], _DOWNLOAD_SECONDS, succeeded="done"):
+        raise EnvironmentFailed(
+            f"uv could not download Python {request}.", hint=f"See what `uv python install {request}` says."
+        )
+
+
+def _run(argv: list[str], seconds: float = _SEARCH_SECONDS, *, succeeded: str = "") -> str:
+    """A program's stdout, or `succeeded`; empty where it failed."""
+    import subprocess
+
+    environ = os.environ | {"PATH": search_path(os.environ)}
+    environ.pop("VIRTUAL_ENV", None)
+    try:
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=seconds, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (succeeded or done.stdout) if done.returncode == 0 else ""
+
+
+def downloads_allowed(environ: Mapping[str, str]) -> bool:
+    """Whether uv was told to download interpreters: by UV_PYTHON_DOWNLOADS, or in uv.toml."""
+    from vtrain.runtime.environments.pip_configuration import uv_settings
+
+    chosen = environ.get("UV_PYTHON_DOWNLOADS") or next(
+        (str(table["python-downloads"]) for table in uv_settings(environ) if "python-downloads" in table), ""
+    )
+    return chosen.lower() in ("automatic", "auto", "true")

@@ -1,0 +1,121 @@
+"""A package that has to be built: by its own back end, once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tarfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from vtrain.atomic import scratch_folder
+from vtrain.errors import PackagingError
+from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
+from vtrain.runtime.environments.installer import Installer, InstallerFault, explain_build, run_logged
+from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
+from vtrain.runtime.environments.layers import EnvironmentFailed
+
+
+def build_wheel(
+    package: Path, folder: Path, installer: Installer, interpreter: Interpreter, lock: int
+) -> None:
+    """Build an sdist's wheel into the folder; raises EnvironmentFailed with the back end's last lines.
+
+    Without isolation (0.3 s, no network) where it is for vtrain's own Python, and its build requirements are
+    present there; else in an isolated environment, as pip does it.
+    """
+    own = interpreter == base_interpreter()
+    with scratch_folder(folder.parents[2]) as scratch:
+        try:
+            source = _unpack(package, scratch)
+            if source is None or not own or not _build_here(source, folder, installer, lock):
+                installer.build(source or package, folder, interpreter.path, lock)
+        except InstallerFault as fault:
+            raise explain_build(fault, package.name) from fault
+
+
+def _unpack(package: Path, scratch: Path) -> Path | None:
+    """The sdist's project; None where this Python cannot unpack a tar file safely (before 3.10.12)."""
+    if package.suffix != ".zip" and not hasattr(tarfile, "data_filter"):
+        return None
+    try:
+        (unpack_zip if package.suffix == ".zip" else unpack_tar)(package, scratch)
+        return project_folder(package, scratch)
+    except PackagingError as error:
+        raise EnvironmentFailed(error.message, hint=error.hint) from error
+
+
+def _build_here(source: Path, folder: Path, installer: Installer, lock: int) -> bool:
+    """True when the wheel was built by the interpreter that runs vtrain; False when it lacks requirements."""
+    from build import BuildBackendException, BuildException, ProjectBuilder, check_dependency
+
+    def run(
+        cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+    ) -> None:
+        environ = {**os.environ, **(extra_environ or {})}
+        run_logged("the build", list(cmd), environ, Path(cwd or source), installer.log, lock)
+
+    try:
+        builder = ProjectBuilder(source, python_executable=sys.executable, runner=run)
+        if any(True for line in builder.build_system_requires for _ in check_dependency(line)):
+            return False
+        if builder.check_dependencies("wheel"):
+            return False
+        builder.build("wheel", folder)
+    except BuildBackendException as error:
+        if isinstance(error.exception, InstallerFault):
+            raise error.exception from error
+        raise InstallerFault("the build", (str(error),)) from error
+    except BuildException as error:
+        raise InstallerFault("the build", (str(error),)) from error
+    return True
+
+
+def unpack_wheel(wheel: Path, site: Path, python: str = "") -> bool:
+    """Unpack a wheel that nothing but unpacking installs (pure, without commands); False for others.
+
+    An installer takes longer for the same. It is left those wheels that refuse this version of Python too
+    (empty: vtrain's own).
+    """
+    if not is_plain(wheel):
+        return False
+    with readable(wheel), zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(_metadata_name(archive.namelist()))
+    if not _accepts_python(metadata, python or base_interpreter().version):
+        return False
+    unpack_zip(wheel, site)
+    return True
+
+
+def is_plain(wheel: Path) -> bool:
+    """Whether unpacking is all that installing the wheel takes: it is pure, and has no commands or data."""
+    if not is_importable(wheel):
+        return False
+    with readable(wheel), zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    return bool(_metadata_name(names)) and not any(name.endswith("/entry_points.txt") for name in names)
+
+
+def is_importable(wheel: Path) -> bool:
+    """Whether Python can import the wheel where it is unpacked: it is pure, and has no files elsewhere."""
+    if not wheel.name.endswith("-none-any.whl"):
+        return False
+    with readable(wheel), zipfile.ZipFile(wheel) as archive:
+        return not any(".data/" in name for name in archive.namelist())
+
+
+def _metadata_name(names: Sequence[str]) -> str:
+    return next((name for name in names if name.endswith(".dist-info/METADATA")), "")
+
+
+def _accepts_python(metadata: bytes, python: str) -> bool:
+    import email
+
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    wanted = email.message_from_bytes(metadata)["Requires-Python"] or ""
+    try:
+        return SpecifierSet(wanted).contains(python)
+    except InvalidSpecifier:
+        return False

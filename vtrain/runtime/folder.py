@@ -1,0 +1,523 @@
+"""A job's folder under home: what lies where, and who is alive."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from vtrain.atomic import UNPUBLISHED, publish_file
+from vtrain.messages.custom_job import CustomJob
+from vtrain.privacy import FOLDER_MODE, home_label, make_private
+from vtrain.runtime.capacity.leases import Claim
+from vtrain.runtime.debugging import Debugger
+
+S = TypeVar("S")
+
+NO_DOCUMENT = msgspec.Raw(b"null")
+
+SERVICE = "service"
+"""The task name under which the runtime itself writes lines, as Vertex AI does."""
+
+
+LOST = "the process that watched over it was killed"
+"""`interruption` of a replica that vanished without an exit code."""
+FOLDER_REMOVED = "its folder was removed while it ran"
+"""`interruption` of a replica whose files vanished, the exit code among them."""
+UNREADABLE_EXIT = "the file that says how it ended is damaged"
+LOST_CODE = 255
+TERMINAL_FIFO = "terminal"
+"""In a job's folder: the messages of the command whose terminal its replica has."""
+MAX_PID = 2**22
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""More than any file of a job's own has, its logs apart."""
+
+
+class DamagedFileError(Exception):
+    """A file of a job that cannot be read, or is missing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is damaged")
+        self.path = path
+
+
+class SimulatedPreemption(msgspec.Struct, frozen=True, kw_only=True):
+    """Once, that long after the job has begun to run, a replica (by default the last) loses its machine."""
+
+    after_seconds: float
+    replica: str = ""
+
+
+class LentTerminal(msgspec.Struct, frozen=True, kw_only=True):
+    """The terminal that a job's only replica gets: which of its streams are one, and how large it is.
+
+    `variables` are those of the submitting command that say what the terminal can do. Its messages come
+    through `fifo`; `interactive`: so does what is typed for its stdin.
+    """
+
+    columns: int
+    lines: int
+    stdout: bool
+    stderr: bool
+    interactive: bool = False
+    variables: dict[str, str] = {}
+    fifo: str = ""
+
+
+class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line that made a job: its words without `vtrain`, and the folder in which it was typed.
+
+    `source_folder` is that of the trainer, empty where the job runs none of the user's files.
+    """
+
+    words: tuple[str, ...]
+    folder: str
+    source_folder: str = ""
+
+
+class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a supervisor needs to run a job, decided when the job was submitted.
+
+    `base_env` is what replicas inherit from the environment of the command that submitted;
+    `source_folder` is where their code is edited, and with `in_pool_spec` --worker-pool-spec named it.
+    `boot_id` tells since which start of the machine it runs, `preemption` what is simulated, `debugger` where
+    the primary listens for one. `aip_dirs` (`gs`, `local`) is the form of AIP_MODEL_DIR, where that was asked
+    for; with `python_downloads` uv may download an interpreter. `python` is the version or the path that was
+    asked for, `active_python` the interpreter that is used as it is. `credentials_file` is a copy of the
+    user's, `claim` what the job leases of this machine, `terminal` that of its only replica, `command` the
+    line that made it. `launcher` is a document that only the launcher of the backend reads.
+    """
+
+    home: str
+    name: str
+    job: CustomJob
+    backend: str
+    base_env: dict[str, str]
+    grace_seconds: float
+    source_folder: str = ""
+    in_pool_spec: bool = False
+    credentials_file: str = ""
+    preemption: SimulatedPreemption | None = None
+    debugger: Debugger | None = None
+    boot_id: str = ""
+    aip_dirs: str = ""
+    python_downloads: bool = False
+    python: str = ""
+    active_python: str = ""
+    claim: Claim = Claim()
+    terminal: LentTerminal | None = None
+    command: TypedCommand | None = None
+    launcher: msgspec.Raw = NO_DOCUMENT
+
+
+class _EarlierOptions(msgspec.Struct, frozen=True):
+    credentials_file: str = ""
+
+
+class _EarlierOrder(msgspec.Struct, frozen=True):
+    """An order of version 0.1: the fields of its launcher lay among all the others."""
+
+    container: _EarlierOptions = _EarlierOptions()
+
+
+class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element.
+
+    `gcs` is the folder that it sees as /gcs; empty: it sees none. `group` is the name of its cgroup.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+    log: str
+    wake: str
+    grace_seconds: float
+    attempt: int = 0
+    gcs: str = ""
+    group: str = ""
+    terminal: LentTerminal | None = None
+
+
+class LeftProcess(msgspec.Struct, frozen=True):
+    """A process of a replica that could not be ended. `user` is its id; -1 where that is not known."""
+
+    pid: int
+    name: str = ""
+    user: int = -1
+
+
+class _Started(msgspec.Struct):
+    """The fields of `started.json` that every launcher writes."""
+
+    time: float | None = None
+
+
+class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a replica. `message` says why it could not be started; then `code` is 126 or 127.
+
+    Times are in seconds since the epoch. `oom` says that the kernel ended a process of this machine
+    for want of memory meanwhile. `stopped`: the runtime had asked it to end. `interruption` says what else
+    ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost, as
+    `gap_of`, which keeps them, was away; and
+    `log_error` says what else kept a part of the log from being read. `peak_memory_bytes` (0: not known) and
+    `cpu_seconds` are what the replica has used. `left` are processes that go on: they could not be ended.
+    """
+
+    code: int
+    started: float
+    ended: float
+    signal: int = 0
+    message: str = ""
+    oom: bool = False
+    stopped: bool = False
+    log_lost_bytes: int = 0
+    interruption: str = ""
+    log_error: str = ""
+    gap: tuple[float, float] | None = None
+    gap_of: str = ""
+    peak_memory_bytes: int = 0
+    cpu_seconds: float = 0.0
+    left: tuple[LeftProcess, ...] = ()
+
+
+def group_prefix(home: Path) -> str:
+    """The beginning of the names of all cgroups of a home's replicas; the id of the job follows."""
+    return f"vtrain-{home_label(home)}-"
+
+
+class ReplicaFolder(msgspec.Struct, frozen=True):
+    """One attempt of a replica: `jobs/ID/replicas/NAME` (`root`), the later ones below its `restarts/N`."""
+
+    root: Path
+    attempt: int = 0
+
+    @property
+    def path(self) -> Path:
+        return self.root / "restarts" / str(self.attempt) if self.attempt else self.root
+
+    @property
+    def name(self) -> str:
+        return self.root.name
+
+    @property
+    def job(self) -> JobFolder:
+        return JobFolder(self.root.parents[1])
+
+    @property
+    def group(self) -> str:
+        """The name of the attempt's cgroup, unlike that of any other attempt on this machine."""
+        return f"{group_prefix(self.root.parents[3])}{self.root.parents[1].name}-{self.name}-r{self.attempt}"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def work(self) -> Path:
+        return self.path / "work"
+
+    @property
+    def tmp(self) -> Path:
+        return self.path / "tmp"
+
+    def order(self, order: msgspec.Struct) -> None:
+        """Write what whoever starts the replica will read."""
+        for folder in (self.path, self.work, self.tmp):
+            make_private(folder)
+        write_struct(self.path / "spec.json", order)
+
+    def exit(self) -> ReplicaExit | None:
+        """How the replica ended, once it has; a damaged file says only that it did."""
+        path = self.path / "exit.json"
+        try:
+            return read_struct(path, ReplicaExit)
+        except DamagedFileError:
+            moment = path.lstat().st_mtime if os.path.lexists(path) else time.time()
+            start = min(self.start_time() or moment, moment)
+            return ReplicaExit(code=LOST_CODE, started=start, ended=moment, interruption=UNREADABLE_EXIT)
+
+    def early_exit(self) -> ReplicaExit | None:
+        """How the replica's program ended, as its shim stored it before it ended what the program left."""
+        try:
+            return read_struct(self.path / "exited.json", ReplicaExit)
+        except DamagedFileError:
+            return None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is on record how the replica is run."""
+        return (self.path / "spec.json").exists()
+
+    @property
+    def touched(self) -> bool:
+        """Whether a shim was ever there: it leaves its number in the lock. What is no file was damaged."""
+        try:
+            status = self.lock.stat()
+            return status.st_size > 0 or not stat.S_ISREG(status.st_mode)
+        except FileNotFoundError:
+            return False
+
+    def started(self) -> bool:
+        """Whether the replica's program runs or has run."""
+        return (self.path / "started.json").exists()
+
+    def start_time(self) -> float | None:
+        """Seconds since the epoch at which the replica's program started, where that is on record."""
+        try:
+            found = read_struct(self.path / "started.json", _Started)
+        except DamagedFileError:
+            return None
+        return found.time if found else None
+
+
+class JobFolder(msgspec.Struct, frozen=True):
+    """`jobs/ID`."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def wake_fifo(self) -> Path:
+        return self.path / "wake"
+
+    @property
+    def terminal_fifo(self) -> Path:
+        return self.path / TERMINAL_FIFO
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def environment(self) -> Path:
+        return self.path / "environment"
+
+    def keep_environment(self) -> None:
+        """Keep this process's environment for the supervisor that another process will start."""
+        variables = (os.fsencode(f"{name}={value}") for name, value in os.environ.items())
+        publish_file(self.environment, b"\0".join(variables))
+
+    def kept_environment(self) -> dict[str, str]:
+        """The environment that was kept; empty where none is."""
+        try:
+            variables = os.fsdecode(self.environment.read_bytes()).split("\0")
+        except FileNotFoundError:
+            return {}
+        return dict(variable.split("=", 1) for variable in variables if "=" in variable)
+
+    def log(self, task: str) -> Path:
+        """The raw log of a replica, or of `service`."""
+        return self.logs / f"{task}.log"
+
+    def replica(self, name: str, attempt: int = 0) -> ReplicaFolder:
+        return ReplicaFolder(self.path / "replicas" / name, attempt)
+
+    def make(self, order: JobOrder) -> None:
+        """Make the folder with everything a supervisor needs."""
+        make_private(self.path.parent)
+        self.path.mkdir(mode=FOLDER_MODE)
+        self.logs.mkdir(mode=FOLDER_MODE)
+        for fifo in (self.wake_fifo, self.terminal_fifo) if order.terminal else (self.wake_fifo,):
+            os.mkfifo(fifo, 0o600)
+        write_struct(self.path / "spec.json", order)
+
+    def clear_unpublished(self) -> None:
+        """Remove what processes that were killed had begun to write; only for the holder of the lock."""
+        for place in (".", "replicas/*", "replicas/*/restarts/*"):
+            for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
+                path.unlink(missing_ok=True)
+
+    def order(self) -> JobOrder:
+        """The order as it was submitted. Raises DamagedFileError."""
+        file = self.path / "spec.json"
+        order = require_struct(file, JobOrder, strict=False)
+        if bytes(order.launcher) != bytes(NO_DOCUMENT):
+            return order
+        whole = require_struct(file, msgspec.Raw)
+        options = require_struct(file, _EarlierOrder, strict=False).container
+        return msgspec.structs.replace(
+            order, launcher=whole, credentials_file=order.credentials_file or options.credentials_file
+        )
+
+    def is_readable(self) -> bool:
+        """Whether a supervisor can learn from the folder what to do."""
+        try:
+            self.order()
+        except DamagedFileError:
+            return False
+        return True
+
+    def attempts(self, name: str) -> set[int]:
+        """The numbers of a replica's attempts that have a folder."""
+        root = self.path / "replicas" / name
+        later = {int(path.name) for path in root.glob("restarts/*") if path.name.isdecimal()}
+        return later | ({0} if root.is_dir() else set())
+
+    def wake(self) -> bool:
+        """Make the supervisor look around now; False when none lives."""
+        try:
+            fifo = os.open(self.wake_fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            if not stat.S_ISFIFO(os.fstat(fifo).st_mode):
+                return False
+            os.write(fifo, b".")
+        except BlockingIOError:
+            return True  # it has been woken often enough
+        except BrokenPipeError:
+            return False  # it died just now
+        finally:
+            os.close(fifo)
+        return True
+
+
+def write_struct(path: Path, value: Any) -> None:
+    """Write a value as JSON in one step; a folder in its place is renamed. Raises OSError."""
+    content = msgspec.json.encode(value)
+    try:
+        publish_file(path, content)
+    except IsADirectoryError:
+        rename_damaged(path)
+        publish_file(path, content)
+
+
+def read_struct(path: Path, cls: type[S], *, strict: bool = True) -> S | None:
+    """The value in a JSON file of a job, or None when there is no file. Raises DamagedFileError."""
+    try:
+        return msgspec.json.decode(_content(path), type=cls, strict=strict)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedFileError(path) from error
+
+
+def require_struct(path: Path, cls: type[S], *, strict: bool = True) -> S:
+    """The value in a JSON file that has to be there. Raises DamagedFileError."""
+    found = read_struct(path, cls, strict=strict)
+    if found is None:
+        raise DamagedFileError(path)
+    return found
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a regular file of no surprising size. Raises FileNotFoundError, and DamagedFileError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DamagedFileError(path) from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
+        os.close(descriptor)
+        raise DamagedFileError(path)
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def hold_lock(path: Path) -> int | None:
+    """Hold a lock and return its descriptor; None when somebody has it.
+
+    The lock lives as long as any process has the descriptor, so it can be handed to a child.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except IsADirectoryError:
+        rename_damaged(path)
+        descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def still_holds(descriptor: int, path: Path) -> bool:
+    """Whether a lock that was held is held still; one whose file somebody removed is taken again.
+
+    The descriptor keeps its number. False: somebody else has the new file.
+    """
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return True
+    lock = hold_lock(path)
+    if lock is None:
+        return False
+    os.dup2(lock, descriptor, inheritable=False)
+    os.close(lock)
+    return True
+
+
+@contextmanager
+def closed_on_error(descriptor: int) -> Iterator[None]:
+    """Let a lock go where what it was held for does not come about."""
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def lock_holder(path: Path) -> int:
+    """The process that holds the lock now; 0 when nobody does, -1 when it has not said its number yet."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return 0
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
+            raise
+        number = _written_number(descriptor)
+        return number if _is_about(number, path.parent) else -1
+    finally:
+        os.close(descriptor)
+    return 0
+
+
+def _written_number(descriptor: int) -> int:
+    """The process id in a lock; -1 where there is none."""
+    try:
+        text = os.read(descriptor, 32)
+    except OSError:  # a folder
+        return -1
+    return int(text) if text.isdigit() and 0 < int(text) <= MAX_PID else -1
+
+
+def _is_about(process: int, folder: Path) -> bool:
+    """Whether a process was started for that folder, as far as the kernel tells: a number can be damaged."""
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()
+    return bytes(folder) in command
+
+
+def discard(path: Path) -> None:
+    """Remove a file of a job; a folder in its place is renamed. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        rename_damaged(path)
+    path.unlink(missing_ok=True)
+
+
+def rename_damaged(path: Path) -> None:
+    """Rename what stands where a file of a job belongs. Raises OSError."""
+    path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))

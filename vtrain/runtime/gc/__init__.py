@@ -1,0 +1,1 @@
+"""Garbage collection: removal of caches and remains that nothing uses."""

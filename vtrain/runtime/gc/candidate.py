@@ -1,0 +1,163 @@
+"""Candidates for removal: their age, their size, and how they are removed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import GONE, clear, holding, set_aside
+
+FRESH_SECONDS = 3600.0
+"""Things made or used within this time stay: a command that has not submitted its job yet may need it."""
+ELSEWHERE = "removed by another command"
+"""The answer of `discard` where another command was faster."""
+USED_AGAIN = "it was used just now"
+OUTPUT = "output"
+"""What trainers made: only a search that names this kind looks for it."""
+ON_MACHINE = ("job", "environment", "package", "process", "cgroup", "temporary", OUTPUT)
+ON_ENGINE = ("image", "runtime", "container", "network")
+KINDS = (*ON_MACHINE, *ON_ENGINE)
+
+
+def _nothing() -> str:
+    return ""
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of vtrain's. `size` is in bytes; `created`, in RFC 3339, is when it was made or used last.
+
+    `label` is a shorter name for people, where there is one. `kind` is one of `KINDS`. `kept` says why it
+    stays; empty when it may go. `discard` removes it, and answers nothing, why it stays after all, or
+    ELSEWHERE.
+    """
+
+    id: str
+    name: str
+    kind: str
+    created: str
+    label: str = ""
+    size: int = 0
+    kept: str = ""
+    discard: Callable[[], str] = _nothing
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """The home to search, and the age of what may go: `older_than` in seconds, `now` since the epoch.
+
+    `kinds` limits the search; empty: all but the output of jobs. `all_homes`: of images, those count that
+    another home made; `images_of_any_age`: however new they are.
+    """
+
+    home: Path
+    older_than: float
+    now: float
+    kinds: frozenset[str] = frozenset()
+    all_homes: bool = False
+    images_of_any_age: bool = False
+
+    def wants(self, *kinds: str) -> bool:
+        """Whether the search is for one of these kinds."""
+        return not self.kinds.isdisjoint(kinds) if self.kinds else kinds != (OUTPUT,)
+
+    @property
+    def before(self) -> float:
+        """The time before which a job must have ended to be removed."""
+        return self.now - self.older_than
+
+    @property
+    def unused_since(self) -> float:
+        """The time before which a thing must have been used last to be removed."""
+        return self.now - max(self.older_than, FRESH_SECONDS)
+
+    def is_unused(self, moment: float) -> bool:
+        """Whether what was used last at that time may go; a time to come is that of a clock set back."""
+        return moment < self.unused_since or moment > self.now + FRESH_SECONDS
+
+    def is_stale(self, moment: float) -> bool:
+        """Whether what was written to last at that time may go, where nobody knows whose it is."""
+        return abs(self.now - moment) >= FRESH_SECONDS
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """The things of one kind. `kinds` are the words for them in a table of candidates."""
+
+    noun: str
+    kinds: tuple[str, ...]
+    count: int
+    size: int
+
+
+def files_below(path: Path) -> Iterator[os.stat_result]:
+    """The states of a file, or of a folder and all that lies in it; what vanishes meanwhile is left out."""
+    with suppress(OSError):
+        yield path.lstat()
+    for folder, folders, names in os.walk(path):
+        for name in (*folders, *names):
+            with suppress(OSError):
+                yield os.lstat(os.path.join(folder, name))  # noqa: PTH118 - of a hundred thousand files
+
+
+def byte_count(path: Path) -> int:
+    """The bytes of all files in a folder, or of a file."""
+    return sum(found.st_size for found in files_below(path) if not stat.S_ISDIR(found.st_mode))
+
+
+def last_change(path: Path) -> float:
+    """When something in a folder was last written or used, in seconds since the epoch; 0 where nothing is."""
+    return max((found.st_mtime for found in files_below(path)), default=0.0)
+
+
+def refused(act: Callable[[], str]) -> str:
+    """Do it; why that did not come about, in a few words; ELSEWHERE where somebody else was faster."""
+    try:
+        return act()
+    except FileNotFoundError:
+        return ELSEWHERE
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+def remove_path(path: Path) -> str:
+    """Remove a file, or a folder with all that lies in it; why it stays where another command works there.
+
+    Raises OSError, and FileNotFoundError where another command has removed it.
+    """
+    descriptor = -1 if path.is_symlink() else os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if descriptor >= 0:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.lstat()
+        if path.is_dir() and not path.is_symlink():
+            clear(path)
+        else:
+            path.unlink()
+    except BlockingIOError:
+        return "another command is removing it"
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    return ""
+
+
+def withdraw_unused(folder: Path, seen: float) -> str:
+    """Remove a folder that nobody has used since it was `seen` with that time; why it stays otherwise.
+
+    Whoever uses it says so by its time, before it looks whether it is there.
+    """
+    if not folder.exists():
+        return remove_path(folder.with_name(f"{GONE}{folder.name}"))  # another command may have been killed
+    with holding(folder):
+        if not folder.exists():
+            return ELSEWHERE
+        gone = set_aside(folder)
+        if last_change(gone) != seen:
+            gone.rename(folder)
+            return USED_AGAIN
+        clear(gone)
+    return ""

@@ -1,0 +1,163 @@
+"""Jobs that ended long ago, folders of jobs that no store knows, and processes that such jobs left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from vtrain.atomic import remove_folder
+from vtrain.errors import StorageError
+from vtrain.messages.names import CUSTOM_JOBS, parse_name
+from vtrain.runtime.cgroup import find_groups, remove_group
+from vtrain.runtime.folder import JobFolder, group_prefix, hold_lock
+from vtrain.runtime.gc.candidate import ELSEWHERE, Candidate, Search, byte_count, last_change, refused
+from vtrain.runtime.gc.living import job_document, living_jobs
+from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
+from vtrain.runtime.process_tree import Process, Stat, offspring, signal_all, snapshot
+from vtrain.runtime.store import Record, Store, delete_job
+from vtrain.times import from_epoch
+
+LONGEST_LABEL = 30
+"""Characters of a display name in a table."""
+
+
+def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
+    """Jobs that ended before the search's time, the earliest first."""
+    for record in store.ended_before(from_epoch(search.before)):
+        name = parse_name(record.name)
+        if name is not None:
+            folder = JobFolder(search.home / "jobs" / name.id)
+            shown = str(job_document(record, folder.path).get("displayName", ""))
+            yield Candidate(
+                id=name.id,
+                name=record.name,
+                label=f"{name.id} {shown[:LONGEST_LABEL]}".strip(),
+                kind="job",
+                created=record.create_time,
+                size=byte_count(folder.path),
+                discard=partial(_delete, store, record, folder),
+            )
+
+
+def lost_folders(search: Search, store: Store) -> Iterator[Candidate]:
+    """Folders of jobs that are in no store: their command was killed before it had submitted them."""
+    folders = sorted(path for path in (search.home / "jobs").glob("[!.]*") if path.is_dir())
+    known = store.ids(CUSTOM_JOBS)
+    for path in folders:
+        if path.name not in known and search.is_stale(changed := last_change(path)):
+            yield Candidate(
+                id=path.name,
+                name=f"jobs/{path.name}",
+                kind="job",
+                created=from_epoch(changed, 0),
+                size=byte_count(path),
+                discard=partial(_remove_lost, path),
+            )
+
+
+def _delete(store: Store, record: Record, folder: JobFolder) -> str:
+    try:
+        return "" if delete_job(store, record.name, folder) else ELSEWHERE
+    except StorageError as error:
+        return error.message
+
+
+def _remove_lost(path: Path) -> str:
+    try:
+        lock = hold_lock(path / "lock")
+    except FileNotFoundError:
+        return ELSEWHERE
+    if lock is None:
+        return "a supervisor has it"
+    try:
+        return refused(partial(_remove, path))
+    finally:
+        os.close(lock)
+
+
+def _remove(path: Path) -> str:
+    path.lstat()  # another command may have removed it before the lock was had
+    remove_folder(path)
+    return ""
+
+
+def orphaned_processes(search: Search) -> Iterator[Candidate]:
+    """Processes of replicas whose job does not live, then the cgroups of such jobs. Needs /proc."""
+    home = search.home.absolute()
+    groups = _groups(home)
+    found = _found(home, groups)
+    living = living_jobs(search.home).ids
+    for process, job in sorted(found.items()):
+        if job not in living:
+            yield Candidate(
+                id=str(process[0]),
+                name=f"process {process[0]} of job {job}",
+                kind="process",
+                created=from_epoch(_started(process[0]), 0),
+                discard=partial(_kill, process),
+            )
+    for folder, job in groups.items():
+        if job not in living:
+            yield Candidate(
+                id=Path(folder).name,
+                name=f"cgroup of job {job}",
+                kind="cgroup",
+                created=from_epoch(search.now, 0),
+                discard=partial(_remove_group, folder),
+            )
+
+
+def _groups(home: Path) -> dict[str, str]:
+    """The cgroups of this home's replicas, and the id of each one's job."""
+    prefix = group_prefix(home)
+    found = find_groups(prefix, is_prefix=True)
+    return {folder: Path(folder).name.removeprefix(prefix).partition("-")[0] for folder in found}
+
+
+def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
+    """The processes of this home's jobs, and whose each is: by cgroup, by a shim's list, by environment."""
+    living = snapshot()
+    found: dict[Process, str] = {}
+    for folder, job in groups.items():
+        found |= dict.fromkeys(group_members(folder, living), job)
+    for path in (home / "jobs").glob(f"*/replicas/**/{LISTED}"):
+        job = path.relative_to(home / "jobs").parts[0]
+        found |= dict.fromkeys(listed_orphans(path.parent, living), job)
+    for pid, stat in living.items():
+        if job := _job_in_environment(pid, home):
+            found[pid, stat.start] = job
+    return found | _offspring(found, living)
+
+
+def _offspring(found: dict[Process, str], living: dict[int, Stat]) -> dict[Process, str]:
+    return {child: job for process, job in found.items() for child in offspring({process[0]}, living)}
+
+
+def _job_in_environment(pid: int, home: Path) -> str:
+    """The id of the job whose replica's TMPDIR a process has; empty for any other process."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return ""
+    mark = re.escape(os.fsencode(home / "jobs"))
+    found = re.search(rb"(?:^|\0)TMPDIR=" + mark + rb"/(\d+)/replicas/", environment)
+    return found[1].decode() if found else ""
+
+
+def _started(pid: int) -> float:
+    try:
+        return Path(f"/proc/{pid}").stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _kill(process: Process) -> str:
+    return "it is another user's" if signal_all({process}, signal.SIGKILL) else ""
+
+
+def _remove_group(folder: str) -> str:
+    return "" if remove_group(folder) else "it has a process"

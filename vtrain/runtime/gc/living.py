@@ -1,0 +1,132 @@
+"""The images, packages and programs that unfinished jobs use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, DamagedError
+from vtrain.messages.codec import to_document
+from vtrain.messages.names import parse_name
+from vtrain.runtime.database import has_store
+from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
+from vtrain.runtime.history import stored_job
+from vtrain.runtime.store import Record, Store
+from vtrain.staging import LocalBuckets
+from vtrain.times import epoch, from_epoch
+
+
+class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of a home that have not ended.
+
+    `images` are those that they name or run, `packages` the folders of theirs, `outputs` the folders they
+    write to, `programs` those that their replicas find commands in. `preparing_since` is when the first of
+    them was submitted whose replicas are not ordered yet: whatever was used since then may be theirs.
+    """
+
+    ids: frozenset[str] = frozenset()
+    images: frozenset[str] = frozenset()
+    packages: frozenset[Path] = frozenset()
+    outputs: frozenset[Path | None] = frozenset()
+    programs: frozenset[Path] = frozenset()
+    preparing_since: float = float("inf")
+
+    @property
+    def is_preparing(self) -> bool:
+        """Whether there is a job whose replicas are not ordered yet."""
+        return self.preparing_since != float("inf")
+
+
+def living_jobs(home: Path) -> LivingJobs:
+    """The jobs of a home as they stand now. Look for what may go first: a job may come at any time."""
+    if not has_store(home):
+        return LivingJobs()
+    records = Store.open(home).living()
+    folders = [(record, home / "jobs" / _id(record)) for record in records]
+    orders = [order for _, folder in folders for order in _orders(folder)]
+    documents = [job_document(record, folder) for record, folder in folders]
+    return LivingJobs(
+        ids=frozenset(map(_id, records)),
+        images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
+        packages=frozenset(package_folders(documents, home)),
+        outputs=frozenset(output_of(document, home) for document in documents),
+        programs=frozenset(path for order in orders for path in _programs(order)),
+        preparing_since=min(
+            (epoch(r.create_time) for r, folder in folders if not (folder / "replicas.json").exists()),
+            default=float("inf"),
+        ),
+    )
+
+
+def images_used_since(home: Path, moment: float) -> frozenset[str]:
+    """The images that jobs have named or run that were submitted since that time, ended or not."""
+    if not has_store(home):
+        return frozenset()
+    records = Store.open(home).created_since(from_epoch(moment))
+    documents = (job_document(record, home / "jobs" / _id(record)) for record in records)
+    orders = (order for record in records for order in _orders(home / "jobs" / _id(record)))
+    return frozenset(_named_images(documents)) | {_image(order) for order in orders}
+
+
+def job_document(record: Record, folder: Path) -> dict[str, Any]:
+    """A job as it is stored; as it was submitted, where its entry is damaged; empty where both are."""
+    with suppress(DamagedError):
+        return stored_job(record).answer or {}
+    if JobFolder(folder).is_readable():
+        return to_document(JobFolder(folder).order().job)
+    return {}
+
+
+def package_folders(documents: Iterable[dict[str, Any]], home: Path) -> Iterator[Path]:
+    """The folders of this machine that hold the jobs' packages."""
+    buckets = LocalBuckets(home)
+    for pool in _pools(documents):
+        for uri in (pool.get("pythonPackageSpec") or {}).get("packageUris", ()):
+            with suppress(ConfigError):  # of another machine
+                yield buckets.local_path(uri).parent.resolve()
+
+
+def output_of(document: dict[str, Any], home: Path) -> Path | None:
+    """The folder of this machine that a job writes its output to."""
+    output = document.get("jobSpec", {}).get("baseOutputDirectory") or {}
+    with suppress(ConfigError):  # of another machine
+        return LocalBuckets(home).local_path(output.get("outputUriPrefix", ""))
+    return None
+
+
+def _id(record: Record) -> str:
+    name = parse_name(record.name)
+    return name.id if name else ""
+
+
+def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for document in documents:
+        yield from document.get("jobSpec", {}).get("workerPoolSpecs", ())
+
+
+def _named_images(documents: Iterable[dict[str, Any]]) -> Iterator[str]:
+    for pool in _pools(documents):
+        yield (pool.get("containerSpec") or {}).get("imageUri", "")
+        yield (pool.get("pythonPackageSpec") or {}).get("executorImageUri", "")
+
+
+def _orders(folder: Path) -> Iterator[dict[str, Any]]:
+    """How the job's replicas are run."""
+    for spec in JobFolder(folder).path.glob("replicas/*/spec.json"):
+        with suppress(DamagedFileError):
+            yield require_struct(spec, dict[str, Any])
+
+
+def _image(order: dict[str, Any]) -> str:
+    config = order.get("config")
+    return str(config.get("Image", "")) if isinstance(config, dict) else ""
+
+
+def _programs(order: dict[str, Any]) -> Iterator[Path]:
+    env = order.get("env")
+    path = env.get("PATH", "") if isinstance(env, dict) else ""
+    yield from (Path(entry) for entry in str(path).split(":") if entry)

@@ -1,0 +1,81 @@
+"""Variables and credentials that replicas get from the command that submitted them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import publish_file
+from vtrain.errors import ConfigError
+from vtrain.messages.secrets import names_secret
+from vtrain.runtime.folder import JobFolder, JobOrder, discard
+
+INHERITED = frozenset(
+    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ "
+    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE "
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy "
+    "LD_LIBRARY_PATH DYLD_LIBRARY_PATH DYLD_FALLBACK_LIBRARY_PATH "
+    "XDG_CACHE_HOME HF_HOME TORCH_HOME OMP_NUM_THREADS".split()
+)
+INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_")
+"""The variables that replicas inherit of the submitting command. Everything else is absent, as in a
+container: a trainer that works only with the variables of one shell fails here already. HOME stays the
+user's, so that caches are found. What the caller signs in with is not among it: `--credentials` gives that,
+and `--env NAME` any other variable."""
+COPY = "credentials.json"
+EMPTY_CONFIGURATION = "gcloud"
+"""A folder that nobody makes: what gcloud's own sign-in left in the caller's is not found there."""
+_READ_BY_ALL = 0o444
+NO_METADATA = {"NO_GCE_CHECK": "true"}
+"""Keeps Google's library for Python from the credentials of the virtual machine that it may run on."""
+
+
+def inherited_environment() -> dict[str, str]:
+    """The variables that replicas inherit of this process."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and not names_secret(name)
+    }
+
+
+def with_own_copy(order: JobOrder, folder: JobFolder) -> JobOrder:
+    """The order with the job's own copy in place of the caller's file."""
+    if not order.credentials_file:
+        return order
+    return msgspec.structs.replace(order, credentials_file=str(folder.path / COPY))
+
+
+def keep_credentials(file: str, folder: JobFolder) -> None:
+    """Copy the caller's file into the job's folder; nothing without one.
+
+    The copy can be read by whom the file itself can be read by, and written by nobody; its folder is closed
+    to other users. Raises ConfigError for a file that cannot be read.
+    """
+    if not file:
+        return
+    try:
+        content = Path(file).read_bytes()
+        mode = Path(file).stat().st_mode
+    except OSError as error:
+        raise ConfigError(f"The credentials {file} cannot be read: {error.strerror}.") from error
+    publish_file(folder.path / COPY, content, 0o400 | (mode & _READ_BY_ALL))
+
+
+def drop_credentials(folder: JobFolder) -> None:
+    """Remove the copy, if there is one: the job has ended."""
+    discard(folder.path / COPY)
+
+
+def credentials_variables(order: JobOrder, folder: JobFolder) -> dict[str, str]:
+    """The variables that point to the credentials, and keep Google's libraries from finding others.
+
+    They look at GOOGLE_APPLICATION_CREDENTIALS, into gcloud's configuration, and ask the metadata server of a
+    virtual machine in Google's cloud. Source: google.auth.default.
+    """
+    variables = {"CLOUDSDK_CONFIG": str(folder.path / EMPTY_CONFIGURATION)}
+    if order.credentials_file:
+        return variables | {"GOOGLE_APPLICATION_CREDENTIALS": order.credentials_file}
+    return variables | NO_METADATA

@@ -1,0 +1,137 @@
+"""Cloud Storage for one job (`--aip-dirs=gs`): the local buckets, at an address that its replicas are told.
+
+A process of its own serves them, so that they stay while a supervisor dies; the next one finds it, or starts
+it again at the same address.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_urlsafe
+
+import msgspec
+
+from vtrain.errors import ConfigError, UnavailableError
+from vtrain.extras import install_command
+from vtrain.messages.custom_job import CustomJobSpec
+from vtrain.privacy import make_private
+from vtrain.retry import wait_until
+from vtrain.runtime.folder import JobFolder, hold_lock, lock_holder, read_struct, write_struct
+from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.spawning import spawn_holding
+from vtrain.runtime.supervisor_process import program_environment
+
+GS, LOCAL = "gs", "local"
+"""`--aip-dirs`: AIP_MODEL_DIR and its relatives as gs:// URIs, or as paths."""
+PROGRAM = Path(__file__).parents[1] / "emulator" / "storage" / "serve_job.py"
+VARIABLES = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT", "CLOUD_STORAGE_TESTBENCH_ENDPOINT")
+"""Where Google's client libraries find Cloud Storage; the last two are those of the library for C++."""
+START_SECONDS = 60.0
+STOP_SECONDS = 8.0
+PAUSE_SECONDS = 0.01
+_MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c")
+
+
+class StorageOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """An order to start the service. `port` is 0 until it has run once."""
+
+    home: str
+    host: str
+    token: str
+    port: int = 0
+
+
+def check_aip_dirs(wanted: str, spec: CustomJobSpec, *, has_credentials: bool) -> None:
+    """Raise ConfigError or UnavailableError where the job cannot have gs:// URIs for its output."""
+    if wanted != GS:
+        return
+    if spec.output_uri.startswith("file:"):
+        raise ConfigError(
+            f"--aip-dirs=gs: the base output directory {spec.output_uri} is a folder, and has no gs:// URI.",
+            hint="Give --base-output-dir=gs://BUCKET/FOLDER, or take --aip-dirs=local.",
+        )
+    if has_credentials:
+        raise ConfigError(
+            "--aip-dirs=gs serves the buckets of this machine, and --credentials would open the real ones.",
+            hint="Leave one of them out.",
+        )
+    missing = next((name for name in _MODULES if find_spec(name) is None), "")
+    if missing:
+        raise UnavailableError(
+            f"--aip-dirs=gs needs {missing}, which is not installed.",
+            hint=f"Install it: {install_command('emulator')}",
+        )
+
+
+def storage_variables(folder: JobFolder, home: str, host: str, *, client_host: str = "") -> dict[str, str]:
+    """Serve the buckets at an address of this machine; what a replica finds them by.
+
+    `client_host` is the name of that address for replicas, where it is another. Raises PrepareFailed.
+    """
+    order = _serve(folder, home, host)
+    name = client_host or order.host
+    url = f"http://token:{order.token}@{name}:{order.port}"
+    return dict.fromkeys(VARIABLES, url) | {"NO_PROXY": name, "no_proxy": name, "NO_GCE_CHECK": "true"}
+
+
+def keep_serving(folder: JobFolder) -> None:
+    """Start a service again that was killed; nothing for a job without one. Raises PrepareFailed."""
+    order = read_struct(_place(folder) / "order.json", StorageOrder)
+    if order is not None:
+        _serve(folder, order.home, order.host)
+
+
+def stop_serving(folder: JobFolder) -> None:
+    """End the service, once no replica runs any more; nothing for a job without one."""
+    lock = _place(folder) / "lock"
+    if not wait_until(lambda: _is_ended(lock, signal.SIGTERM), STOP_SECONDS, PAUSE_SECONDS):
+        wait_until(lambda: _is_ended(lock, signal.SIGKILL), math.inf, PAUSE_SECONDS)
+
+
+def _is_ended(lock: Path, number: signal.Signals) -> bool:
+    """Whether nobody holds the lock any more; who does is sent the signal."""
+    process = lock_holder(lock)
+    if process > 0:
+        with suppress(ProcessLookupError):
+            os.kill(process, number)
+    return process == 0
+
+
+def _place(folder: JobFolder) -> Path:
+    return folder.path / "storage"
+
+
+def _serve(folder: JobFolder, home: str, host: str) -> StorageOrder:
+    place = _place(folder)
+    make_private(place)
+    order = read_struct(place / "order.json", StorageOrder)
+    if order is None:
+        order = StorageOrder(home=home, host=host, token=token_urlsafe(24))
+        write_struct(place / "order.json", order)
+    lock = hold_lock(place / "lock")
+    if lock is not None:
+        (place / "ready").unlink(missing_ok=True)
+        argv = [sys.executable, str(PROGRAM), str(place)]
+        spawn_holding(lock, argv, program_environment(folder), place / "log")
+    return _ready(place)
+
+
+def _ready(place: Path) -> StorageOrder:
+    """The order with its port, once the service answers."""
+    ready, lock = place / "ready", place / "lock"
+    wait_until(lambda: ready.exists() or lock_holder(lock) == 0, START_SECONDS, PAUSE_SECONDS)
+    if not ready.exists():
+        said = (place / "log").read_text("utf-8", "replace").strip().splitlines() or ["nothing"]
+        raise PrepareFailed(
+            f"Cloud Storage on this machine could not be started. It wrote: {said[-1]}",
+            "Take --aip-dirs=local, which gives the trainer paths.",
+        )
+    order = read_struct(place / "order.json", StorageOrder)
+    assert order is not None
+    return order

@@ -1,0 +1,107 @@
+"""Reads a job's logs: log entries from a cursor on, the journals of all replicas merged by time.
+
+A cursor says per task which record comes next, how far into the raw file reading has come, and per stream
+where a line began whose end has not come yet. So a page can be read by any process, at any time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import ConfigError
+from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
+from vtrain.runtime.folder import SERVICE
+from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX
+from vtrain.runtime.journal_reader import JournalReader, Place
+
+ENTRY_BYTES = 64
+"""How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
+_LOST = "lost"
+
+
+def read_logs(folder: Path, query: LogQuery, *, ended: bool) -> LogPage:
+    """The entries that the journals in `folder` hold from the query's cursor on.
+
+    With `ended`, nothing will be written any more: the last line of a stream is whole even without a
+    newline. Raises nothing for a folder without logs: there are no entries then.
+    """
+    places = _decode_cursor(query.cursor)
+    readers = [
+        JournalReader(
+            folder,
+            task,
+            places.setdefault(task, Place()),
+            query.since,
+            raw=query.raw,
+            by_end=query.by_end,
+        )
+        for task in _task_names(folder)
+        if query.task_name in ("", task) and not query.trial_id
+    ]
+    entries: list[LogEntry] = []
+    for reader in readers:
+        reader.find_place(entries)
+    budget = limit = max(query.limit, 1)
+    waiting = [(reader.next_time(), i) for i, reader in enumerate(readers) if reader.has_more(ended)]
+    heapq.heapify(waiting)
+    while waiting and (budget > 0 or not entries):  # an empty page means: nothing more now
+        _, i = heapq.heappop(waiting)
+        size, count = budget if budget > 0 else limit, len(entries)
+        budget -= readers[i].read_piece(min(size, MAX_ENTRY_BYTES), entries)
+        budget -= ENTRY_BYTES * max(len(entries) - count - 1, 0)
+        if readers[i].has_more(ended):
+            heapq.heappush(waiting, (readers[i].next_time(), i))
+    for reader in readers:
+        if not reader.has_more(ended):
+            reader.read_open_lines(entries, partial=query.partial, ended=ended)
+        reader.close()
+    return LogPage(
+        entries=tuple(entries),
+        cursor=msgspec.json.encode(places).decode(),
+        more=bool(waiting),
+        trouble=" ".join(trouble for reader in readers for trouble in reader.troubles),
+    )
+
+
+def lost_log(query: LogQuery) -> LogPage:
+    """The log of a job whose folder somebody removed: one line that says so, once."""
+    if query.cursor == _LOST:
+        return LogPage(entries=(), cursor=_LOST)
+    text = b"The log is gone: the job's folder was removed."
+    entry = LogEntry(time=time.time_ns(), insert_id=_LOST, severity="ERROR", task_name=SERVICE, payload=text)
+    return LogPage(entries=(entry,), cursor=_LOST)
+
+
+def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0) -> str:
+    """About the last `size` bytes that an attempt of a replica wrote to one stream, as text."""
+    reader = JournalReader(folder, task, Place())
+    pieces: list[bytes] = []
+    held = 0
+    for block in reader.blocks_from_the_end():
+        if (block.stream, block.attempt) == (stream, attempt) and held < size:
+            start = max(block.start, block.end - (size - held))
+            pieces.append(reader.raw(start, block.end))
+            held += block.end - start
+        if held >= size or block.attempt < attempt:
+            break
+    reader.close()
+    return b"".join(reversed(pieces)).decode("utf-8", "replace")
+
+
+def _decode_cursor(cursor: str) -> dict[str, Place]:
+    if cursor in ("", _LOST):  # the folder was made again
+        return {}
+    try:
+        return msgspec.json.decode(cursor, type=dict[str, Place])
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{cursor[:80]!r} is not a place in a log: {error}.") from error
+
+
+def _task_names(folder: Path) -> list[str]:
+    names = {path.stem for suffix in (INDEX_SUFFIX, RAW_SUFFIX) for path in folder.glob("*" + suffix)}
+    return sorted(names, key=lambda name: ([int(n) for n in re.findall(r"\d+", name)], name))

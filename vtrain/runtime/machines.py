@@ -1,0 +1,160 @@
+"""Machine types of Vertex AI Training: how many processors and how much memory a replica has there.
+
+Source: Vertex AI's documentation as of `AS_OF`, "Configure compute resources for custom training" for the
+types, and the page of the same name for inference for their vCPUs and memory. What stands on neither
+(n4, m1, the largest n1, a3-megagpu) is computed from the GB per vCPU of Compute Engine's machine families.
+Google writes GB and means GiB: an n1-standard-4 has 15 * 2**30 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec
+from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.rules import ACCELERATORS, ENUM_NAMES
+from vtrain.sizes import GIB as GIB
+from vtrain.sizes import memory_in_words
+
+AS_OF = "2026-08-22"
+HOST_MEMORY_PART = 0.95
+"""How much of this machine's memory a container may have: the rest keeps the machine alive."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """A machine type's vCPUs and its memory in GiB."""
+
+    cpus: int
+    memory_gib: float
+
+
+class HostResources(msgspec.Struct, frozen=True, kw_only=True):
+    """Processors and bytes of memory of the machine that containers run on."""
+
+    cpus: int
+    memory_bytes: int
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a container; 0: none. `sentence` says which are less than asked for, or unknown."""
+
+    cpus: float = 0.0
+    memory_bytes: int = 0
+    sentence: str = ""
+
+
+def machine(machine_type: str) -> Machine | None:
+    """The machine of that type; None for one that this table does not know."""
+    return _MACHINES.get(machine_type)
+
+
+def machine_types() -> tuple[str, ...]:
+    """The machine types of the table."""
+    return tuple(_MACHINES)
+
+
+def name_notices(spec: CustomJobSpec) -> tuple[str, ...]:
+    """Sentences about machine types and accelerators that no table has, with the nearest name that one has.
+
+    They may be newer than the tables, so that nothing is refused for its name.
+    """
+    from vtrain.messages.hardware import GPUS, TPU_HOST, TPU_TOPOLOGIES
+
+    machines = _MACHINES.keys() | GPUS.keys() | TPU_TOPOLOGIES.keys() | {TPU_HOST}
+    told = []
+    for index, pool in enumerate(spec.worker_pool_specs):
+        path, given = f"workerPoolSpecs[{index}].machineSpec", pool.machine_spec or MachineSpec()
+        if given.machine_type and given.machine_type not in machines:
+            told.append(f"{path}.machineType: {_unknown(given.machine_type, machines)}")
+        if given.accelerator_type not in ENUM_NAMES["acceleratorType"] | {""}:
+            told.append(f"{path}.acceleratorType: {_unknown(given.accelerator_type, ACCELERATORS)}")
+    return tuple(told)
+
+
+def _unknown(name: str, names: Iterable[str]) -> str:
+    hint = did_you_mean(name, names, otherwise="It may be newer than that.", cutoff=0.8)
+    return f"vtrain does not know {name} (its table is of {AS_OF}). {hint}"
+
+
+def limits(machine_type: str, host: HostResources, *, cpus: float = 0.0, memory_bytes: int = 0) -> Limits:
+    """The limits of a machine type, as far as this machine has that much. Without a type there are none.
+
+    `cpus` and `memory_bytes`, where they are not 0, take the place of the type's.
+    """
+    known = machine(machine_type)
+    if known is None:
+        wanted = Limits(cpus=cpus, memory_bytes=memory_bytes)
+    else:
+        wanted = Limits(cpus=cpus or known.cpus, memory_bytes=memory_bytes or int(known.memory_gib * GIB))
+    given = Limits(
+        cpus=min(wanted.cpus, host.cpus),
+        memory_bytes=min(wanted.memory_bytes, int(host.memory_bytes * HOST_MEMORY_PART)),
+    )
+    sentence = ""
+    if given != wanted:
+        words = _in_words(wanted)
+        asked = f"{words} are asked for" if cpus or memory_bytes else f"{machine_type} has {words}"
+        sentence = f"{asked}; this machine gives {_in_words(given)}."
+    elif machine_type and known is None and not (cpus and memory_bytes):
+        sentence = f"the machine type {machine_type} is not known here; it sets no limits."
+    return msgspec.structs.replace(given, sentence=sentence)
+
+
+def _in_words(limits: Limits) -> str:
+    """`2 CPUs and 22.4 GB`, without what is not limited."""
+    cpus = f"{limits.cpus:g} {'CPU' if limits.cpus == 1 else 'CPUs'}" if limits.cpus else ""
+    memory = memory_in_words(limits.memory_bytes) if limits.memory_bytes else ""
+    return " and ".join(filter(None, (cpus, memory)))
+
+
+def _sizes(family: str, sizes: tuple[int, ...], gib_per_cpu: float) -> dict[str, Machine]:
+    return {f"{family}-{cpus}": Machine(cpus, cpus * gib_per_cpu) for cpus in sizes}
+
+
+_N = (2, 4, 8, 16, 32, 48, 64, 80)
+_MACHINES = {
+    **_sizes("n1-standard", (4, 8, 16, 32, 64, 96), 3.75),
+    **_sizes("n1-highmem", (2, 4, 8, 16, 32, 64, 96), 6.5),
+    **_sizes("n1-highcpu", (16, 32, 64, 96), 0.9),
+    **_sizes("n2-standard", (4, 8, 16, 32, 48, 64, 80), 4),
+    **_sizes("n2-highmem", _N, 8),
+    **_sizes("n2-highcpu", (16, 32, 48, 64, 80), 1),
+    **_sizes("n4-standard", _N, 4),
+    **_sizes("n4-highmem", _N, 8),
+    **_sizes("n4-highcpu", _N, 2),
+    **_sizes("e2-standard", (4, 8, 16, 32), 4),
+    **_sizes("e2-highmem", (2, 4, 8, 16), 8),
+    **_sizes("e2-highcpu", (16, 32), 1),
+    **_sizes("c2-standard", (4, 8, 16, 30, 60), 4),
+    "m1-ultramem-40": Machine(40, 961),
+    "m1-ultramem-80": Machine(80, 1922),
+    "m1-ultramem-160": Machine(160, 3844),
+    "m1-megamem-96": Machine(96, 1433.6),
+    "a2-highgpu-1g": Machine(12, 85),
+    "a2-highgpu-2g": Machine(24, 170),
+    "a2-highgpu-4g": Machine(48, 340),
+    "a2-highgpu-8g": Machine(96, 680),
+    "a2-megagpu-16g": Machine(96, 1360),
+    "a2-ultragpu-1g": Machine(12, 170),
+    "a2-ultragpu-2g": Machine(24, 340),
+    "a2-ultragpu-4g": Machine(48, 680),
+    "a2-ultragpu-8g": Machine(96, 1360),
+    "a3-highgpu-1g": Machine(26, 234),
+    "a3-highgpu-2g": Machine(52, 468),
+    "a3-highgpu-4g": Machine(104, 936),
+    "a3-highgpu-8g": Machine(208, 1872),
+    "a3-megagpu-8g": Machine(208, 1872),
+    "a3-ultragpu-8g": Machine(224, 2952),
+    "a4-highgpu-8g": Machine(224, 3968),
+    "a4x-highgpu-4g": Machine(140, 884),
+    **_sizes("g2-standard", (4, 8, 12, 16, 24, 32, 48, 96), 4),
+    **_sizes("g4-standard", (48, 96, 192, 384), 3.75),
+    "ct5lp-hightpu-1t": Machine(24, 48),
+    "ct5lp-hightpu-4t": Machine(112, 192),
+    "ct5lp-hightpu-8t": Machine(224, 384),
+    "ct6e-standard-1t": Machine(44, 48),
+    "ct6e-standard-4t": Machine(180, 720),
+    "ct6e-standard-8t": Machine(180, 1440),
+}

@@ -1,0 +1,110 @@
+"""The parts of a job that this machine does not reproduce: declared, once, by the names of its fields.
+
+What happens instead of each is told on the page docs/reference/fidelity.md, which a test holds to this list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from vtrain.messages.custom_job import CustomJob, MachineSpec, WorkerPoolSpec
+
+SPEC_FIELDS = {
+    "persistentResourceId": "persistent_resource_id",
+    "network": "network",
+    "reservedIpRanges": "reserved_ip_ranges",
+    "pscInterfaceConfig": "psc_interface_config",
+    "protectedArtifactLocationId": "protected_artifact_location_id",
+    "serviceAccount": "service_account",
+    "enableWebAccess": "enable_web_access",
+    "enableDashboardAccess": "enable_dashboard_access",
+    "tensorboard": "tensorboard",
+    "experiment": "experiment",
+    "experimentRun": "experiment_run",
+    "models": "models",
+}
+"""Fields of a job that no local backend reproduces: as the API writes them, and as we do."""
+DEFAULT_BOOT_DISKS = ("", "pd-ssd")
+DEFAULT_BOOT_DISK_GB = (0, 100)
+REPRODUCED_STRATEGIES = ("", "STRATEGY_UNSPECIFIED", "STANDARD", "ON_DEMAND", "LOW_COST", "SPOT")
+
+NO_CONSEQUENCE = (
+    "machineType",
+    "bootDiskType",
+    "bootDiskSizeGb",
+    "reservationAffinity",
+    "enableWebAccess",
+    "enableDashboardAccess",
+    "scheduling.strategy",
+    "scheduling.maxWaitDuration",
+)
+"""Fields about speed, price and access: a trainer gives the same result without them."""
+
+PoolRule = Callable[[WorkerPoolSpec], bool]
+
+
+def _machine(pool: WorkerPoolSpec) -> MachineSpec:
+    return pool.machine_spec or MachineSpec()
+
+
+CONTAINER_POOL_FIELDS: dict[str, PoolRule] = {
+    "reservationAffinity": lambda pool: _machine(pool).reservation_affinity is not None,
+    "nfsMounts": lambda pool: bool(pool.nfs_mounts),
+    "lustreMounts": lambda pool: bool(pool.lustre_mounts),
+    "bootDiskType": lambda pool: (
+        pool.disk_spec is not None and pool.disk_spec.boot_disk_type not in DEFAULT_BOOT_DISKS
+    ),
+    "bootDiskSizeGb": lambda pool: (
+        pool.disk_spec is not None and pool.disk_spec.boot_disk_size_gb not in DEFAULT_BOOT_DISK_GB
+    ),
+}
+"""Fields of a pool that no local backend reproduces. Containers have the limits of their machine type."""
+PROCESS_POOL_FIELDS: dict[str, PoolRule] = {
+    "machineType": lambda pool: bool(_machine(pool).machine_type),
+    **CONTAINER_POOL_FIELDS,
+}
+
+
+def not_reproduced_by_processes(job: CustomJob) -> tuple[str, ...]:
+    """The parts of a job that processes on this machine do not reproduce."""
+    return tuple(_declared(job, PROCESS_POOL_FIELDS))
+
+
+def not_reproduced_by_containers(job: CustomJob) -> tuple[str, ...]:
+    """The parts of a job that containers on this machine do not reproduce."""
+    return tuple(_declared(job, CONTAINER_POOL_FIELDS))
+
+
+def without_consequence(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The names of fields whose absence does not change the result of a job, and the others."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for name in names:
+        found[name.partition(" ")[0] not in NO_CONSEQUENCE].append(name)
+    return found
+
+
+def declaration(names: Iterable[str]) -> str:
+    """All that is not reproduced, in one line."""
+    return f"Not reproduced here: {', '.join(names)}."
+
+
+def _declared(job: CustomJob, pool_fields: dict[str, PoolRule]) -> list[str]:
+    spec, scheduling = job.job_spec, job.job_spec.scheduling
+    pools = list(enumerate(spec.worker_pool_specs))
+    found = [_of_pools(name, [n for n, pool in pools if rule(pool)]) for name, rule in pool_fields.items()]
+    found += [name for name, attribute in SPEC_FIELDS.items() if getattr(spec, attribute)]
+    if scheduling is not None and scheduling.strategy not in REPRODUCED_STRATEGIES:
+        found.append(f"scheduling.strategy {scheduling.strategy}")
+    if scheduling is not None and scheduling.max_wait_duration:
+        found.append("scheduling.maxWaitDuration")
+    if job.encryption_spec is not None:
+        found.append("encryptionSpec")
+    return list(filter(None, found))
+
+
+def _of_pools(name: str, numbers: list[int]) -> str:
+    """`nfsMounts of workerPoolSpecs[0] and [2]`; empty for no pool."""
+    if not numbers:
+        return ""
+    *others, last = (f"[{number}]" for number in numbers)
+    return f"{name} of workerPoolSpecs{', '.join(others)}{' and ' if others else ''}{last}"

@@ -1,0 +1,174 @@
+"""Orphaned processes of a replica whose shim is gone, and the lines in its pipes that nobody has read.
+
+The replica's cgroup tells all its processes. Where there is none, the shim's list tells which there were:
+whatever shares a session with one of them, or came from one of them, is the replica's too. At last the
+temporary folder in a process's environment tells whose it is.
+
+The supervisor opens a second reading end of the pipes in /proc while the shim lives, and reads from it only
+when the shim is gone. Where the kernel has no /proc, or both die together, unread lines are lost.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from vtrain.retry import wait_until
+from vtrain.runtime.boot import boot_id
+from vtrain.runtime.cgroup import find_groups, kill_group, members, remove_group
+from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, ReplicaOrder, read_struct, require_struct
+from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
+from vtrain.runtime.process_tree import Process, Stat, offspring, signal_all, snapshot
+
+KILL_SECONDS = 2.0
+"""How long processes may take to be gone that have been sent SIGKILL."""
+PAUSE_SECONDS = 0.01
+LISTED = "processes.json"
+"""The shim's list, in the folder of an attempt, where there is no cgroup."""
+PATIENCE_SECONDS = 2.0
+"""How long the writers, which were killed, may take to be gone."""
+_BLOCK_BYTES = 65536
+
+Find = Callable[[], set[Process]]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """The processes that a shim has seen, on that start of the machine."""
+
+    boot_id: str = ""
+    processes: tuple[tuple[int, int], ...] = ()
+
+
+def kill_orphans(attempt: ReplicaFolder) -> set[Process]:
+    """Kill every process of this attempt that this user may kill; those that are left. Needs /proc."""
+    groups = find_groups(attempt.group)
+    left = end_all(lambda: _orphans(attempt.path, groups), groups)
+    if not left:
+        (attempt.path / LISTED).unlink(missing_ok=True)
+    return left
+
+
+def end_all(find: Find, groups: Iterable[str]) -> set[Process]:
+    """Kill what is found until nothing more is, and remove the groups; what cannot be ended."""
+    refused: set[Process] = set()
+    for folder in groups:
+        kill_group(folder)
+
+    def all_gone() -> bool:
+        left = find() - refused
+        refused.update(signal_all(left, signal.SIGKILL))
+        kept = [folder for folder in groups if not remove_group(folder)]
+        return not left and not kept
+
+    wait_until(all_gone, KILL_SECONDS, PAUSE_SECONDS)
+    return find()
+
+
+def group_members(folder: str, living: dict[int, Stat]) -> set[Process]:
+    """The living members of a group."""
+    return {(pid, living[pid].start) for pid in members(folder) if pid in living}
+
+
+def listed_orphans(attempt: Path, living: dict[int, Stat]) -> set[Process]:
+    """The living processes that the shim's list tells of, and those that are in their sessions."""
+    known = _listed(attempt, living)
+    sessions = {living[pid].session for pid, _ in known} - {0, os.getsid(0)}
+    peers = {(pid, stat.start) for pid, stat in living.items() if stat.session in sessions}
+    return known | peers
+
+
+def _orphans(attempt: Path, groups: list[str]) -> set[Process]:
+    living = snapshot()
+    found = listed_orphans(attempt, living)
+    for folder in groups:
+        found |= group_members(folder, living)
+    marker = f"TMPDIR={attempt / 'tmp'}".encode()
+    found |= {(pid, stat.start) for pid, stat in living.items() if marker in _environment(pid)}
+    found |= offspring({pid for pid, _ in found}, living)
+    return {process for process in found if process[0] != os.getpid()}
+
+
+def _listed(attempt: Path, living: dict[int, Stat]) -> set[Process]:
+    try:
+        told = read_struct(attempt / LISTED, Listed)
+    except DamagedFileError:
+        return set()
+    if told is None or told.boot_id != boot_id():
+        return set()  # the same numbers are other processes' since the machine was started anew
+    return {(pid, start) for pid, start in told.processes if pid in living and living[pid].start == start}
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The environment that a process began with; nothing where it may not be read."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+class _Started(msgspec.Struct):
+    """The shim's report of the program that it has started: the numbers of its pipes, stdout first."""
+
+    pipes: tuple[int, ...] = ()
+
+
+def open_pipes(replica: ReplicaFolder, shim: int) -> dict[int, int]:
+    """Stream by descriptor of a living shim's pipes; empty where they cannot be had."""
+    try:
+        started = read_struct(replica.path / "started.json", _Started)
+    except DamagedFileError:
+        started = None
+    found: dict[int, int] = {}
+    for number, stream in zip(started.pipes if started else (), (STDOUT, STDERR), strict=False):
+        path = Path(f"/proc/{shim}/fd/{number}")
+        try:
+            if str(path.readlink()).startswith("pipe:"):  # its number may be another file's by now
+                found[os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)] = stream
+        except OSError:
+            continue
+    return found
+
+
+def salvage(replica: ReplicaFolder, pipes: dict[int, int]) -> None:
+    """Store what is left in the pipes of a shim that is gone, as are all that could write to them.
+
+    Raises DamagedFileError where the replica's order cannot be read; the pipes are closed then.
+    """
+    try:
+        order = require_struct(replica.path / "spec.json", ReplicaOrder)
+    except DamagedFileError:
+        close_pipes(pipes)
+        raise
+    with _journal(order) as journal:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while pipes and time.monotonic() < deadline:
+            for pipe in select.select([*pipes], [], [], max(deadline - time.monotonic(), 0))[0]:
+                block = os.read(pipe, _BLOCK_BYTES)
+                if block:
+                    journal.write(block, pipes[pipe])
+                else:
+                    os.close(pipe)
+                    del pipes[pipe]
+    close_pipes(pipes)
+
+
+def close_pipes(pipes: dict[int, int]) -> None:
+    """Let the pipes go."""
+    while pipes:
+        os.close(pipes.popitem()[0])
+
+
+@contextmanager
+def _journal(order: ReplicaOrder) -> Iterator[JournalWriter]:
+    journal = JournalWriter(order.log, order.attempt, goes_on=True)
+    try:
+        yield journal
+    finally:
+        journal.close()

@@ -1,0 +1,321 @@
+"""The view that every replica of a job has: its environment and argv, as Vertex AI gives them. Pure.
+
+Source of the rules: Google's documentation of distributed training and of environment variables, and
+values seen in real jobs. What neither settles stands behind one constant each, whose text says so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from vtrain.digests import content_digest
+from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
+
+TRAINING_PORT = 2222
+MASTER_PORT = 3333
+"""MASTER_PORT and `open_ports` on Vertex; seen in jobs, not documented."""
+SERVICE_ACCOUNT = "service-{project_number}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
+"""CLOUD_ML_JOB_SA where the job names no account: the Custom Code Service Agent."""
+TORCH_VARIABLES_OF_ONE_REPLICA = False
+"""Whether a job with one replica has MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. Not documented: users
+report that it has not."""
+UNCOUNTED_POOLS = (3,)
+"""Pools that WORLD_SIZE and RANK leave out: evaluators. Not documented."""
+REDUCTION_SERVERS_ARE_COUNTED = False
+"""Whether WORLD_SIZE and RANK count Reduction Servers. Not documented; Google's sample works only if not."""
+RANK_OF_UNCOUNTED = ""
+"""RANK of a replica that WORLD_SIZE does not count (empty: it has none). Not documented."""
+USER_OVERRIDES_SERVICE = True
+"""Whether a variable of the job's `env` takes the place of a service's of that name. Not documented."""
+PACKAGES_FILL_CLOUD_ML_JOB = True
+"""Whether CLOUD_ML_JOB names module, packages and args of a Python package. Not documented; seen empty for
+containers."""
+HP_METRIC_FILE = "/var/hypertune/output.metrics"
+"""CLOUD_ML_HP_METRIC_FILE. A sample of Google's reads this path; what the variable says is not documented."""
+DASHBOARD_PORT = 8888
+"""AIP_DASHBOARD_PORT with `enableDashboardAccess`; a sample's number, not documented."""
+TENSORBOARD_API_URI = "{region}-aiplatform.googleapis.com"
+"""AIP_TENSORBOARD_API_URI with `tensorboard`. Not documented but for the name."""
+UNKNOWN_ENTRYPOINT = "<ENTRYPOINT>"
+"""The words in a plan for the ENTRYPOINT of an image that is not here."""
+OUTPUT_FOLDERS = {
+    "AIP_MODEL_DIR": "model",
+    "AIP_CHECKPOINT_DIR": "checkpoints",
+    "AIP_TENSORBOARD_LOG_DIR": "logs",
+}
+SINGLE_REPLICA_POOL = "chief"
+"""How CLUSTER_SPEC names the pool of a job with one replica; seen in jobs, not documented."""
+TF_POOL_NAMES = ("chief", "worker", "ps", "evaluator")
+EVALUATOR = "evaluator"
+REDUCTION_SERVERS_ARE_PS = True
+"""Whether a Reduction Server in the third pool stands in TF_CONFIG as `ps`. Not documented."""
+TF_JOB_IS_A_STRING = True
+"""Whether TF_CONFIG's `job` is a string that holds JSON, as CLUSTER_SPEC's is, or an object. Not documented:
+the page shows an object, a job of the older service had a string."""
+TF_CLOUD_ID = "{job_id}"
+"""TF_CONFIG's `task.cloud`, an opaque id. Not documented what it is made of."""
+REDUCTION_SERVER_POOL = 2
+REDUCTION_SERVER_IMAGE = "reductionserver"
+_REFERENCE = re.compile(r"\$\$\(|\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+
+
+class ReplicaId(msgspec.Struct, frozen=True):
+    """A replica's place: the position of its pool, and its own in the pool."""
+
+    pool: int
+    index: int
+
+    @property
+    def name(self) -> str:
+        """`workerpool0-0`, as errors and logs name it."""
+        return f"workerpool{self.pool}-{self.index}"
+
+
+PRIMARY = ReplicaId(0, 0)
+"""The replica whose host is MASTER_ADDR, by the name that all know. Not documented; on the primary Google's
+own images put a local name in its place."""
+
+
+class JobContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The facts that a job's replicas share. `hosts` are `host:port`, one per replica in order.
+
+    `output` is the base output directory as the replicas reach it (empty: none), without a trailing slash.
+    `trial_id` is the number of the trial whose job this is (empty: it is no trial's); `metric_file` is where
+    its trainer reports.
+    """
+
+    job_id: str
+    region: str
+    hosts: dict[ReplicaId, str]
+    master_port: int = MASTER_PORT
+    project_number: str = LOCAL_PROJECT_NUMBER
+    output: str = ""
+    trial_id: str = ""
+    metric_file: str = HP_METRIC_FILE
+
+    @cached_property
+    def pool_sizes(self) -> Counter[int]:
+        """How many replicas each pool has, by its position."""
+        return Counter(member.pool for member in self.hosts)
+
+    @cached_property
+    def cluster(self) -> str:
+        """CLUSTER_SPEC's `cluster` as JSON."""
+        return cluster_text(self.hosts)
+
+    @cached_property
+    def tf_clusters(self) -> dict[bool, str]:
+        """TF_CONFIG's `cluster` as JSON, by whether the third pool is a Reduction Server."""
+        return {flag: tf_cluster_text(self.hosts, reduction_server=flag) for flag in (False, True)}
+
+
+def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
+    """The job's replicas, the primary first. A pool's `replicaCount` is 1 where nothing is said."""
+    return tuple(
+        ReplicaId(pool, index)
+        for pool, pool_spec in enumerate(spec.worker_pool_specs)
+        if pool_spec.task is not None
+        for index in range(pool_spec.replica_count or 1)
+    )
+
+
+def host_name(job_id: str, replica: ReplicaId) -> str:
+    """A replica's name in its job's network, as on Vertex AI: ten hexadecimal digits tell the job."""
+    digits = content_digest(job_id.encode())[:10]
+    return f"cmle-training-workerpool{replica.pool}-{digits}-{replica.index}"
+
+
+def service_hosts(spec: CustomJobSpec, job_id: str) -> dict[ReplicaId, str]:
+    """The hosts and ports of a job's replicas, as on Vertex AI."""
+    return {member: f"{host_name(job_id, member)}:{TRAINING_PORT}" for member in replica_ids(spec)}
+
+
+def replica_environment(spec: CustomJobSpec, replica: ReplicaId, context: JobContext) -> dict[str, str]:
+    """The variables that the service and the user set, in that order; the user's may override."""
+    pool = spec.worker_pool_specs[replica.pool]
+    several = len(context.hosts) > 1
+    variables = {"CLUSTER_SPEC": cluster_spec(pool, replica, context)}
+    if several:
+        reducers = any(is_reduction_server(*numbered) for numbered in enumerate(spec.worker_pool_specs))
+        variables["TF_CONFIG"] = tf_config(pool, replica, context, reduction_server=reducers)
+    if several or TORCH_VARIABLES_OF_ONE_REPLICA:
+        variables |= _torch_variables(spec, replica, context)
+    variables |= _service_variables(spec, pool, context) | _optional_variables(spec, context)
+    own = expand_env(pool.task.env if pool.task else (), variables)
+    return variables | own if USER_OVERRIDES_SERVICE else own | variables
+
+
+def module_argv(task: PythonPackageSpec, python: str) -> tuple[str, ...]:
+    """A Python package's command line: its arguments reach the module unchanged, without a shell."""
+    return (python, "-m", task.python_module, *task.args)
+
+
+def container_argv(
+    task: ContainerSpec, entrypoint: tuple[str, ...], default: tuple[str, ...]
+) -> tuple[str, ...]:
+    """A container's command line: `command` takes the place of ENTRYPOINT and CMD, `args` that of CMD."""
+    own = task.command or entrypoint
+    return (*own, *(task.args or (() if task.command else default)))
+
+
+def _torch_variables(spec: CustomJobSpec, replica: ReplicaId, context: JobContext) -> dict[str, str]:
+    counted = {pool: size for pool, size in context.pool_sizes.items() if _counts(spec, pool)}
+    before = sum(size for pool, size in counted.items() if pool < replica.pool)
+    rank = str(before + replica.index) if replica.pool in counted else RANK_OF_UNCOUNTED
+    variables = {
+        "MASTER_ADDR": context.hosts[PRIMARY].rpartition(":")[0],
+        "MASTER_PORT": str(context.master_port),
+        "WORLD_SIZE": str(sum(counted.values())),
+    }
+    return variables | ({"RANK": rank} if rank else {})
+
+
+def _counts(spec: CustomJobSpec, pool: int) -> bool:
+    if pool in UNCOUNTED_POOLS:
+        return False
+    is_reducer = is_reduction_server(pool, spec.worker_pool_specs[pool])
+    return REDUCTION_SERVERS_ARE_COUNTED or not is_reducer
+
+
+def _service_variables(spec: CustomJobSpec, pool: WorkerPoolSpec, context: JobContext) -> dict[str, str]:
+    described = pool.task if PACKAGES_FILL_CLOUD_ML_JOB else None
+    account = spec.service_account or SERVICE_ACCOUNT.format(project_number=context.project_number)
+    variables = {
+        "CLOUD_ML_PROJECT_ID": context.project_number,
+        "CLOUD_ML_JOB_ID": context.job_id,
+        "CLOUD_ML_REGION": context.region,
+        "CLOUD_ML_JOB": job_string(described),
+        "CLOUD_ML_JOB_SA": account,
+    }
+    if pool.container_spec is not None:
+        variables["AIP_USE_CUSTOM_CONTAINER"] = "true"
+    return variables
+
+
+def _optional_variables(spec: CustomJobSpec, context: JobContext) -> dict[str, str]:
+    """The variables that only some jobs have: an output directory, a trial, a TensorBoard, a dashboard."""
+    variables: dict[str, str] = {}
+    if context.output:
+        base = f"{context.output}/{context.trial_id}" if context.trial_id else context.output
+        variables |= {name: f"{base}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
+    if context.trial_id:
+        variables |= {"CLOUD_ML_TRIAL_ID": context.trial_id, "CLOUD_ML_HP_METRIC_FILE": context.metric_file}
+    if spec.tensorboard:
+        api = TENSORBOARD_API_URI.format(region=context.region)
+        variables |= {"AIP_TENSORBOARD_RESOURCE_NAME": spec.tensorboard, "AIP_TENSORBOARD_API_URI": api}
+    if spec.enable_dashboard_access:
+        variables["AIP_DASHBOARD_PORT"] = str(DASHBOARD_PORT)
+    return variables
+
+
+def cluster_spec(pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext) -> str:
+    """CLUSTER_SPEC's value, keys in Vertex's order. Pools that the job does not have are missing keys."""
+    single = len(context.hosts) == 1
+    task_type = SINGLE_REPLICA_POOL if single else f"workerpool{replica.pool}"
+    document: dict[str, Any] = {
+        "environment": "cloud",
+        "task": {"type": task_type, "index": replica.index} | _trial(context),
+        "job": job_string(pool.task),
+    }
+    if not single:
+        document["open_ports"] = [context.master_port]
+    return _with_cluster(context.cluster, document)
+
+
+def tf_config(
+    pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext, *, reduction_server: bool = False
+) -> str:
+    """TF_CONFIG's value; evaluators are not members of its cluster.
+
+    `reduction_server` says that the third pool is a Reduction Server.
+    """
+    task = {
+        "cloud": TF_CLOUD_ID.format(job_id=context.job_id),
+        "index": replica.index,
+        "type": TF_POOL_NAMES[replica.pool],
+    }
+    job = job_string(pool.task)
+    document = {
+        "environment": "cloud",
+        "job": job if TF_JOB_IS_A_STRING else json.loads(job),
+        "task": dict(sorted((task | _trial(context)).items())),
+    }
+    return _with_cluster(context.tf_clusters[reduction_server], document)
+
+
+def cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
+    """CLUSTER_SPEC's `cluster`, the same for all replicas of a job."""
+    single = len(hosts) == 1
+    cluster: dict[str, list[str]] = {}
+    for member, host in hosts.items():
+        cluster.setdefault(SINGLE_REPLICA_POOL if single else f"workerpool{member.pool}", []).append(host)
+    return _compact(cluster)
+
+
+def tf_cluster_text(hosts: Mapping[ReplicaId, str], *, reduction_server: bool) -> str:
+    """TF_CONFIG's `cluster`, the same for all replicas of a job."""
+    cluster: dict[str, list[str]] = {}
+    for member, host in hosts.items():
+        is_reducer = reduction_server and member.pool == REDUCTION_SERVER_POOL
+        if TF_POOL_NAMES[member.pool] != EVALUATOR and (REDUCTION_SERVERS_ARE_PS or not is_reducer):
+            cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
+    return _compact(dict(sorted(cluster.items())))
+
+
+def job_string(task: ContainerSpec | PythonPackageSpec | None) -> str:
+    """CLUSTER_SPEC's `job`: a string that holds JSON, empty values for a container."""
+    package = task if isinstance(task, PythonPackageSpec) else PythonPackageSpec()
+    return _compact(
+        {
+            "python_module": package.python_module,
+            "package_uris": package.package_uris,
+            "job_args": package.args,
+        }
+    )
+
+
+def is_reduction_server(number: int, pool: WorkerPoolSpec) -> bool:
+    """Whether the pool at that position runs Google's Reduction Server: told by the name of its image."""
+    image = pool.container_spec.image_uri if pool.container_spec is not None else ""
+    name = image.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    return number == REDUCTION_SERVER_POOL and name == REDUCTION_SERVER_IMAGE
+
+
+def _trial(context: JobContext) -> dict[str, str]:
+    return {"trial": context.trial_id} if context.trial_id else {}
+
+
+def _with_cluster(cluster: str, document: Mapping[str, Any]) -> str:
+    """A document's JSON with its cluster, which is JSON already, in front."""
+    return f'{{"cluster":{cluster},{_compact(document).removeprefix("{")}'
+
+
+def _compact(document: Mapping[str, Any]) -> str:
+    return json.dumps(document, separators=(",", ":"))
+
+
+def expand_env(env: Iterable[EnvVar], service: Mapping[str, str]) -> dict[str, str]:
+    """A user's variables with `$(NAME)` replaced from the service's and those before it.
+
+    `$$(NAME)` yields `$(NAME)`, and a reference to what is not set stays as typed.
+    """
+    known = dict(service)
+    own: dict[str, str] = {}
+    for variable in env:
+        value = _REFERENCE.sub(lambda match: _resolve(match, known), variable.value)
+        known[variable.name] = own[variable.name] = value
+    return own
+
+
+def _resolve(match: re.Match[str], known: Mapping[str, str]) -> str:
+    if match[1] is None:
+        return "$("
+    return known.get(match[1], match[0])

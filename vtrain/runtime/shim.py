@@ -1,0 +1,497 @@
+"""Stays with one replica from its start to its end: `python -I -S shim.py FOLDER LOCK`.
+
+As containerd's shims do, it owns the replica's pipes, adopts grandchildren, stores what is written,
+and writes the exit code in one piece, so that a supervisor that dies costs nothing. SIGTERM to the
+shim stops the replica: SIGTERM to every descendant, and SIGKILL after the grace period. Standard
+library only, and little of it: it lives as long as the trainer does.
+"""
+
+# ruff: noqa: PTH100, PTH103, PTH104, PTH107, PTH112, PTH116, PTH120, PTH123
+# pathlib would cost more than all the rest of the start.
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
+    from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
+    from vtrain.runtime.process_tree import (
+        Process,
+        adopt_orphans,
+        descendants,
+        read_stat,
+        set_process_control,
+        signal_all,
+    )
+    from vtrain.runtime.trainer_terminal import TrainerTerminal
+else:  # alone, without the package: importing vtrain would take its dependencies along
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from cgroup import join_group, kill_group, make_group, members, remove_group
+    from journal import STDERR, STDOUT, JournalWriter
+    from process_tree import adopt_orphans, descendants, read_stat, set_process_control, signal_all
+
+PIPE_BYTES = 1024 * 1024
+TERMINAL_BYTES = 64 * 1024
+"""How much is read of a terminal in one go."""
+LEFTOVER_GRACE_SECONDS = 2.0
+"""Seconds that descendants get after the replica's own process has ended, before SIGKILL."""
+KILL_SECONDS = 2.0
+"""How long processes may take to be gone that have been sent SIGKILL; the job's end waits no longer."""
+TICK_SECONDS = 0.02
+LIST_SECONDS = 1.0
+"""How often the list of processes is brought up to date, where there is no cgroup."""
+BUSY_PAUSE_SECONDS = 0.001
+"""Pause between reads under load, so that one read takes many lines."""
+RESERVED_BYTES = 4096
+MOST_LEFT = 20
+"""How many of the processes that could not be ended are named."""
+KILLED_CODE = 137
+"""The exit code of a program that SIGKILL has ended, or of a shell whose program it has ended."""
+LEFT_CODE = 255
+"""The exit code of a program that could not be ended itself."""
+
+_F_SETPIPE_SZ = 1031
+_NEWLINE = 10
+_PR_SET_PDEATHSIG = 1
+LINUX = sys.platform.startswith("linux")
+_MAXRSS_UNIT = 1024 if LINUX else 1
+_EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
+
+
+def main(folder: str, lock: int) -> None:
+    """Run the replica described in FOLDER/spec.json. `lock` is the held lock that says: it has a shim."""
+    os.set_inheritable(lock, False)
+    with open(f"{folder}/spec.json", "rb") as file:
+        spec = json.load(file)
+    Shim(folder, spec).run(lock)
+    os._exit(0)  # all is written; Python's own farewell would only keep the lock longer
+
+
+class Shim:
+    """One replica's life."""
+
+    def __init__(self, folder: str, spec: dict) -> None:  # type: ignore[type-arg]
+        self._folder = folder
+        self._spec = spec
+        self._report: dict[str, object] = {"code": None, "signal": 0, "message": "", "stopped": False}
+        self._journal = JournalWriter(spec["log"], spec["attempt"])
+        self._pipes: dict[int, int] = {}
+        self._open_lines: set[int] = set()
+        self._terminal = open_terminal(spec["terminal"]) if spec.get("terminal") else None
+        self._poller = select.poll()
+        self._buffer = memoryview(bytearray(PIPE_BYTES))
+        self._own = os.getpid()
+        self._child = 0
+        self._deadline = 0.0
+        self._terminated: set[Process] = set()
+        self._left: set[Process] = set()
+        self._listed: set[Process] = set()
+        self._listed_at = 0.0
+        self._group = ""
+        self._oom_kills = 0
+        self._last_read = 0.0
+        self._cpu_seconds = 0.0
+        self._peak_memory = 0
+
+    def run(self, lock: int) -> None:
+        """Start, pump until nothing of the replica is left, report."""
+        self._reserve_report()
+        wake = self._listen()
+        # Whoever reads this number may send SIGTERM, which is heard from now on.
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        self._oom_kills = count_oom_kills()
+        self._report["started"] = time.time()
+        self._start()
+        self._notify()
+        while not self._finished():
+            self._wait(wake)
+        for pipe in list(self._pipes):
+            self._drain(pipe)
+        self._write_report()
+        self._forget_processes()
+        self._notify()
+
+    def _listen(self) -> int:
+        reading, writing = os.pipe()
+        os.set_blocking(reading, False)
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self._on_stop)
+        for ignored in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(ignored, signal.SIG_IGN)
+        self._poller.register(reading, select.POLLIN)
+        if self._terminal is not None and self._terminal.fifo >= 0:
+            self._poller.register(self._terminal.fifo, select.POLLIN)
+        adopt_orphans()
+        return reading
+
+    def _on_stop(self, *_: object) -> None:
+        self._report["stopped"] = True
+
+    def _start(self) -> None:
+        out, failure = self._output("stdout"), os.pipe()
+        is_one = self._terminal is not None and self._terminal.is_for_both
+        err = out if is_one else self._output("stderr")
+        self._group = make_group(self._spec["group"]) if self._spec.get("group") else ""
+        try:
+            self._child = os.fork()
+        except OSError as error:  # this user may have no more processes
+            os.write(failure[1], f"126 {error.strerror}: {self._spec['argv'][0]}".encode())
+        if self._child == 0 and os.getpid() != self._own:
+            keys = out[1] if self._terminal and self._terminal.is_interactive else -1
+            become_trainer(self._spec, self._group, out[1], err[1], failure[1], keys)
+        for writing in {out[1], err[1], failure[1]}:
+            os.close(writing)
+        self._adopt_pipe(out[0], STDOUT)
+        if not is_one:
+            self._adopt_pipe(err[0], STDERR)
+        with os.fdopen(failure[0], "rb") as file:
+            told = file.read()
+        if told:
+            if self._child:
+                os.waitpid(self._child, 0)
+            code, _, message = told.decode("utf-8", "replace").partition(" ")
+            self._report.update(code=int(code), message=message)
+        else:
+            if self._group and self._child not in members(self._group):
+                remove_group(self._group)
+                self._group = ""
+            self._list_processes()
+            told_pipes = [out[0], err[0]]
+            started = {"pid": self._child, "time": time.time(), "pipes": told_pipes}
+            write_json(f"{self._folder}/started.json", started)
+
+    def _output(self, stream: str) -> tuple[int, int]:
+        """The reading and the writing end of a stream."""
+        if self._terminal and self._terminal.replaces(stream):
+            return self._terminal.open()
+        return os.pipe()
+
+    def _adopt_pipe(self, pipe: int, stream: int) -> None:
+        if LINUX and not os.isatty(pipe):
+            try:
+                fcntl.fcntl(pipe, _F_SETPIPE_SZ, PIPE_BYTES)
+            except OSError:
+                self._report["small_pipes"] = True
+        os.set_blocking(pipe, False)
+        self._pipes[pipe] = stream
+        self._poller.register(pipe, select.POLLIN)
+
+    def _wait(self, wake: int) -> None:
+        ending = self._report["stopped"] or self._report["code"] is not None
+        is_typing = self._terminal is not None and self._terminal.is_typing
+        pause = TICK_SECONDS if ending or is_typing else None if self._group or not LINUX else LIST_SECONDS
+        found = [ready for ready, _ in self._poller.poll(None if pause is None else pause * 1000)]
+        # Of two streams that have something the one comes first whose line is open: it ends that line.
+        for ready in sorted(found, key=lambda number: number not in self._open_lines):
+            if ready == wake:
+                os.read(wake, 4096)
+            elif self._terminal is not None and ready == self._terminal.fifo:
+                self._hear()
+            else:
+                self._read(ready)
+        if is_typing and self._terminal is not None:
+            self._terminal.type()
+        now = time.monotonic()
+        if now - self._last_read < 2 * BUSY_PAUSE_SECONDS:
+            time.sleep(BUSY_PAUSE_SECONDS)
+        self._last_read = now
+
+    def _read(self, pipe: int) -> int:
+        """Store what is there; how many bytes that were, 0 when there is nothing more (for now, or ever)."""
+        try:
+            count = self._fill(pipe)
+        except BlockingIOError:
+            return 0
+        if count:
+            self._journal.write(self._buffer[:count], self._pipes[pipe])
+            ends_line = self._buffer[count - 1] == _NEWLINE
+            (self._open_lines.discard if ends_line else self._open_lines.add)(pipe)
+            return count
+        self._poller.unregister(pipe)
+        del self._pipes[pipe]
+        if self._terminal is not None and self._terminal.owns(pipe):
+            self._terminal.forget()
+        os.close(pipe)
+        return 0
+
+    def _fill(self, pipe: int) -> int:
+        """Read into the buffer; a terminal, which gives 4 KiB at most, as long as it gives any."""
+        count = 0
+        try:
+            count = read = os.readv(pipe, [self._buffer])
+            while read and count < TERMINAL_BYTES and self._terminal and self._terminal.owns(pipe):
+                read = os.readv(pipe, [self._buffer[count:]])
+                count += read
+        except BlockingIOError:
+            if not count:
+                raise
+        except OSError as error:
+            if error.errno != errno.EIO:  # Linux: no process has this terminal open any more
+                raise
+        return count
+
+    def _hear(self) -> None:
+        """Take what was typed, and tell the replica where its window has another size."""
+        if self._terminal is not None and self._terminal.hear():
+            # Those that do not care for it ignore this signal, by its default.
+            signal_all(descendants(self._child), signal.SIGWINCH)
+
+    def _drain(self, pipe: int) -> None:
+        """Store what the pipe holds now, and no more: a process that could not be ended may write on."""
+        left = PIPE_BYTES
+        while left > 0 and (count := self._read(pipe)):
+            left -= count
+
+    def _finished(self) -> bool:
+        self._reap()
+        exited = self._report["code"] is not None
+        if not exited and not self._report["stopped"]:
+            self._list_processes()
+            return False
+        living = descendants(self._child)
+        is_settled = exited or any(abs(pid) == self._child for pid, _ in living)
+        if is_settled and living <= self._left:
+            self._name_left(living)
+            return True
+        self._end(living, exited)
+        return False
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._add_usage(used)
+            if pid == self._child:
+                self._record_exit(os.waitstatus_to_exitcode(status))
+
+    def _add_usage(self, used) -> None:  # type: ignore[no-untyped-def]
+        self._cpu_seconds += used.ru_utime + used.ru_stime
+        self._peak_memory = max(self._peak_memory, used.ru_maxrss * _MAXRSS_UNIT)
+
+    def _record_exit(self, code: int) -> None:
+        self._report["code"] = code if code >= 0 else 128 - code
+        self._report["signal"] = max(-code, 0)
+        self._report["ended"] = time.time()
+        if not self._report["stopped"]:
+            self._deadline = 0.0
+        self._store_report("exited.json")  # before anything else is done: from now on it cannot be lost
+
+    def _end(self, living: set[Process], exited: bool) -> None:
+        """Ask each process once to end, and kill what is left after the grace period."""
+        now = time.monotonic()
+        if not self._deadline:
+            self._deadline = now + (LEFTOVER_GRACE_SECONDS if exited else self._spec["grace_seconds"])
+        if now < self._deadline:
+            signal_all(living - self._terminated, signal.SIGTERM)
+            self._terminated |= living
+            return
+        refused = signal_all(living, signal.SIGKILL)
+        if now >= self._deadline + KILL_SECONDS:
+            self._left = living  # it may hang in the kernel, where no signal reaches it
+        elif not (self._group and kill_group(self._group)):
+            self._left = refused
+
+    def _name_left(self, living: set[Process]) -> None:
+        """Tell of the processes that could not be ended: the job ends all the same."""
+        self._report["left"] = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
+        if self._report["code"] is None:
+            self._report.update(code=LEFT_CODE, ended=time.time())
+
+    def _list_processes(self) -> None:
+        """Keep a list of the replica's processes for whoever comes after this shim, where no cgroup does."""
+        now = time.monotonic()
+        if self._group or not LINUX or now - self._listed_at < LIST_SECONDS:
+            return
+        self._listed_at, living = now, descendants(self._child)
+        if living != self._listed:
+            self._listed = living
+            document = {"boot_id": boot_id(), "processes": sorted(living)}
+            write_json(f"{self._folder}/processes.json", document)
+
+    def _forget_processes(self) -> None:
+        """Remove the cgroup, or the list, unless there is a process that somebody has to know of."""
+        if self._group:
+            remove_group(self._group)
+        elif not self._left and self._listed:
+            remove_file(f"{self._folder}/processes.json")
+
+    def _reserve_report(self) -> None:
+        # A disk that fills up later must still take the exit code.
+        with open(f"{self._folder}/exit.json.tmp", "wb") as file:
+            file.write(b" " * RESERVED_BYTES)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _write_report(self) -> None:
+        self._journal.close()
+        self._report.setdefault("ended", time.time())
+        if self._store_report("exit.json"):
+            remove_file(f"{self._folder}/exited.json")
+        else:  # the disk refuses: what was stored first has all but the last figures
+            with suppress(OSError):  # without it the supervisor tells that the exit code is lost
+                os.rename(f"{self._folder}/exited.json", f"{self._folder}/exit.json")
+
+    def _store_report(self, name: str) -> bool:
+        """Write the report in one piece, also where the trainer has removed this folder; whether it is there.
+
+        Not where somebody has removed the job's: nothing of a job comes back that was removed.
+        """
+        figures = {
+            # The kernel counts for the whole machine: of a replica with another end that tells nothing.
+            "oom": self._report["code"] == KILLED_CODE and count_oom_kills() > self._oom_kills,
+            "log_lost_bytes": self._journal.lost,
+            "peak_memory_bytes": self._peak_memory,
+            "cpu_seconds": self._cpu_seconds,
+        }
+        text = json.dumps(self._report | figures).encode()
+        temporary = f"{self._folder}/exit.json.tmp"
+        try:
+            if os.path.isdir(os.path.dirname(self._spec["wake"])):
+                os.makedirs(self._folder, 0o700, exist_ok=True)
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "r+b") as file:
+                file.write(text)
+                file.truncate()
+                file.flush()
+                os.fsync(descriptor)
+            os.rename(temporary, f"{self._folder}/{name}")
+        except OSError:
+            remove_file(temporary)
+            return False
+        return True
+
+    def _notify(self) -> None:
+        try:
+            fifo = os.open(self._spec["wake"], os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            return  # no supervisor lives; the one that takes over reads the files
+        try:
+            os.write(fifo, b".")
+        except (BlockingIOError, BrokenPipeError):
+            return  # it has been woken often enough, or it died just now
+        finally:
+            os.close(fifo)
+
+
+def become_trainer(
+    spec: dict,  # type: ignore[type-arg]
+    group: str,
+    out: int,
+    err: int,
+    failure: int,
+    keys: int,
+) -> None:
+    """In the forked child: become the trainer's program, or say through `failure` why not.
+
+    `keys` is the terminal of its stdin; -1: stdin is empty.
+    """
+    wanted = spec["cwd"]
+    try:
+        parent = os.getppid()
+        os.setsid()
+        if group:
+            join_group(group)
+        if spec.get("gcs"):
+            wanted = f"{spec['gcs']} as /gcs"
+            show_buckets_of(spec["gcs"])
+            wanted = spec["cwd"]
+        set_process_control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        stdin = os.open(os.devnull, os.O_RDONLY) if keys < 0 else keys
+        for source, target in ((stdin, 0), (out, 1), (err, 2)):
+            os.dup2(source, target)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        os.chdir(wanted)
+        wanted = spec["argv"][0]
+        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+    except OSError as error:
+        code = _EXIT_CODES.get(error.errno or 0, 126)
+        os.write(failure, f"{code} {error.strerror}: {wanted}".encode())
+    except Exception as error:  # a NUL in a word, say; this process can report only through the pipe
+        os.write(failure, f"126 {error}".encode())
+    os._exit(127)
+
+
+def open_terminal(spec: dict) -> TrainerTerminal:  # type: ignore[type-arg]
+    """The terminal of a replica. Imported for those only that get one."""
+    if not TYPE_CHECKING:
+        from trainer_terminal import TrainerTerminal
+    return TrainerTerminal(spec)
+
+
+def show_buckets_of(folder: str) -> None:
+    """Mount /gcs for this process. Imported by those replicas only that want it."""
+    if TYPE_CHECKING:
+        from vtrain.runtime.bucket_mount import show_buckets
+    else:
+        from bucket_mount import show_buckets
+    show_buckets(folder)
+
+
+def count_oom_kills() -> int:
+    """How many processes the kernel has ended for want of memory since it started."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
+
+
+def describe(pid: int) -> dict[str, object]:
+    """A process for the job's log: its id, its name, its user."""
+    stat = read_stat(abs(pid))
+    try:
+        user = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        user = -1
+    return {"pid": abs(pid), "name": stat.name if stat is not None else "", "user": user}
+
+
+def boot_id() -> str:
+    """Different after each start of the machine."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def write_json(path: str, document: dict) -> None:  # type: ignore[type-arg]
+    """Write a small file in one piece, if the disk takes it: no trainer ends because of it."""
+    try:
+        with open(path + ".tmp", "w") as file:
+            json.dump(document, file)
+        os.rename(path + ".tmp", path)
+    except OSError:
+        remove_file(path + ".tmp")
+
+
+def remove_file(path: str) -> None:
+    """Remove a file; whoever removes the folder removes one that cannot be removed now."""
+    with suppress(OSError):
+        os.remove(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

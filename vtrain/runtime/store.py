@@ -1,0 +1,309 @@
+"""The local store: one SQLite database under home that holds every resource."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.errors import NotFoundError
+from vtrain.messages import states
+from vtrain.messages.names import KEY_LABEL, missing_hint, parse_name
+from vtrain.privacy import secure_home
+from vtrain.runtime.database import open_database, read_only_error, storage_errors
+from vtrain.runtime.folder import JobFolder
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource: its document is the API's JSON; the other fields are there to select by.
+
+    No two resources of a place have the same idempotency `key`, except for those that did not succeed.
+    """
+
+    name: str
+    collection: str
+    state: str
+    create_time: str
+    backend: str
+    document: str
+    end_time: str = ""
+    key: str = ""
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields by which people tell resources apart."""
+
+    name: str
+    display_name: str
+    state: str
+    create_time: str
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """The fields of a document that say which job it is of, and how that one stands."""
+
+    name: str = ""
+    state: str = ""
+
+
+def _sql_list(values: Iterable[str]) -> str:
+    return ", ".join(repr(value) for value in sorted(values))
+
+
+HAS_ENDED = (
+    f"(state IN ({_sql_list(states.ENDED)}) OR CASE WHEN json_valid(document) THEN"
+    f" json_extract(document, '$.state') IN ({_sql_list(states.ENDED)})"
+    " AND json_extract(document, '$.name') = resources.name END IS TRUE)"
+)
+"""Whether a row's job has ended, by its column or else by its document."""
+_DISPLAY_NAME = (
+    "CASE WHEN json_valid(document) THEN coalesce(json_extract(document, '$.displayName'), '') ELSE '' END"
+)
+_HAS_KEY = "key = ?"
+_HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
+_FIELDS = "name, collection, state, create_time, end_time, backend, document, key"
+
+
+class Store:
+    """An open store. Every method raises StorageError when the disk or the database refuses."""
+
+    def __init__(self, connection: sqlite3.Connection, home: Path, *, read_only: bool = False) -> None:
+        self._connection = connection
+        self._home = home
+        self.read_only = read_only
+
+    @classmethod
+    def open(cls, home: Path) -> Store:
+        """The store of that home, made if it is not there; fast when it is.
+
+        One that cannot be written is opened for reading. Raises StorageError also for a home of another user,
+        and for a store that a newer vtrain has written.
+        """
+        with storage_errors(home):
+            secure_home(home)
+            connection, read_only = open_database(home)
+            return cls(connection, home, read_only=read_only)
+
+    def check_writable(self) -> None:
+        """Raise StorageError where the store can only be read, or somebody else is writing for too long."""
+        if self.read_only:
+            raise read_only_error(self._home)
+        with self.transaction():
+            return
+
+    def close(self) -> None:
+        """Let the database go."""
+        self._connection.close()
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # garbage collection may run in another thread
+            self._connection.close()
+
+    def insert(self, record: Record) -> None:
+        """Add a resource; on return it survives a power cut, unless a transaction is under way."""
+        project, location = _place(record.name)
+        values = (record.name, record.collection, record.state, record.create_time, record.end_time)
+        self._execute(
+            f"INSERT INTO resources ({_FIELDS}, project, location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, record.backend, record.document, record.key, project, location),
+        )
+
+    def holder_of(self, record: Record) -> str:
+        """The name of the resource that has the key of `record` where that one is to be; empty for none."""
+        marks = ", ".join("?" * len(states.UNSUCCESSFUL))
+        rows = self._execute(
+            "SELECT name FROM resources WHERE collection = ? AND project = ? AND location = ?"
+            f" AND key = ? AND key != '' AND state NOT IN ({marks})",
+            (record.collection, *_place(record.name), record.key, *states.UNSUCCESSFUL),
+        )
+        return rows[0][0] if rows else ""
+
+    def get(self, name: str) -> Record:
+        """The resource of that name. Raises NotFoundError."""
+        rows = self._execute(f"SELECT {_FIELDS} FROM resources WHERE name = ?", (name,))
+        if not rows:
+            raise not_found(name)
+        return _record(rows[0])
+
+    def update(self, name: str, *, state: str, end_time: str, document: str) -> None:
+        """Write a resource's new state. Raises NotFoundError."""
+        with storage_errors(self._home):
+            changed = self._connection.execute(
+                "UPDATE resources SET state = ?, end_time = ?, document = ? WHERE name = ?",
+                (state, end_time, document, name),
+            ).rowcount
+        if not changed:
+            raise not_found(name)
+
+    def page(
+        self,
+        collection: str,
+        *,
+        size: int,
+        token: str,
+        project: str = "",
+        location: str = "",
+        labels: Mapping[str, str] | None = None,
+    ) -> tuple[list[Record], str]:
+        """Resources of a place that have `labels`, newest first; the next page's token."""
+        places = {"collection": collection, "project": project, "location": location}
+        wanted = {column: value for column, value in places.items() if value}
+        conditions = [f"{column} = ?" for column in wanted]
+        values = [*wanted.values()]
+        for label, value in (labels or {}).items():
+            conditions.append(_HAS_KEY if label == KEY_LABEL else _HAS_LABEL)
+            values += [value] if label == KEY_LABEL else [f'$.labels."{label}"', value]
+        rows = self._execute(
+            f"SELECT rowid, {_FIELDS} FROM resources WHERE {' AND '.join(conditions)}"
+            " AND rowid < ? ORDER BY rowid DESC LIMIT ?",
+            (*values, int(token or 2**62), size + 1),
+        )
+        more = len(rows) > size
+        return [_record(row[1:]) for row in rows[:size]], str(rows[size - 1][0]) if more else ""
+
+    def living(self) -> list[Record]:
+        """Resources that have not ended, the earliest first."""
+        rows = self._execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
+        return [_record(row) for row in rows]
+
+    def ended_before(self, moment: str) -> list[Record]:
+        """Resources that ended before a moment in RFC 3339, the earliest first."""
+        rows = self._execute(
+            f"SELECT {_FIELDS} FROM resources WHERE {HAS_ENDED}"
+            " AND coalesce(nullif(end_time, ''), create_time) < ? ORDER BY rowid",
+            (moment,),
+        )
+        return [_record(row) for row in rows]
+
+    def created_since(self, moment: str) -> list[Record]:
+        """Resources that were created at a moment in RFC 3339 or later, the earliest first."""
+        rows = self._execute(
+            f"SELECT {_FIELDS} FROM resources WHERE create_time >= ? ORDER BY rowid", (moment,)
+        )
+        return [_record(row) for row in rows]
+
+    def named(self, collection: str, word: str, *, location: str, limit: int) -> list[Named]:
+        """Resources whose id begins with `word` or called `word`: that whole id first, then the newest.
+
+        Without a word, the newest; with a location only those that are there.
+        """
+        whole = f"%/{collection}/{word}"
+        rows = self._execute(
+            f"SELECT name, {_DISPLAY_NAME} AS display_name, state, create_time FROM resources"
+            " WHERE collection = ? AND (? = '' OR location = ?)"
+            " AND (? = '' OR display_name = ? OR ? AND name LIKE ?)"
+            " ORDER BY name LIKE ? AND ? DESC, rowid DESC LIMIT ?",
+            (
+                *(collection, location, location),
+                *(word, word, word.isdecimal(), f"{whole}%"),
+                *(whole, word.isdecimal(), limit),
+            ),
+        )
+        return [
+            Named(name=name, display_name=display_name, state=state, create_time=create_time)
+            for name, display_name, state, create_time in (map(str, row) for row in rows)
+        ]
+
+    def ids(self, collection: str) -> frozenset[str]:
+        """The last parts of the names of a collection's resources."""
+        rows = self._execute("SELECT name FROM resources WHERE collection = ?", (collection,))
+        return frozenset(row[0].rpartition("/")[2] for row in rows)
+
+    def backends(self, collection: str) -> dict[str, str]:
+        """The backend of each resource of a collection, by its name."""
+        rows = self._execute("SELECT name, backend FROM resources WHERE collection = ?", (collection,))
+        return {str(name): str(backend) for name, backend in rows}
+
+    def delete(self, name: str) -> bool:
+        """Remove a resource and what was requested of it; whether it was there."""
+        with self.transaction() as connection:
+            tables = ("resources", "requests", "leases")
+            counts = [connection.execute(f"DELETE FROM {t} WHERE name = ?", (name,)).rowcount for t in tables]
+        return counts[0] > 0
+
+    def request(self, name: str, verb: str) -> None:
+        """Leave a request for the job's supervisor: `cancel` or `kill`. Asking twice is asking once.
+
+        Nothing is left for a resource that was deleted meanwhile.
+        """
+        self._execute(
+            "INSERT OR IGNORE INTO requests (name, verb, time)"
+            " SELECT name, ?, ? FROM resources WHERE name = ?",
+            (verb, time.time(), name),
+        )
+
+    def requests(self, name: str) -> frozenset[str]:
+        """The verbs that have been requested."""
+        rows = self._execute("SELECT verb FROM requests WHERE name = ?", (name,))
+        return frozenset(row[0] for row in rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Statements that count together, or not at all; nobody else writes meanwhile."""
+        with storage_errors(self._home), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
+
+    def query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[str, ...]]:
+        """The rows that a SELECT finds now."""
+        return self._execute(statement, values)
+
+    def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
+        with storage_errors(self._home):
+            return self._connection.execute(statement, values).fetchall()
+
+
+def _record(row: tuple[str, ...]) -> Record:
+    """A row as it is; a damaged one may hold any type of value."""
+    name, collection, state, create_time, end_time, backend, document, key = map(str, row)
+    return Record(
+        name=name,
+        collection=collection,
+        state=_state(name, state, document),
+        create_time=create_time,
+        end_time=end_time,
+        backend=backend,
+        document=document,
+        key=key,
+    )
+
+
+def _state(name: str, column: str, document: str) -> str:
+    """The column's state; the document's, where that one has ended or the column's is none of the API."""
+    try:
+        told = msgspec.json.decode(document, type=_Told)
+    except msgspec.DecodeError:
+        return column
+    is_better = told.state in (states.KNOWN if column not in states.KNOWN else states.ENDED)
+    return told.state if is_better and told.name == name else column
+
+
+def _place(name: str) -> tuple[str, str]:
+    """The project and location of a resource."""
+    full = parse_name(name)
+    return (full.project, full.location) if full is not None else ("", "")
+
+
+def not_found(name: str) -> NotFoundError:
+    """The error for a name that the store does not have."""
+    full = parse_name(name)
+    if full is None:
+        return NotFoundError(f"There is no {name}.")
+    return NotFoundError(f"Job {full.id} not found.", hint=missing_hint(full))
+
+
+def delete_job(store: Store, name: str, folder: JobFolder) -> bool:
+    """Remove an ended job: folder, then rows. Whoever is killed in the middle of it can do it again.
+
+    False where somebody else, at the same time, removed the rows.
+    Raises StorageError where the disk refuses.
+    """
+    store.check_writable()
+    with storage_errors(folder.path.parents[1]):
+        remove_folder(folder.path)
+    return store.delete(name)

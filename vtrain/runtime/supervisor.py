@@ -1,0 +1,361 @@
+"""Runs one job from its submission to its verdict, or goes on where another supervisor died.
+
+One small process per job, the only writer of the job's state. Everything it decides lies in the job's
+folder before it acts, so that it may die at any moment: replicas have shims of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.errors import DamagedError, StorageError, VtrainError
+from vtrain.messages import states
+from vtrain.messages.base import Status
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.secrets import masked_document
+from vtrain.runtime import verdict, working_folder
+from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
+from vtrain.runtime.boot import boot_id, boot_seconds
+from vtrain.runtime.capacity.queue import attend, release
+from vtrain.runtime.database import lacks_room
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
+from vtrain.runtime.history import FIELD, replica_records, stored_job
+from vtrain.runtime.inheritance import drop_credentials
+from vtrain.runtime.job_storage import stop_serving
+from vtrain.runtime.launcher import Launcher, PrepareFailed
+from vtrain.runtime.provisioning import NotFirstInQueue, Provisioning, ordered_replicas
+from vtrain.runtime.recovery import ANY_SUCCESS_ENDS_THE_JOB, Action, Cause
+from vtrain.runtime.service_log import LAST_WORDS, RUNNING, TEARING_DOWN, TORN_DOWN, ServiceLog
+from vtrain.runtime.store import Store
+from vtrain.runtime.supervisor_process import reap
+from vtrain.runtime.wakeup import Wakeup
+from vtrain.times import timestamp
+
+DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
+POLL_SECONDS = 0.5
+"""How often the supervisor looks around when nothing wakes it: a shim that was killed says nothing."""
+TEAR_DOWN_POLL_SECONDS = 0.01
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The decision on a job's end. Once written, nothing changes it."""
+
+    state: str
+    error: Status | None = None
+
+
+class _Cancelled(Exception):
+    """Somebody requested the job's end."""
+
+
+class _Replaced(Exception):
+    """Somebody removed the job's lock, and another supervisor has the new one."""
+
+
+class _Rebooted(Exception):
+    """The machine was started anew: what ran here is gone."""
+
+
+def supervise(path: Path, launcher: Launcher, lock: int) -> None:
+    """Bring the job in that folder to its end. `lock` is the job's lock, held."""
+    os.set_inheritable(lock, False)
+    folder = JobFolder(path)
+    folder.clear_unpublished()
+    home = Path(folder.order().home)
+    store = Store.open(home)
+    supervisor = Supervisor(folder, launcher, store, lock)
+    supervisor.run()
+    supervisor.close()
+    os.close(lock)
+    # Only now: a process that found the lock held has left the job to this supervisor, and woken it in vain.
+    with suppress(VtrainError):
+        attend(store, home, changed=True)
+    store.close()
+
+
+class Supervisor:
+    """One job's life."""
+
+    def __init__(self, folder: JobFolder, launcher: Launcher, store: Store, lock: int) -> None:
+        self._folder = folder
+        self._order = folder.order()
+        self._launcher = launcher
+        self._store = store
+        self._job = self._load()
+        self._attempts = self._known_attempts(ordered_replicas(folder))
+        self._wakeup = Wakeup(folder.wake_fifo)
+        self._lock = lock
+        self._log = ServiceLog(folder)
+        self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, lock)
+
+    def run(self) -> None:
+        """Everything, up to the verdict in the store."""
+        if states.has_ended(self._job.state):
+            return
+        try:
+            decision = self._known_decision() or self._decide()
+            self._tear_down()
+            self._finish(decision)
+        except (NotFirstInQueue, _Replaced):
+            self._log.close()
+        except (OSError, VtrainError):
+            if self._folder.path.exists():
+                raise
+            self._abandon()
+
+    def close(self) -> None:
+        """Hear no wakeup any more, so that writers of the FIFO see that."""
+        self._wakeup.close()
+
+    def _abandon(self) -> None:
+        """Somebody removed the job's folder: nothing of it runs on. The next command writes the verdict."""
+        self._attempts.abandon()
+        self._launcher.clear(self._order)
+
+    def _load(self) -> CustomJob:
+        """The job as it is stored or, where that is damaged, as it was submitted: it is written anew."""
+        record = self._store.get(self._order.name)
+        try:
+            return msgspec.structs.replace(stored_job(record), answer=None)
+        except DamagedError:
+            state = record.state if states.has_ended(record.state) else states.PENDING
+            return msgspec.structs.replace(self._order.job, state=state)
+
+    def _known_attempts(self, names: list[str]) -> Attempts:
+        return Attempts(self._folder, self._launcher, names, self._order.grace_seconds)
+
+    def _known_decision(self) -> Decision | None:
+        try:
+            return read_struct(self._folder.path / "decision.json", Decision)
+        except DamagedFileError:
+            return None  # it is decided once more
+
+    def _decide(self) -> Decision:
+        try:
+            decision = self._live()
+        except _Cancelled:
+            self._change(state=states.CANCELLING)
+            self._log.say("Job is being cancelled.")
+            decision = Decision(state=states.CANCELLED, error=verdict.cancelled())
+        except (StorageError, NotFirstInQueue, _Replaced):
+            raise
+        except _Rebooted:
+            decision = Decision(state=states.FAILED, error=verdict.machine_restarted(self._folder))
+        except DamagedFileError as damage:
+            decision = Decision(state=states.FAILED, error=verdict.file_damaged(self._folder, damage.path))
+        except PrepareFailed as failed:
+            error = verdict.environment_failed(self._folder, failed.message, failed.hint)
+            decision = Decision(state=states.FAILED, error=error)
+        except Exception as fault:  # a job must end, whatever the runtime's own fault is
+            if lacks_room(fault):  # which is no fault: the next supervisor goes on
+                raise
+            traceback.print_exc()
+            decision = Decision(state=states.FAILED, error=verdict.engine_failed(self._folder, fault))
+        write_struct(self._folder.path / "decision.json", decision)
+        return decision
+
+    def _live(self) -> Decision:
+        if self._attempts.damage is not None:
+            raise self._attempts.damage
+        self._check_requests()
+        if self._has_rebooted():
+            self._attempts.look_back()
+            return self._outcome() or self._lose_with_machine()
+        devices = self._provisioning.wait_in_queue(self._store, self._be_queued)
+        if self._job.state == states.QUEUED:
+            self._change(state=states.PENDING)
+        if not self._attempts.names:
+            self._attempts = self._known_attempts(self._provisioning.order_replicas(devices))
+        self._folder.environment.unlink(missing_ok=True)
+        while True:
+            self._attempts.keep_started()
+            self._note_running()
+            self._preempt()
+            decision = self._outcome() or self._timeout()
+            if decision is not None:
+                return decision
+            self._pause()
+
+    def _be_queued(self) -> None:
+        if self._job.state == states.PENDING:
+            self._change(state=states.QUEUED)
+
+    def _note_running(self) -> None:
+        if self._job.state != states.PENDING or not self._attempts.run():
+            return
+        if not self._attempts.history.running_since:
+            self._attempts.note_running(boot_seconds())
+        self._change(state=states.RUNNING, start_time=self._job.start_time or timestamp())
+        self._log.say(RUNNING)
+
+    def _has_rebooted(self) -> bool:
+        return bool(self._order.boot_id) and boot_id() != self._order.boot_id
+
+    def _lose_with_machine(self) -> Decision:
+        raise _Rebooted
+
+    def _outcome(self) -> Decision | None:
+        """The end that the replicas have brought about, by the earliest exit that decides."""
+        deciding = self._attempts.names[: None if ANY_SUCCESS_ENDS_THE_JOB else 1]
+        for ended in self._attempts.ended():
+            if ended.cause is Cause.DONE and ended.attempt.name not in deciding:
+                continue
+            if not (self._attempts.is_first(ended) or self._has_rebooted()):
+                continue
+            if ended.cause is Cause.DONE:
+                return Decision(state=states.SUCCEEDED)
+            action = self._attempts.action(ended, self._job.job_spec.scheduling)
+            if action is Action.FAIL:
+                return self._failed(ended)
+            self._restart(ended, action)
+            return None
+        return None
+
+    def _restart(self, ended: Ended, action: Action) -> None:
+        if self._has_rebooted():
+            raise _Rebooted
+        self._attempts.restart(ended, action)
+        self._change()
+        what = ended.attempt.name if action is Action.RESTART_REPLICA else "all replicas"
+        self._log.complain(f"{ended.attempt.name} ended: {ended.reason}.")
+        self._log.say(f"Restarting {what} (restart {len(self._attempts.history.restarts)} of this job).")
+        self._attempts.keep_started()
+        self._folder.wake()  # what else has ended is looked at without a pause
+
+    def _failed(self, ended: Ended) -> Decision:
+        if self._has_rebooted() and (ended.cause is Cause.OUTSIDE or ended.left_with_machine):
+            raise _Rebooted
+        error = verdict.replica_failed(
+            self._order,
+            self._folder,
+            ended.attempt,
+            ended.told_exit,
+            restarts=len(self._attempts.history.restarts),
+        )
+        return Decision(state=states.FAILED, error=error)
+
+    def _preempt(self) -> None:
+        """Take the machine away from a replica, when the job was submitted to see what happens then."""
+        wanted, history = self._order.preemption, self._attempts.history
+        if wanted is not None and history.preempted is None and history.running_since:
+            name = wanted.replica or self._attempts.names[-1]
+            due = history.running_since + wanted.after_seconds - boot_seconds()
+            if due <= 0 and self._attempts.preempt(name):
+                self._log.complain(f"Simulated preemption: {name} is sent SIGTERM.")
+        self._attempts.stop_preempted()
+
+    def _timeout(self) -> Decision | None:
+        scheduling = self._job.job_spec.scheduling
+        if self._time_left() > 0:
+            return None
+        return Decision(
+            state=states.CANCELLED, error=verdict.timed_out(scheduling.timeout if scheduling else "")
+        )
+
+    def _time_left(self) -> float:
+        """Seconds until the job's timeout, counted from when it first ran."""
+        scheduling, since = self._job.job_spec.scheduling, self._attempts.history.running_since
+        text = scheduling.timeout if scheduling else ""
+        seconds = float(text.removesuffix("s") or 0) or DEFAULT_TIMEOUT_SECONDS
+        return since + seconds - boot_seconds() if since else seconds
+
+    def _pause(self, *others: int) -> None:
+        most = TEAR_DOWN_POLL_SECONDS if self._attempts.is_changing() else POLL_SECONDS
+        self._wakeup.wait(min(most, max(self._time_left(), 0.0)), *others)
+        reap()
+        self._check_requests()
+
+    def _check_requests(self) -> None:
+        self._folder.path.stat()  # raises where somebody has removed it
+        if not still_holds(self._lock, self._folder.lock):
+            raise _Replaced
+        if self._store.requests(self._order.name) & {"cancel", "kill"}:
+            raise _Cancelled
+
+    def _must_kill(self) -> bool:
+        return "kill" in self._store.requests(self._order.name)
+
+    def _tear_down(self) -> None:
+        """Nothing of the job runs afterwards."""
+        attempts = self._attempts.all()
+        living = [attempt for attempt in attempts if self._launcher.lives(attempt)]
+        if attempts:
+            self._log.say(TEARING_DOWN)
+        deadline = time.monotonic() + self._order.grace_seconds + KILL_MARGIN_SECONDS
+        while living and time.monotonic() < deadline and not self._must_kill():
+            for attempt in living:  # again and again: a shim that has just started may miss the first
+                self._launcher.stop(attempt)
+            self._wakeup.wait(TEAR_DOWN_POLL_SECONDS)
+            living = [attempt for attempt in living if self._launcher.lives(attempt)]
+        for attempt in attempts:
+            if attempt in living or (attempt.touched and attempt.exit() is None):
+                self._attempts.kill(attempt)
+            shutil.rmtree(attempt.tmp, ignore_errors=True)
+        left = self._clean_up()
+        self._log.tell_losses(attempts)
+        self._log.complain(*left)
+        if attempts:
+            self._log.say(TORN_DOWN)
+
+    def _clean_up(self) -> list[str]:
+        """Remove what the job needs no more; sentences on what is left.
+
+        The decision is made: nothing that goes wrong here keeps the verdict from being written.
+        """
+        told = []
+        for step in (self._clear, self._stop_storage, self._drop_credentials, self._tell_of_work):
+            try:
+                told += step()
+            except Exception as fault:
+                traceback.print_exc()
+                told.append(f"Not all that was made for the job could be removed: {fault}.")
+        return told
+
+    def _clear(self) -> list[str]:
+        left = self._launcher.clear(self._order)
+        return [left] if left else []
+
+    def _stop_storage(self) -> list[str]:
+        stop_serving(self._folder)
+        return []
+
+    def _drop_credentials(self) -> list[str]:
+        self._folder.environment.unlink(missing_ok=True)
+        drop_credentials(self._folder)
+        return []
+
+    def _tell_of_work(self) -> list[str]:
+        remarks = working_folder.tell(self._folder, self._attempts.all(), self._job.job_spec)
+        self._log.say(*remarks.notes)
+        return list(remarks.warnings)
+
+    def _finish(self, decision: Decision) -> None:
+        error = decision.error
+        if error is not None and decision.state == states.FAILED:
+            failed = masked_document(to_document(msgspec.structs.replace(self._job, error=error)))
+            self._log.complain(*failed["error"]["message"].split("\n"))
+        self._log.say(LAST_WORDS[decision.state])
+        self._log.close()
+        release(self._store, self._job.name)
+        self._change(state=decision.state, error=error, end_time=timestamp())
+
+    def _change(self, **fields: object) -> None:
+        self._job = msgspec.structs.replace(self._job, **fields, update_time=timestamp())
+        document = to_document(self._job)
+        if self._attempts.names:
+            history = self._attempts.history
+            document[FIELD] = replica_records(self._folder, self._attempts.names, history)
+        self._store.update(
+            self._job.name,
+            state=self._job.state,
+            end_time=self._job.end_time,
+            document=msgspec.json.encode(document).decode(),
+        )

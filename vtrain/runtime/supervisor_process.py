@@ -1,0 +1,182 @@
+"""The process of a job's supervisor: started for a job, or before its job exists, and reaped.
+
+Python and vtrain's modules take a supervisor a quarter of a second to load. One that waits for its job loads
+them while the command still plans and packages.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vtrain.errors import StorageError
+from vtrain.runtime.spawning import spawn_holding
+
+if TYPE_CHECKING:
+    from vtrain.runtime.folder import JobFolder
+
+PROGRAM = Path(__file__).parents[1] / "backends" / "supervise.py"
+# Not run with `-m`: that would import from the folder the user stands in, which may hold a `signal.py`.
+SUPERVISOR_LOG = "supervisor.log"
+
+_children: list[int] = []
+"""The supervisors that this process has started: its own to reap, whoever asked for them."""
+
+
+class Standby:
+    """A supervisor that waits for the lock of its job. It ends by itself when this process does."""
+
+    def __init__(self, home: Path, backend: str) -> None:
+        """`backend` is the one whose modules it loads. Raises OSError where no process can be started."""
+        self.home = home.absolute()
+        self.job_id = random_job_id()
+        self.folder = self.home / "jobs" / self.job_id
+        self._channel, theirs = socket.socketpair()
+        argv = [sys.executable, str(PROGRAM), str(self.folder), backend]
+        try:
+            self.process = spawn_holding(theirs.detach(), argv, _with_vtrain(dict(os.environ)), None)
+        except OSError:
+            self._channel.close()
+            raise
+
+    def take(self, lock: int) -> bool:
+        """Hand the lock over, and close it here; False where the supervisor has ended meanwhile."""
+        with self._channel:
+            try:
+                socket.send_fds(self._channel, [b"."], [lock])
+            except OSError:
+                return False
+        os.close(lock)
+        return True
+
+    def dismiss(self) -> None:
+        """End the supervisor that got no job."""
+        self._channel.close()
+        with suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+        with suppress(ChildProcessError):  # reaped by another thread
+            os.waitpid(self.process, 0)
+
+
+_waiting: Standby | None = None
+
+
+def random_job_id() -> str:
+    """19 digits, as the service's own ids have."""
+    return str(10**18 + int.from_bytes(os.urandom(8), "big") % (9 * 10**18))
+
+
+def stand_by(home: Path, backend: str) -> None:
+    """Start a supervisor for the job that this process is about to submit, unless one waits for that home."""
+    global _waiting
+    if _waiting is not None and _waiting.home == home.absolute():
+        return
+    dismiss_standby()
+    with suppress(OSError):  # the submission says so, if this machine still takes no further process then
+        _waiting = Standby(home, backend)
+
+
+def new_job_id(home: Path) -> str:
+    """The id of the next job of a home: the one that a supervisor waits for, else any."""
+    fits = _waiting is not None and _waiting.home == home.absolute()
+    return _waiting.job_id if _waiting is not None and fits else random_job_id()
+
+
+def start_supervisor(folder: JobFolder, lock: int) -> None:
+    """Start the job's supervisor, which holds `lock` from now on.
+
+    Raises StorageError where this machine takes no further process.
+    """
+    if child := _hand_over(folder, lock):
+        _children.append(child)
+        return
+    argv = [sys.executable, str(PROGRAM), str(folder.path)]
+    try:
+        child = spawn_holding(lock, argv, program_environment(folder), folder.path / SUPERVISOR_LOG)
+    except OSError as error:
+        raise StorageError(
+            f"No process can be started for the job {folder.path.name}: {error.strerror}.",
+            hint="The job is kept; the next command that looks at it tries again.",
+        ) from error
+    _children.append(child)
+
+
+def _hand_over(folder: JobFolder, lock: int) -> int:
+    """Give the job to the supervisor that waits for it; its process id, or 0 where none does.
+
+    Closes `lock` when it was given away.
+    """
+    global _waiting
+    standby = _waiting
+    if standby is None or standby.folder != folder.path:
+        return 0
+    _waiting = None
+    if standby.take(lock):
+        return standby.process
+    standby.dismiss()
+    return 0
+
+
+def dismiss_standby() -> None:
+    """End the supervisor that waits, if there is one."""
+    global _waiting
+    standby, _waiting = _waiting, None
+    if standby is not None:
+        standby.dismiss()
+
+
+def await_job(folder: Path, channel: int) -> int:
+    """In the supervisor: wait for the job's lock; its descriptor, or -1 where no job comes.
+
+    From then on standard output and error go to the job's `supervisor.log`.
+    """
+    with socket.socket(fileno=channel) as connection:
+        try:
+            locks = socket.recv_fds(connection, 1, 1)[1]
+        except OSError:
+            locks = []
+    if not locks:
+        return -1
+    os.set_inheritable(locks[0], False)
+    log = os.open(folder / SUPERVISOR_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    os.close(log)
+    return locks[0]
+
+
+def program_environment(folder: JobFolder) -> dict[str, str]:
+    """The environment of the command that left the job waiting, else this process's.
+
+    With a way to find this vtrain when it is not installed.
+    """
+    return _with_vtrain(folder.kept_environment() or dict(os.environ))
+
+
+def _with_vtrain(environment: dict[str, str]) -> dict[str, str]:
+    root = Path(__file__).resolve().parents[2]
+    if root.name not in ("site-packages", "dist-packages"):
+        paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+        others = [path for path in paths if path not in ("", str(root))]
+        environment["PYTHONPATH"] = os.pathsep.join([str(root), *others])
+    return environment
+
+
+def reap() -> None:
+    """Let the kernel forget the supervisors that this process has started, and that have ended."""
+    for child in tuple(_children):
+        if _has_exited(child):
+            with suppress(ValueError):  # another thread was faster
+                _children.remove(child)
+
+
+def _has_exited(child: int) -> bool:
+    try:
+        return os.waitpid(child, os.WNOHANG)[0] != 0
+    except ChildProcessError:
+        return True

@@ -1,0 +1,299 @@
+"""The `error` of a job: code and message in Vertex AI's words, and details that machines can read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_module
+from vtrain.messages.base import Status
+from vtrain.runtime.folder import (
+    FOLDER_REMOVED,
+    LOST,
+    UNREADABLE_EXIT,
+    JobFolder,
+    JobOrder,
+    ReplicaExit,
+    ReplicaFolder,
+)
+from vtrain.runtime.journal import STDERR, STDOUT
+from vtrain.sizes import size_in_words
+
+CANCELLED_CODE = 1
+USER_ERROR_CODE = 3
+RESOURCE_EXHAUSTED_CODE = 8
+INTERNAL_CODE = 13
+CANCEL_MESSAGE = "CANCELED"
+TIMEOUT_MESSAGE = "CANCELED: the job ran longer than its timeout of {timeout}."
+"""The text for a job that ran too long. Vertex AI's own is not documented."""
+OUT_OF_MEMORY_MESSAGE = "Replicas low on memory: {pool}. Specify a machine with larger memory and try again."
+MAX_QUOTED_CHARACTERS = 4000
+"""How much of a traceback a message quotes; longer ones are cut in the middle."""
+TAIL_BYTES = 128 * 1024
+
+_TYPE = "type.googleapis.com/google.rpc."
+_INSTALLED = re.compile(r".*/(?:site-packages|files|work|usr/app|opt/vtrain/site)/(.+)")
+_PACKAGED = re.compile(r".*/(?:site-packages|work|usr/app|opt/vtrain/site)/((?!vtrain_script/).+)")
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")  # Python colours its tracebacks on a terminal
+_FRAME = re.compile(r'(File ")([^"]+)(", line \d+.*)')
+
+
+def replica_failed(
+    order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit, *, restarts: int = 0
+) -> Status:
+    """A replica ended with another code than 0, or could not be started. `restarts` are the job's."""
+    error = _replica_failed(order, folder, attempt, end)
+    used = _usage(end) | ({"restarts": str(restarts)} if restarts else {})
+    info, *others = error.details
+    details = ({**info, "metadata": info["metadata"] | used}, *others)
+    return Status(code=error.code, message=error.message, details=details)
+
+
+def _usage(end: ReplicaExit) -> dict[str, str]:
+    """Memory and processor time of the replica, as far as they are known."""
+    used = {}
+    if end.peak_memory_bytes:
+        used["peakMemoryBytes"] = str(end.peak_memory_bytes)
+    if end.cpu_seconds:
+        used["cpuSeconds"] = f"{end.cpu_seconds:.1f}"
+    return used
+
+
+def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit) -> Status:
+    replica, source_folder = attempt.name, order.source_folder
+    log = folder.log(replica)
+    if end.message:
+        return _start_failed(replica, end, log)
+    if end.interruption == LOST:
+        return supervision_lost(folder, replica)
+    if end.interruption == FOLDER_REMOVED:
+        return _replica_folder_removed(folder, replica)
+    if end.interruption == UNREADABLE_EXIT:
+        return exit_damaged(folder, attempt)
+    if end.interruption:
+        return _interrupted(replica, end, log)
+    text, trace = _last_words(folder, attempt)
+    sibling = sibling_hint(trace, source_folder) if trace is not None else ""
+    trace = in_source(trace, source_folder) if trace is not None else None
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
+    if end.signal:
+        metadata["signal"] = str(end.signal)
+    if end.log_lost_bytes:
+        metadata["logLostBytes"] = str(end.log_lost_bytes)
+    if trace is not None and trace.file:
+        metadata |= {"file": trace.file, "line": str(trace.line)}
+    metadata["hint"] = sibling or _hint(_worth_a_hint(trace, text), end, _named_by(order))
+    code, message = _describe(replica, end, trace, text, log)
+    reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
+    details = [error_info(reason, metadata)]
+    if trace is not None:
+        details.append({"@type": _TYPE + "DebugInfo", "stackEntries": list(trace.lines)})
+    return Status(code=code, message=message, details=tuple(details))
+
+
+def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceback | None]:
+    """The end of what the attempt wrote to stderr, and its last traceback, wherever it stands.
+
+    On a terminal stderr is stdout, and programs colour what they write there.
+    """
+    from vtrain.runtime.log_reader import read_tail  # most jobs end without
+    from vtrain.runtime.log_text import without_escapes
+
+    ends = [
+        _SGR.sub("", read_tail(folder.logs, attempt.name, stream, TAIL_BYTES, attempt.attempt))
+        for stream in (STDERR, STDOUT)
+    ]
+    if folder.terminal_fifo.exists():
+        ends = [without_escapes(end) for end in ends]
+        return ends[0] or ends[1], last_traceback(ends[0]) or last_traceback(ends[1])
+    return ends[0], last_traceback(ends[0]) or last_traceback(ends[1])
+
+
+def environment_failed(folder: JobFolder, message: str, advice: str) -> Status:
+    """The trainer's environment could not be made."""
+    metadata = {"log": str(folder.log("service")), "hint": advice or hint(message, None)}
+    return Status(
+        code=USER_ERROR_CODE, message=message, details=(error_info("ENVIRONMENT_FAILED", metadata),)
+    )
+
+
+def supervision_lost(folder: JobFolder, replica: str) -> Status:
+    """A replica vanished without an exit code: the machine was restarted, or its shim was killed."""
+    message = (
+        f"The replica {replica} ended without an exit code: this machine was restarted meanwhile, or the "
+        "process that watched over the replica was killed."
+    )
+    metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": "Submit the job again."}
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def _replica_folder_removed(folder: JobFolder, replica: str) -> Status:
+    """A replica's folder vanished, and its exit code with it."""
+    message = f"The folder of the replica {replica} was removed while it ran: how it ended is not known."
+    advice = "Let the trainer remove its own files only, not the folders above its working directory."
+    metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": advice}
+    return Status(code=USER_ERROR_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def _service_log(folder: JobFolder) -> dict[str, str]:
+    """Where the job's own log lies, unless somebody removed it."""
+    log = folder.log("service")
+    return {"log": str(log)} if log.exists() else {}
+
+
+def machine_restarted(folder: JobFolder) -> Status:
+    """The machine was started anew while the job ran; a training is not begun again by somebody who looks."""
+    metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
+    return Status(
+        code=INTERNAL_CODE,
+        message="This machine was restarted before the job had ended.",
+        details=(error_info("MACHINE_RESTARTED", metadata),),
+    )
+
+
+def folder_lost(folder: JobFolder) -> Status:
+    """The job's folder is gone, and with it everything by which the job could be ended."""
+    message = f"The job's folder {folder.path} was removed before the job had ended."
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", {}),))
+
+
+def file_damaged(folder: JobFolder, path: Path) -> Status:
+    """A file without which the job cannot go on is damaged or missing."""
+    if not folder.path.exists():
+        return folder_lost(folder)
+    metadata = {"hint": "Submit the job again."} | _service_log(folder)
+    if path.is_relative_to(folder.path):
+        path = path.relative_to(folder.path)
+    message = f"The job's folder {folder.path} is damaged: its {path} cannot be read."
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def exit_damaged(folder: JobFolder, attempt: ReplicaFolder) -> Status:
+    """A replica has ended, and its exit code cannot be read."""
+    path = attempt.path / "exit.json"
+    metadata = {"replica": attempt.name, "log": str(folder.log(attempt.name))}
+    metadata["hint"] = "Look at the log, and submit the job again."
+    message = f"The exit code of the replica {attempt.name} is not known: {path} is damaged."
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+
+
+def engine_failed(folder: JobFolder, fault: Exception) -> Status:
+    """vtrain itself could not go on: by a fault of its own, or because the system refused it something."""
+    message = f"vtrain itself failed while it ran the job: {fault!r}."
+    if isinstance(fault, OSError) and fault.strerror:
+        where = f" ({fault.filename})" if fault.filename else ""
+        message = f"vtrain could not go on with the job: {fault.strerror}{where}."
+    metadata = {"log": str(folder.path / "supervisor.log")}
+    return Status(code=INTERNAL_CODE, message=message, details=(error_info("ENGINE_FAILED", metadata),))
+
+
+def cancelled() -> Status:
+    """Somebody asked the job to end."""
+    return Status(code=CANCELLED_CODE, message=CANCEL_MESSAGE)
+
+
+def timed_out(timeout: str) -> Status:
+    """The job ran longer than `scheduling.timeout`."""
+    info = error_info("TIMEOUT", {"timeout": timeout})
+    return Status(code=CANCELLED_CODE, message=TIMEOUT_MESSAGE.format(timeout=timeout), details=(info,))
+
+
+def error_info(reason: str, metadata: dict[str, str]) -> dict[str, Any]:
+    """A `google.rpc.ErrorInfo`; what is empty is left out."""
+    kept = {key: value for key, value in metadata.items() if value}
+    return {"@type": _TYPE + "ErrorInfo", "reason": reason, "domain": "vtrain", "metadata": kept}
+
+
+def _start_failed(replica: str, end: ReplicaExit, log: Path) -> Status:
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log), "hint": hint("", end.code)}
+    return Status(
+        code=USER_ERROR_CODE,
+        message=f"The replica {replica} could not be started. {end.message}.",
+        details=(error_info("START_FAILED", metadata),),
+    )
+
+
+def _interrupted(replica: str, end: ReplicaExit, log: Path) -> Status:
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
+    metadata["hint"] = "The trainer itself did not fail: submit the job again."
+    return Status(
+        code=INTERNAL_CODE,
+        message=f"The replica {replica} was ended from outside (exit code {end.code}): {end.interruption}.",
+        details=(error_info("REPLICA_INTERRUPTED", metadata),),
+    )
+
+
+def _named_by(order: JobOrder) -> NamedBy:
+    if order.active_python:
+        return NamedBy.ENVIRONMENT
+    if order.in_pool_spec:
+        return NamedBy.POOL
+    return NamedBy.FLAGS if order.source_folder else NamedBy.OTHER
+
+
+def _hint(text: str, end: ReplicaExit, named_by: NamedBy) -> str:
+    if end.oom and end.peak_memory_bytes:
+        size = size_in_words(end.peak_memory_bytes)
+        return f"Memory ran out at {size}: allow more (--memory, or a larger machine type), or use less."
+    return hint(text, end.code, named_by)
+
+
+def _worth_a_hint(trace: Traceback | None, text: str) -> str:
+    return trace.exception if trace is not None else text[-4096:]
+
+
+def _describe(
+    replica: str, end: ReplicaExit, trace: Traceback | None, text: str, log: Path
+) -> tuple[int, str]:
+    if end.code == 137 and end.oom:
+        return RESOURCE_EXHAUSTED_CODE, OUT_OF_MEMORY_MESSAGE.format(pool=replica.rpartition("-")[0])
+    quoted = "\n".join(trace.lines) if trace else text[-MAX_QUOTED_CHARACTERS:].strip("\n")
+    return USER_ERROR_CODE, (
+        f"The replica {replica} exited with a non-zero status of {end.code}. Termination reason: Error. "
+        f"\n{_cut(quoted)}\n\nTo find out more about why your job exited please check the logs: {log}"
+    )
+
+
+def _cut(text: str) -> str:
+    """A long traceback cut in the middle, its first line and its end kept."""
+    if len(text) <= MAX_QUOTED_CHARACTERS:
+        return text
+    head, _, rest = text.partition("\n")
+    return f"{head}\n  [...]\n{rest[-MAX_QUOTED_CHARACTERS:].partition(chr(10))[2]}"
+
+
+def in_source(trace: Traceback, source_folder: str) -> Traceback:
+    """The traceback with the paths of the user's own files, wherever those are still there."""
+    if not source_folder:
+        return trace
+    lines = tuple(
+        _FRAME.sub(lambda m: m[1] + _path(m[2], source_folder) + m[3], line) for line in trace.lines
+    )
+    return msgspec.structs.replace(trace, lines=lines, file=_path(trace.file, source_folder))
+
+
+def _path(file: str, source_folder: str) -> str:
+    match = _INSTALLED.fullmatch(file)
+    for root in (Path(source_folder), Path(source_folder) / "src") if match else ():
+        if match and (root / match[1]).is_file():
+            return str(root / match[1])
+    return file
+
+
+def sibling_hint(trace: Traceback, source_folder: str) -> str:
+    """The statement to write instead of a bare import of a module beside the importing file; or nothing.
+
+    `trace` is as Python wrote it, with the paths of the code that ran.
+    """
+    top = missing_module(trace.exception).partition(".")[0]
+    match = _PACKAGED.fullmatch(trace.file)
+    package = ".".join(Path(match[1]).parent.parts) if match else ""
+    if not (top and package):
+        return ""
+    beside = Path(_path(trace.file, source_folder) if source_folder else trace.file).with_name(top)
+    if not (beside.with_suffix(".py").is_file() or beside.is_dir()):
+        return ""
+    return f"`{top}` is a module of {package}: write `from {package} import {top}`."

@@ -1,0 +1,309 @@
+"""The one path: source → name → plan → package → stage → backend.
+
+`prepare` reads and decides; `--dry-run` ends there. `launch` does what was decided.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from vtrain.backends import EnvironmentBackend, JobBackend, Plan, ServiceBackend
+from vtrain.errors import ConfigError, PackagingError, StorageError
+from vtrain.messages.custom_job import CustomJob
+from vtrain.packaging.prebuilt import DEFAULT, contents
+from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
+from vtrain.packaging.sdist_plan import SdistPlan
+from vtrain.packaging.source import TrainerSource
+from vtrain.settings import make_home
+from vtrain.sizes import size_in_words
+from vtrain.staging import Buckets, LocalBuckets, Show, file_uri, join_uri
+
+if TYPE_CHECKING:
+    from vtrain.backends.image_order import ImageOrder
+    from vtrain.messages.resources import Job
+    from vtrain.packaging.image_plan import ImagePlan
+
+Tell = Callable[[str], None]
+
+
+def _unseen(_text: str) -> None:
+    """Show nothing: there is no terminal."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """The places in which packages are made and staged. Without a bucket they stay in the home's `packages/`.
+
+    In the bucket each package has a folder of its content, unless `flat`. `show` tells on a terminal how far
+    staging is. Without `checks_imports` it is for somebody else to know what trainers can import. They
+    may run on `other_python` than vtrain does.
+    """
+
+    home: Path
+    buckets: Buckets
+    staging_bucket: str = ""
+    flat: bool = False
+    show: Show = _unseen
+    checks_imports: bool = True
+    other_python: bool = False
+
+    @classmethod
+    def on_this_machine(cls, home: Path, *, staging_bucket: str = "", flat: bool = False) -> Place:
+        """Where packages of local backends lie: `gs://NAME` is a folder of the home."""
+        return cls(home=home, buckets=LocalBuckets(home), staging_bucket=staging_bucket, flat=flat)
+
+    @property
+    def packages(self) -> Path:
+        return self.home / "packages"
+
+    def uri(self, content_hash: str, file_name: str) -> str:
+        """Where a package of this content will lie. Raises ConfigError where the job could not read it."""
+        below = (file_name,) if self.flat else (content_hash, file_name)
+        bucket = self.staging_bucket
+        uri = join_uri(bucket, *below) if bucket else file_uri(self.packages.joinpath(*below))
+        self.buckets.accept(uri)
+        return uri
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything decided, nothing done. `output_uri` is the job's base output directory."""
+
+    plan: Plan
+    package: SdistPlan | ImagePlan | None
+    image: ImageOrder | None = None
+    image_uri: str = ""
+    output_uri: str = ""
+
+
+class MadeImage(msgspec.Struct, frozen=True, kw_only=True):
+    """The trainer's image under the name that it goes by; `digest` is empty unless it was pushed."""
+
+    name: str
+    id: str
+    digest: str
+    built: bool
+
+
+class Unpackaged(Protocol):
+    """A job whose trainer may still have to be packaged."""
+
+    @property
+    def source(self) -> TrainerSource | None: ...
+
+    @property
+    def executor_image_uri(self) -> str: ...
+
+    @property
+    def output_image_uri(self) -> str: ...
+
+    @property
+    def unknown_fields(self) -> dict[str, Any]: ...
+
+    def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob: ...
+
+    def finish_with_image(
+        self, image_uri: str, module_command: Callable[[str], Sequence[str]]
+    ) -> CustomJob: ...
+
+
+def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict: bool) -> SdistPlan:
+    """What packaging would do, its refusals included. `image_uri` tells what the image brings along."""
+    return plan_sdist(
+        source,
+        provided=_provided(image_uri) if place.checks_imports else None,
+        strict=strict,
+        packages_dir=place.packages,
+        other_python=place.other_python or _is_newer(image_uri),
+    )
+
+
+def _is_newer(image_uri: str) -> bool:
+    """Whether a pre-built image has a newer Python than the one that reads the trainer here."""
+    image = contents(image_uri)
+    version = image.python_version if image is not None else ""
+    return bool(version) and tuple(map(int, version.split("."))) > sys.version_info[:2]
+
+
+def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, strict: bool) -> ImagePlan:
+    """What building an image would do, its refusals included."""
+    from vtrain.packaging.image_plan import plan_image
+
+    return plan_image(
+        source,
+        base,
+        dockerfile=order.dockerfile,
+        platform=order.platform,
+        provided=_provided(base),
+        strict=strict,
+    )
+
+
+def _provided(image_uri: str) -> frozenset[str]:
+    image = contents(image_uri) or DEFAULT
+    return frozenset(distribution.name for distribution in image.distributions)
+
+
+def prepare(
+    draft: Unpackaged,
+    backend: JobBackend,
+    place: Place,
+    *,
+    strict: bool,
+    image: ImageOrder | None = None,
+) -> Prepared:
+    """The plan of a job; with `image` its trainer becomes one, else a Python package.
+
+    With `strict`, imports that nothing provides and fields that the backend does not reproduce are refused.
+    Raises ConfigError or PackagingError before anything is written.
+    """
+    job, package, image_uri = plan_job(draft, place, strict=strict, image=image)
+    plan = msgspec.structs.replace(backend.plan(job), unknown_fields=draft.unknown_fields)
+    if strict and plan.not_reproduced:
+        raise ConfigError(
+            f"The backend {plan.backend} does not reproduce {', '.join(plan.not_reproduced)}.",
+            hint="Without --strict this is told in one line, and the job runs.",
+        )
+    plan = _with_environment(plan, backend, package, strict)
+    if draft.source is not None:
+        folder, in_pool_spec = str(draft.source.folder), draft.source.in_pool_spec
+        plan = msgspec.structs.replace(plan, source_folder=folder, in_pool_spec=in_pool_spec)
+    return Prepared(
+        plan=plan, package=package, image=image, image_uri=image_uri, output_uri=job.job_spec.output_uri
+    )
+
+
+def _with_environment(
+    plan: Plan, backend: JobBackend, package: SdistPlan | ImagePlan | None, strict: bool
+) -> Plan:
+    """The plan with what the trainer's environment takes, and what it will lack.
+
+    With `strict` a missing import is refused.
+    """
+    if not isinstance(backend, EnvironmentBackend):
+        return plan
+    trainer = package if isinstance(package, SdistPlan) else None
+    outlook = backend.outlook(plan.job, trainer)
+    if strict and outlook.missing:
+        raise PackagingError("\n".join(outlook.missing), hint="Without --strict this is a warning.")
+    steps = backend.environment_steps(plan.job, trainer)
+    return msgspec.structs.replace(
+        plan,
+        notices=(*outlook.missing, *outlook.notices, *plan.notices),
+        steps=(*plan.steps, *steps.would),
+        cached=(*plan.cached, *steps.cached),
+        notes=(*plan.notes, *steps.notes),
+    )
+
+
+def plan_job(
+    draft: Unpackaged, place: Place, *, strict: bool, image: ImageOrder | None = None
+) -> tuple[CustomJob, SdistPlan | ImagePlan | None, str]:
+    """The job with its trainer packaged, what packaging would make, and the image's name (empty: none)."""
+    source = draft.source
+    if source is None:
+        return draft.finish("", []), None, ""
+    if image is None:
+        package = plan_package(source, draft.executor_image_uri, place, strict=strict)
+        uris = [place.uri(package.content_hash, name) for name in package.file_names]
+        return draft.finish(package.python_module, uris), package, ""
+    made = plan_trainer_image(source, draft.executor_image_uri, image, strict=strict)
+    image_uri = _image_uri(draft.output_image_uri or image.name_of(made))
+    # What stays here goes by its content; another name may be given to something else meanwhile.
+    job = draft.finish_with_image(image_uri if image.push else made.name, made.module_command)
+    return job, made, image_uri
+
+
+def _image_uri(name: str) -> str:
+    from vtrain.containers.image_names import check_tag_name
+
+    return check_tag_name(name, "output-image-uri")
+
+
+def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) -> Job:
+    """Package and stage, or build, what is not there yet, then submit."""
+    package, plan = prepared.package, prepared.plan
+    if package is not None and isinstance(backend, ServiceBackend):
+        backend.sign_in()
+    if isinstance(package, SdistPlan):
+        package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached)
+        if not isinstance(backend, ServiceBackend):
+            plan = msgspec.structs.replace(plan, snapshot=_snapshot(package, place))
+    elif package is not None and prepared.image is not None:
+        make_trainer_image(package, prepared.image, prepared.image_uri, tell)
+    return backend.submit(plan)
+
+
+def _snapshot(package: SdistPlan, place: Place) -> str:
+    try:
+        return str(keep_snapshot(package, place.packages))
+    except OSError as error:
+        raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
+
+
+def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, tell: Tell) -> MadeImage:
+    """Build the image unless it is there, give it its name, and push it where that was ordered."""
+    from vtrain.containers.discovery import find_engine
+    from vtrain.packaging.image_build import check_platform, make_image, push
+
+    engine = order.engine or find_engine()
+    tags = () if image_uri == package.name else (image_uri,)
+    made = make_image(package, engine, pull=order.pull, tell=tell, tags=tags)
+    if order.push and order.platform:
+        check_platform(image_uri, order.platform, engine)
+    digest = push(image_uri, engine, tell) if order.push else ""
+    return MadeImage(name=image_uri, id=made.id, digest=digest, built=made.built)
+
+
+def package_and_stage(
+    package: SdistPlan, place: Place, tell: Tell, output: str = "", *, cached: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The URIs of the package's files, made and staged now unless they were there.
+
+    The buckets are looked at first, and so is that of the job's `output`: what is wrong with one stops a job
+    before anything is sent. `cached` names what else is there already, which is told in the same line.
+    """
+    if place.staging_bucket:
+        place.buckets.examine(place.staging_bucket, output)
+    make_home(place.home)
+    try:
+        built = build_sdist(package, place.packages, progress=tell)
+    except OSError as error:
+        raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
+    for note in built.notes:
+        tell(note)
+    files = built.install_order
+    if not place.staging_bucket:
+        tell(_packed(package, built.built, (), cached))
+        return tuple(file_uri(file) for file in files)
+    uris = {file: place.uri(package.content_hash, file.name) for file in files}
+    staged = place.buckets.stage_all(uris, place.show)
+    written = [item.uri for item in staged if item.written]
+    tell(_packed(package, built.built, written, cached if written else ("Staged files", *cached)))
+    return tuple(item.uri for item in staged)
+
+
+def _packed(package: SdistPlan, built: bool, staged: Sequence[str], cached: Sequence[str]) -> str:
+    """A line on what was made, a line for each file that was staged, a line on what was there already."""
+    left_out = f", left out {', '.join(package.left_out[:5])}" if package.left_out else ""
+    more = f" and {len(package.left_out) - 5} more" if len(package.left_out) > 5 else ""
+    lines = [f"Package {package.file_name}: {describe(package)}{left_out}{more}."] if built else []
+    lines += [f"Staged {uri}" for uri in staged]
+    there = cached if built else ("Package", *cached)
+    return "\n".join([*lines, " ".join(f"{name}: cached." for name in there)] if there else lines)
+
+
+def would_make(package: SdistPlan | ImagePlan) -> str:
+    """What a dry run says of the package."""
+    if isinstance(package, SdistPlan):
+        return f"Would package {package.file_name}: {describe(package)}."
+    return f"Would build {package.title}: {describe(package)}."
+
+
+def describe(package: SdistPlan | ImagePlan) -> str:
+    """`5 files, 12.3 kB`."""
+    files = "1 file" if package.file_count == 1 else f"{package.file_count} files"
+    return f"{files}, {size_in_words(package.byte_count)}"

@@ -1,0 +1,62 @@
+"""The reader of TOML: documents, and the lines of their keys."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_MOST_PLACES = 20
+"""Lines that may give a key: to look at one costs a look at all that stands above it."""
+_LONGEST = 50
+"""Lines of one statement."""
+_LARGEST = 100_000
+"""Letters of a document in which lines are looked for."""
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """The document in a text. Raises ValueError for what is not TOML, RecursionError for too deep a one."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
+
+
+def line_of(text: str, path: tuple[str, ...]) -> int:
+    """The line, from 1, on which a TOML document gives the key at a path; 0 where that is not found.
+
+    The parser tells no lines. So the key is on the first line after which the lines above, which are a
+    document too, have it.
+    """
+    if len(text) > _LARGEST:
+        return 0
+    lines = text.replace("\r\n", "\n").split("\n")
+    named = [n for n, line in enumerate(lines) if path[-1] in (line if "{" in line else line.split("=")[0])]
+    for number in named[:_MOST_PLACES]:
+        if _has(lines[:number], path) is False and _next_has(lines, number, path):
+            return number + 1
+    return 0
+
+
+def _next_has(lines: list[str], number: int, path: tuple[str, ...]) -> bool:
+    """Whether the statement that begins at a line, and may have more of them, gives the key."""
+    for end in range(number + 1, min(number + _LONGEST, len(lines)) + 1):
+        found = _has(lines[:end], path)
+        if found is not None:
+            return found
+    return False
+
+
+def _has(lines: list[str], path: tuple[str, ...]) -> bool | None:
+    """Whether a document has the key; None for lines that are no document, as inside of a text or a list."""
+    try:
+        value: Any = load_toml("\n".join(lines))
+    except (ValueError, RecursionError):
+        return None
+    for name in path:
+        if isinstance(value, list):
+            value = value[-1]
+        if not isinstance(value, dict) or name not in value:
+            return False
+        value = value[name]
+    return True
