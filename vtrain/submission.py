@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.backends import EnvironmentBackend, JobBackend, Plan, ServiceBackend
 from vtrain.errors import ConfigError, PackagingError, StorageError
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.resources import spec_of
 from vtrain.packaging.prebuilt import DEFAULT, contents
 from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.sdist_plan import SdistPlan
@@ -103,11 +103,9 @@ class Unpackaged(Protocol):
     @property
     def unknown_fields(self) -> dict[str, Any]: ...
 
-    def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob: ...
+    def finish(self, python_module: str, package_uris: Sequence[str]) -> Job: ...
 
-    def finish_with_image(
-        self, image_uri: str, module_command: Callable[[str], Sequence[str]]
-    ) -> CustomJob: ...
+    def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> Job: ...
 
 
 def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict: bool) -> SdistPlan:
@@ -171,9 +169,9 @@ def prepare(
     if draft.source is not None:
         folder, in_pool_spec = str(draft.source.folder), draft.source.in_pool_spec
         plan = msgspec.structs.replace(plan, source_folder=folder, in_pool_spec=in_pool_spec)
-    return Prepared(
-        plan=plan, package=package, image=image, image_uri=image_uri, output_uri=job.job_spec.output_uri
-    )
+    spec = spec_of(job)
+    output_uri = spec.output_uri if spec is not None else ""
+    return Prepared(plan=plan, package=package, image=image, image_uri=image_uri, output_uri=output_uri)
 
 
 def _with_environment(
@@ -201,7 +199,7 @@ def _with_environment(
 
 def plan_job(
     draft: Unpackaged, place: Place, *, strict: bool, image: ImageOrder | None = None
-) -> tuple[CustomJob, SdistPlan | ImagePlan | None, str]:
+) -> tuple[Job, SdistPlan | ImagePlan | None, str]:
     """The job with its trainer packaged, what packaging would make, and the image's name (empty: none)."""
     source = draft.source
     if source is None:

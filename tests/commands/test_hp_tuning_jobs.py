@@ -125,7 +125,7 @@ def test_create_that_waits_ends_with_the_verdict(
 
 
 def test_local_backends_make_no_tuning_jobs(vtrain: Any, create: tuple[str, ...], vtrain_home: Path) -> None:
-    ended = vtrain(*create, "--backend=local")
+    ended = vtrain(*create, "--backend=process")
     assert ended.code == 1
     assert "HyperparameterTuningJob runs on Vertex AI" in ended.err and "--backend=vertex" in ended.err
     assert not (vtrain_home / "jobs").exists()

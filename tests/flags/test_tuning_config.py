@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from vtrain.errors import ConfigError, UsageError, VtrainError
-from vtrain.flags.job_options import TuningFlags
-from vtrain.flags.tuning_config import check_given, compose_tuning
+from vtrain.flags.compose import JobRequest
+from vtrain.flags.tuning_config import check_given, compose_tuning, read_tuning_file
+from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import to_document
 
 POOL = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": 1}
@@ -19,6 +20,8 @@ STUDY = {
     "parameters": [{"parameterId": "rate", "doubleValueSpec": {"minValue": 0.1, "maxValue": 1}}],
     "algorithm": "RANDOM_SEARCH",
 }
+NOTHING = JobRequest()
+"""Nothing that the command line names to run."""
 JOB = {"displayName": "from file", "studySpec": STUDY, "trialJobSpec": {"workerPoolSpecs": [POOL]}}
 
 
@@ -26,12 +29,14 @@ JOB = {"displayName": "from file", "studySpec": STUDY, "trialJobSpec": {"workerP
 def composed(tmp_path: Path) -> Any:
     """The document of the job in a file (a document, or text) with flags over it."""
 
-    def compose(content: Any = JOB, **flags: Any) -> dict[str, Any]:
+    def compose(content: Any = JOB, trial: JobRequest = NOTHING, **flags: Any) -> dict[str, Any]:
         file = tmp_path / "job.yaml"
         file.write_text(content if isinstance(content, str) else json.dumps(content))
         given = {"display_name": "t", "config": str(file), **flags}
-        check_given(TuningFlags(**given))
-        return to_document(compose_tuning(TuningFlags(**given), "demo")[0])
+        tuning = TuningFlags(**given)
+        check_given(tuning)
+        draft = compose_tuning(tuning, read_tuning_file(tuning), trial, "demo")
+        return to_document(draft.finish("trainer.task", ["file:///package.tar.gz"]))
 
     return compose
 

@@ -122,12 +122,24 @@ def _unheard(_text: str) -> None:
     """Nobody listens."""
 
 
+class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The suggestions of a local study: `sampler` is auto, tpe or gp. Without a `seed` the backend takes one.
+
+    `continue_from` is the full name of an ended tuning job, whose trials count in the new one.
+    """
+
+    sampler: str = "auto"
+    seed: int | None = None
+    continue_from: str = ""
+
+
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a backend is opened. It may `tell` its progress while a command waits.
 
     `terminal` is for new jobs of one replica. `python` is the version or the interpreter of the environments
     that it makes (empty: the backend decides). Where `active_python` names an interpreter, trainers run on it
-    as it is, and no environment is made. `command` is the line that makes a job, kept with it.
+    as it is, and no environment is made. `command` is the line that makes a job, kept with it. `study` is for
+    new tuning jobs.
     """
 
     home: Path
@@ -142,6 +154,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     command: TypedCommand | None = None
     python: str = ""
     active_python: str = ""
+    study: StudyOptions = StudyOptions()
     access: ServiceAccess = ServiceAccess()
     tell: Tell = _unheard
 

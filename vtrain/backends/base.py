@@ -40,8 +40,10 @@ PYTHON_FLAG = "--python-downloads"
 ENVIRONMENT_FLAGS = frozenset({"--python", "--environment"})
 """Flags about the Python of trainers that run without a container."""
 DEBUGPY_FLAG = "--debugpy"
+STUDY_FLAGS = frozenset({"--sampler", "--seed", "--continue-from"})
+"""Flags about the suggestions of a tuning job, which a service makes by itself."""
 RUNTIME_FLAGS = frozenset(
-    {"--simulate-preemption", "--aip-dirs", DEBUGPY_FLAG, PYTHON_FLAG, *ENVIRONMENT_FLAGS}
+    {"--simulate-preemption", "--aip-dirs", DEBUGPY_FLAG, PYTHON_FLAG, *ENVIRONMENT_FLAGS, *STUDY_FLAGS}
 )
 """Flags of what only the local runtime does; elsewhere they are refused."""
 CREDENTIALS_FLAG = "--credentials"

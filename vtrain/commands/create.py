@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.backends.base import RuntimeBackend
-from vtrain.commands.after_create import read_staying, show_created
+from vtrain.commands.after_create import Staying, read_staying, show_created
 from vtrain.commands.drafting import (
     create_request,
     draft_job,
@@ -14,8 +14,8 @@ from vtrain.commands.drafting import (
     with_local_flags,
 )
 from vtrain.commands.idempotency import check_key, create_once, with_key
-from vtrain.commands.kinds import CUSTOM_JOB
-from vtrain.commands.session import find_target, sent_document
+from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
+from vtrain.commands.session import Target, find_target, sent_document
 from vtrain.flags.compose import Draft
 from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import LocalFlags
@@ -28,11 +28,11 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.flags.project_job import job_line
+from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
 from vtrain.flags.secrets import check_secrets
 from vtrain.runtime.supervisor_process import stand_by
-from vtrain.submission import launch
+from vtrain.submission import Place, launch
 
 
 def create(
@@ -60,31 +60,51 @@ def create(
         stand_by(target.settings.home, target.choice.value)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
-    draft = keyed(draft, once.idempotency_key)
-    session, prepared = prepare_in_session(target, draft, packages, trainer, container, origin=line.origin)
+    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
+    create_drafted(target, CUSTOM_JOB, draft, packages, line, manner)
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags that say how a draft becomes a job: planned only, once for a key, followed to its end."""
+
+    run: DryRunFlag
+    once: KeyFlag
+    plaintext: PlaintextFlag
+    staying: Staying
+    container: ContainerFlags
+
+
+def create_drafted(
+    target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, manner: Manner
+) -> None:
+    """From a draft to a job that is there, or to the plan of one."""
+    draft = _keyed(draft, manner.once.idempotency_key)
+    session, prepared = prepare_in_session(
+        target, draft, packages, line.trainer, manner.container, origin=line.origin
+    )
     told = check_secrets(
         prepared.plan.job,
         local=session.is_local,
-        allowed=plaintext.allow_plaintext_secrets,
-        strict=trainer.strict,
+        allowed=manner.plaintext.allow_plaintext_secrets,
+        strict=line.trainer.strict,
     )
     if told:
         session.console.warn(told)
-    show_plan(session, prepared, dry_run=run.dry_run)
-    if run.dry_run:
+    show_plan(session, prepared, dry_run=manner.run.dry_run)
+    if manner.run.dry_run:
         unknown = {} if session.is_local else prepared.plan.unknown_fields
         session.console.result(sent_document(prepared.plan.job, unknown), "yaml")
         return
     job, new = create_once(
         session,
-        CUSTOM_JOB,
-        once,
+        kind,
+        manner.once,
         lambda: launch(prepared, session.jobs, packages, session.console.progress),
     )
-    show_created(session, CUSTOM_JOB, job, staying, new=new)
+    show_created(session, kind, job, manner.staying, new=new)
 
 
-def keyed(draft: Draft, key: str | None) -> Draft:
+def _keyed(draft: Draft, key: str | None) -> Draft:
     """The draft with the key among its labels."""
     labels = with_key(draft.document.get("labels", {}), key)
     return msgspec.structs.replace(draft, document=draft.document | ({"labels": labels} if labels else {}))

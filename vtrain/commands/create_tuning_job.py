@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.commands.after_create import read_staying, show_created
-from vtrain.commands.drafting import warn_all
-from vtrain.commands.idempotency import check_key, create_once, with_key
+from vtrain.commands.after_create import read_staying
+from vtrain.commands.create import Manner, create_drafted
+from vtrain.commands.drafting import packages_place, with_local_flags
+from vtrain.commands.idempotency import check_key
 from vtrain.commands.kinds import TUNING_JOB
-from vtrain.commands.session import find_target, sent_document
-from vtrain.flags.job_options import TuningFlags
+from vtrain.commands.references import find_reference
+from vtrain.commands.session import Target, find_target, full_name
+from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,
@@ -19,35 +22,52 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.flags.secrets import check_secrets
-from vtrain.flags.tuning_config import check_given, compose_tuning
+from vtrain.flags.project_job import job_line
+from vtrain.flags.tuning_config import check_given, compose_tuning, names_task, read_tuning_file
+from vtrain.flags.tuning_options import StudyFlags, TuningFlags, given_flags, study_options
 
 
 def create(
     spec: TuningFlags,
+    trainer: TrainerFlags,
+    study: StudyFlags,
     run: DryRunFlag,
     once: KeyFlag,
     plaintext: PlaintextFlag,
     interrupt: InterruptFlag,
     waiting: WaitFlags,
+    container: ContainerFlags,
+    local: RuntimeFlags,
     place: PlaceFlags,
     common: CommonFlags,
+    remainder: tuple[str, ...] | None,
 ) -> None:
     """From the flags to a tuning job that is there, or to the plan of one."""
     check_given(spec)
-    target = find_target(common, place, kind=TUNING_JOB)
     staying = read_staying(waiting, interrupt)
     check_key(once)
-    job, unknown = compose_tuning(spec, target.settings.project, target.api_has)
-    job = msgspec.structs.replace(job, labels=with_key(job.labels, once.idempotency_key))
-    session = target.open()
-    plan = msgspec.structs.replace(session.jobs.plan(job), unknown_fields=unknown)
-    told = check_secrets(
-        plan.job, local=session.is_local, allowed=plaintext.allow_plaintext_secrets, strict=spec.strict
-    )
-    warn_all(session.console, (*([told] if told else ()), *plan.notices))
-    if run.dry_run:
-        session.console.result(sent_document(plan.job, plan.unknown_fields), "yaml")
-        return
-    created, new = create_once(session, TUNING_JOB, once, lambda: session.jobs.submit(plan))
-    show_created(session, TUNING_JOB, created, staying, new=new)
+    file = read_tuning_file(spec)
+    line = job_line(SpecFlags(), trainer, remainder, is_named=names_task(file))
+    target = with_local_flags(find_target(common, place, kind=TUNING_JOB, region=line.region), local)
+    target = _with_study(target, study, place)
+    packages = packages_place(target, line.trainer)
+    draft = compose_tuning(spec, file, line.request(remainder), target.settings.project, target.api_has)
+    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
+    create_drafted(target, TUNING_JOB, draft, packages, line, manner)
+
+
+def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
+    """The target with what the flags say of the study. Raises UsageError, ConfigError for a service.
+
+    The job to continue from may be named as in any other command.
+    """
+    options = study_options(study)
+    for sentence in target.backend.unheeded(given_flags(study)):
+        target.console.warn(sentence)
+    if options.continue_from:
+        reference = find_reference(options.continue_from, TUNING_JOB, place)
+        name = reference.meant_on(target.backend, TUNING_JOB)
+        settings = target.settings
+        name = full_name(name, TUNING_JOB, project=settings.project, location=settings.region)
+        options = msgspec.structs.replace(options, continue_from=name)
+    return msgspec.structs.replace(target, settings=msgspec.structs.replace(target.settings, study=options))

@@ -21,6 +21,7 @@ from vtrain.flags.local import (
     PYTHON_DOWNLOADS_FLAG,
     PYTHON_FLAG,
     LocalFlags,
+    RuntimeFlags,
     active_environment,
     aip_dirs_form,
     debugger_of,
@@ -80,11 +81,12 @@ def draft_request(target: Target, request: JobRequest) -> Draft:
     )
 
 
-def with_local_flags(target: Target, local: LocalFlags) -> Target:
+def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
     """The target with what only this machine can do. Raises UsageError, ConfigError for a service."""
+    debugger = debugger_of(local) if isinstance(local, LocalFlags) else None
     preemption, aip_dirs = simulated_preemption(local), aip_dirs_form(local)
     given = [PREEMPTION_FLAG] * bool(preemption) + [AIP_DIRS_FLAG] * bool(aip_dirs)
-    given += [PYTHON_DOWNLOADS_FLAG] * local.python_downloads + [DEBUGPY_FLAG] * bool(local.debugpy)
+    given += [PYTHON_DOWNLOADS_FLAG] * local.python_downloads + [DEBUGPY_FLAG] * bool(debugger)
     active, python = active_environment(local), python_request(local)
     given += _python_flags(python, active)
     for sentence in target.backend.unheeded(given):
@@ -96,7 +98,7 @@ def with_local_flags(target: Target, local: LocalFlags) -> Target:
         python_downloads=local.python_downloads,
         python="" if active else python,
         active_python=active,
-        debugger=debugger_of(local),
+        debugger=debugger,
     )
     return msgspec.structs.replace(target, settings=settings)
 

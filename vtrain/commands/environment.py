@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,9 +23,11 @@ from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, PlaceFlags, ReplicaFlags
 from vtrain.flags.project_job import job_line
 from vtrain.flags.request import with_key_of
-from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.secrets import masked_replica
 from vtrain.submission import plan_job
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 NAME = "environment"
 """What a job is called that has no name; no replica sees it."""
@@ -72,7 +74,7 @@ def _trial_id(text: str) -> str:
     return str(int(text)) if text else ""
 
 
-def _view(session: Session, job: CustomJob, trial: str) -> tuple[Replica, ...]:
+def _view(session: Session, job: Job, trial: str) -> tuple[Replica, ...]:
     """Raises UnavailableError for a backend that does not tell what replicas see."""
     if isinstance(session.jobs, ViewingBackend):
         return session.jobs.view(job, trial)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from vtrain.commands.kinds import TUNING_JOB, Words, job_commands
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import TuningFlags, TuningJobFlag
+from vtrain.flags.job_options import ContainerFlags, TrainerFlags
+from vtrain.flags.local import RuntimeFlags
 from vtrain.flags.options import (
     CommonFlags,
     DryRunFlag,
@@ -14,6 +15,7 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
+from vtrain.flags.tuning_options import StudyFlags, TuningFlags, TuningJobFlag
 
 COMMANDS = (
     CommandInfo(
@@ -26,6 +28,11 @@ COMMANDS = (
                 "vtrain hp-tuning-jobs create --display-name=tune --config=tuning.yaml",
             ),
             (
+                "Tune the trainer of a folder on this machine; the file has the studySpec",
+                "vtrain hp-tuning-jobs create --display-name=tune --config=study.yaml --backend=process "
+                "--local-package-path=. --python-module=trainer.task -- --epochs=3",
+            ),
+            (
                 "Run 20 trials, four at the same time, and wait for the end",
                 "vtrain hp-tuning-jobs create --display-name=tune --config=tuning.yaml --max-trial-count=20 "
                 "--parallel-trial-count=4 --wait",
@@ -34,14 +41,19 @@ COMMANDS = (
         required=("--display-name", "--config"),
         flags=(
             TuningFlags,
+            TrainerFlags,
+            StudyFlags,
             DryRunFlag,
             KeyFlag,
             PlaintextFlag,
             InterruptFlag,
             WaitFlags,
+            ContainerFlags,
+            RuntimeFlags,
             PlaceFlags,
             CommonFlags,
         ),
+        takes_remainder=True,
     ),
     *job_commands(
         TUNING_JOB,

@@ -113,7 +113,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     def full_name(self, text: str, kind: ResourceKind = CUSTOM_JOB) -> str:
         """The full resource name that the command line means. Raises ConfigError for what is none."""
-        return _full_name(text, kind, project=self.settings.project, location=self.settings.region)
+        return full_name(text, kind, project=self.settings.project, location=self.settings.region)
 
     def uri_of(self, document: dict[str, Any]) -> str:
         """What `--uri` prints of a resource: its address, or its name where nothing serves it."""
@@ -196,7 +196,7 @@ def find_target(
     backend = find_backend(choice.value)
     if reference is not None:
         name = reference.meant_on(backend, kind)
-        _full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
+        full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
     if not is_choice(choice.value):
         _announce(console, choice)
     line = CommandLine(
@@ -289,7 +289,8 @@ def service_access(common: CommonFlags) -> ServiceAccess:
     )
 
 
-def _full_name(text: str, kind: ResourceKind, *, project: str, location: str) -> str:
+def full_name(text: str, kind: ResourceKind, *, project: str, location: str) -> str:
+    """The full resource name that a word means there. Raises ConfigError for what is none."""
     full = parse_name(text)
     collection = full.collection if full and full.collection in kind.also else kind.collection
     return str(resolve_name(text, project=project, location=location, collection=collection))

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -20,11 +20,14 @@ from vtrain.flags.pools import check_config_pools, check_pools, pool_document, p
 from vtrain.messages.base import Message
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
-from vtrain.messages.paths import assign
+from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot, assign
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.default_output import is_default_output
 from vtrain.settings import is_text, user_path
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +70,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     `command` is for containers that run it, `output_image_uri` the name that its image is given.
     `unknown_fields` is a document of what the API is not known to have, to be sent all the same. `config` is
-    the file of `--config`, if any, and `file_document` the job as that file alone describes it.
+    the file of `--config`, if any, and `file_document` the job as that file alone describes it. `paths` tells
+    the job's message, and the field in which it says what runs.
     """
 
     document: dict[str, Any]
@@ -77,6 +81,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     unknown_fields: dict[str, Any] = {}
     config: ConfigFile | None = None
     file_document: dict[str, Any] = {}
+    paths: PathRoot = CUSTOM_JOB_PATHS
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
@@ -84,27 +89,37 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         try:
             yield
         except FieldError as error:
-            unchanged = _field_at(self.document, error.path) == _field_at(self.file_document, error.path)
-            if self.config is None or not unchanged or not self.config.line_of(error.path):
+            now, before = (
+                _field_at(document, error.path, self.paths.spec)
+                for document in (self.document, self.file_document)
+            )
+            if self.config is None or now != before or not self.config.line_of(error.path):
                 raise
             with self.config.blamed():
                 raise
 
     @property
+    def _pools(self) -> list[dict[str, Any]]:
+        """The worker pools of the job, or of each of its trials."""
+        pools: list[dict[str, Any]] = (self.document.get(self.paths.spec) or {}).get("workerPoolSpecs") or []
+        return pools
+
+    @property
     def executor_image_uri(self) -> str:
         """The image in which the primary's Python package would run; empty when none is named."""
-        pools = self.document["jobSpec"].get("workerPoolSpecs") or [{}]
-        return str((pools[0].get("pythonPackageSpec") or {}).get("executorImageUri", ""))
+        first = self._pools[0] if self._pools else {}
+        return str((first.get("pythonPackageSpec") or {}).get("executorImageUri", ""))
 
     @property
     def images(self) -> Images:
         """The images that the pools name."""
-        pools = self.document["jobSpec"].get("workerPoolSpecs") or []
-        containers = [(pool.get("containerSpec") or {}).get("imageUri", "") for pool in pools]
-        executors = [(pool.get("pythonPackageSpec") or {}).get("executorImageUri", "") for pool in pools]
+        containers = [(pool.get("containerSpec") or {}).get("imageUri", "") for pool in self._pools]
+        executors = [
+            (pool.get("pythonPackageSpec") or {}).get("executorImageUri", "") for pool in self._pools
+        ]
         return Images(containers=tuple(filter(None, containers)), executors=tuple(filter(None, executors)))
 
-    def finish(self, python_module: str, package_uris: Sequence[str]) -> CustomJob:
+    def finish(self, python_module: str, package_uris: Sequence[str]) -> Job:
         """The job, with the packaged trainer in each pool that runs a Python package of this folder."""
 
         def packaged(pool: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +128,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
         return self._with_trainer(packaged)
 
-    def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> CustomJob:
+    def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> Job:
         """The job, with a container of the image in each pool that runs a Python package of this folder.
 
         `module_command` tells the command for a pool's own module; empty leaves it to the image.
@@ -129,19 +144,20 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
         return self._with_trainer(baked)
 
-    def _with_trainer(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> CustomJob:
+    def _with_trainer(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Job:
         """The job with changed copies of the pools that run a Python package of this folder."""
-        spec = self.document["jobSpec"]
-        if self.source is None or "workerPoolSpecs" not in spec:
-            return read_message(CustomJob, self.document)
-        pools = [change(pool) if _awaits_trainer(pool) else pool for pool in spec["workerPoolSpecs"]]
-        return read_message(CustomJob, self.document | {"jobSpec": spec | {"workerPoolSpecs": pools}})
+        document = self.document
+        if self.source is not None and self._pools:
+            pools = [change(pool) if _awaits_trainer(pool) else pool for pool in self._pools]
+            spec = document[self.paths.spec] | {"workerPoolSpecs": pools}
+            document = document | {self.paths.spec: spec}
+        return cast("Job", read_message(self.paths.job, document))
 
 
-def _field_at(document: dict[str, Any], path: str) -> Any:
-    """The value of a job's field, or of a field of its spec; None where there is none."""
+def _field_at(document: dict[str, Any], path: str, spec: str) -> Any:
+    """The value of a job's field, or of a field of its `spec`; None where there is none."""
     steps = re.findall(r"[^.\[\]]+", path)
-    value: Any = document if steps and steps[0] in document else document.get("jobSpec")
+    value: Any = document if steps and steps[0] in document else document.get(spec)
     for step in steps:
         if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
@@ -171,13 +187,9 @@ def compose(request: JobRequest, *, executor_required: bool, api_has: ApiHas = a
         unknown.get("jobSpec", {}).pop("workerPoolSpecs", None)
     elif executor_required and request.source is None:
         check_config_pools(spec.get("workerPoolSpecs", []))
-    source = _source(request)
-    if source is not None:
-        _add_python_packages(spec, request)
-        source = _settle_module(spec["workerPoolSpecs"], source)
+    source = lay_over_pools(spec, request)
     _lay_over_job(document, request)
     spec |= request.spec_fields
-    _lay_over_pools(spec.get("workerPoolSpecs") or [], request)
     for assignment in request.assignments:
         assign(document, assignment)
     return Draft(
@@ -189,6 +201,19 @@ def compose(request: JobRequest, *, executor_required: bool, api_has: ApiHas = a
         config=config,
         file_document=file_document,
     )
+
+
+def lay_over_pools(spec: dict[str, Any], request: JobRequest) -> TrainerSource | None:
+    """Lay a trainer, arguments and variables over the pools of a CustomJobSpec. The trainer, if there is one.
+
+    Raises UsageError for one that is named twice, ConfigError for one that names nothing to run.
+    """
+    source = _source(request)
+    if source is not None:
+        _add_python_packages(spec, request)
+        source = _settle_module(spec["workerPoolSpecs"], source)
+    _lay_over_tasks(spec.get("workerPoolSpecs") or [], request)
+    return source
 
 
 def _described(
@@ -313,7 +338,7 @@ def _lay_over_job(document: dict[str, Any], request: JobRequest) -> None:
         document["encryptionSpec"] = {"kmsKeyName": request.kms_key}
 
 
-def _lay_over_pools(pools: list[dict[str, Any]], request: JobRequest) -> None:
+def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:
     for pool in pools:
         for key in ("containerSpec", "pythonPackageSpec"):
             task = pool.get(key)

@@ -39,11 +39,12 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest one above it that is there; 0 where none is.
 
-        The path begins at the job or, for a field that it lacks, at its spec.
+        The path begins at the job or, for a field that it lacks, at its spec or that of its trials.
         """
         from vtrain.messages.yaml_reader import line_of
 
-        return line_of(self.text, path) or line_of(self.text, f"jobSpec.{path}")
+        paths = (path, f"jobSpec.{path}", f"trialJobSpec.{path}")
+        return next(filter(None, (line_of(self.text, each) for each in paths)), 0)
 
 
 def read_config(path: str, expected: str) -> ConfigFile:

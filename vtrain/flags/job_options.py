@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
-from vtrain.flags.completion import credential_sources, files, modules, one_of, pool, tuning_jobs
+from vtrain.flags.completion import credential_sources, files, modules, one_of, pool
 from vtrain.flags.options import (
     CONTAINERS,
     GOOGLE_CLOUD,
@@ -385,58 +385,6 @@ class GpuFlags(FlagGroup, frozen=True):
     docker_run_options: Annotated[
         str, Option("--docker-run-options", metavar="OPTION,…", hidden=True, help="Accepted, and ignored.")
     ] = ""
-
-
-class TuningFlags(JobFlags, frozen=True):
-    """Flags of hyperparameter tuning jobs, laid over the config file."""
-
-    config: Annotated[
-        str | None,
-        Option(
-            "--config",
-            metavar="FILE",
-            help="Read the HyperparameterTuningJob from a YAML or JSON file.",
-            autocompletion=files,
-        ),
-    ] = None
-    max_trial_count: Annotated[
-        str | None,
-        Option("--max-trial-count", metavar="N", help="Number of trials. Default: the file's, or 1."),
-    ] = None
-    parallel_trial_count: Annotated[
-        str | None,
-        Option(
-            "--parallel-trial-count",
-            metavar="N",
-            help="Trials at the same time. Default: the file's, or 1.",
-        ),
-    ] = None
-    algorithm: Annotated[
-        str | None,
-        Option(
-            "--algorithm",
-            metavar="ALGORITHM",
-            help="grid-search, random-search, or algorithm-unspecified (Bayesian optimization).",
-            autocompletion=one_of("grid-search", "random-search", "algorithm-unspecified"),
-        ),
-    ] = None
-    strict: Annotated[
-        bool,
-        Option("--strict", help="Treat variables that look like secrets as an error."),
-    ] = False
-
-
-class TuningJobFlag(NameFlag, frozen=True):
-    """The name of a hyperparameter tuning job."""
-
-    hptuning_job: Annotated[
-        str,
-        Argument(
-            metavar="HPTUNING_JOB",
-            help="Id, or projects/PROJECT/locations/REGION/hyperparameterTuningJobs/ID.",
-            autocompletion=tuning_jobs,
-        ),
-    ]
 
 
 class PersistentResourceFlags(ResourceFlags, frozen=True):

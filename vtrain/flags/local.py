@@ -28,8 +28,8 @@ _REPLICA = re.compile(r"workerpool\d+-\d+")
 _VERSION = re.compile(r"3(\.\d{1,3}){0,2}")
 
 
-class LocalFlags(FlagGroup, frozen=True):
-    """Flags that only local backends take."""
+class RuntimeFlags(FlagGroup, frozen=True):
+    """Flags that only local backends take, for every kind of job."""
 
     heading: ClassVar[str] = LOCAL
 
@@ -72,6 +72,11 @@ class LocalFlags(FlagGroup, frozen=True):
             autocompletion=one_of("current"),
         ),
     ] = None
+
+
+class LocalFlags(RuntimeFlags, frozen=True):
+    """Flags that only local backends take, with those for a job that runs once."""
+
     debugpy: Annotated[
         str,
         Option(
@@ -86,7 +91,7 @@ class LocalFlags(FlagGroup, frozen=True):
     ] = True
 
 
-def python_request(flags: LocalFlags) -> str:
+def python_request(flags: RuntimeFlags) -> str:
     """The version of `--python`, or the absolute path of its interpreter; "" where it is not given.
 
     A virtual environment may be named by its folder. Raises UsageError for a text that is neither, and
@@ -106,7 +111,7 @@ def python_request(flags: LocalFlags) -> str:
     return str(path)
 
 
-def active_environment(flags: LocalFlags) -> str:
+def active_environment(flags: RuntimeFlags) -> str:
     """The interpreter to run on as it is: that of `--python`, else the active one; "" to make an environment.
 
     Raises UsageError and ConfigError as `python_request` does, and where no Python is active.
@@ -143,7 +148,7 @@ class InteractiveFlag(FlagGroup, frozen=True):
     ] = False
 
 
-def aip_dirs_form(flags: LocalFlags) -> str:
+def aip_dirs_form(flags: RuntimeFlags) -> str:
     """`--aip-dirs`, empty where it is not given. Raises UsageError for another word."""
     if flags.aip_dirs is not None and flags.aip_dirs not in AIP_DIRS:
         raise UsageError(f"{AIP_DIRS_FLAG}: expected gs or local, found {flags.aip_dirs!r}.")
@@ -169,7 +174,7 @@ def debugger_of(flags: LocalFlags) -> "Debugger | None":
     return Debugger(port=int(text), waits=flags.debugpy_wait)
 
 
-def simulated_preemption(flags: LocalFlags) -> "SimulatedPreemption | None":
+def simulated_preemption(flags: RuntimeFlags) -> "SimulatedPreemption | None":
     """What `--simulate-preemption` asks for. Raises UsageError for what is no such thing."""
     text = flags.simulate_preemption
     if text is None:

@@ -78,9 +78,12 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def job_line(spec: SpecFlags, trainer: TrainerFlags, remainder: Remainder) -> JobLine:
+def job_line(
+    spec: SpecFlags, trainer: TrainerFlags, remainder: Remainder, *, is_named: bool = False
+) -> JobLine:
     """The flags as given or, where they name nothing to run, with the project's job below them.
 
+    `is_named` says that something else names what to run, such as the file of a tuning job.
     Raises ConfigError, with the line, for a job in pyproject.toml that cannot be run.
     """
     named = (trainer.local_package_path, spec.config, trainer.python_module or None, trainer.script or None)
@@ -88,7 +91,7 @@ def job_line(spec: SpecFlags, trainer: TrainerFlags, remainder: Remainder) -> Jo
     project = _project()
     if project is None or project.settings.job is None:
         return JobLine(spec=spec, trainer=trainer)
-    if any(value is not None for value in named) or any(lists):
+    if is_named or any(value is not None for value in named) or any(lists):
         return JobLine(spec=spec, trainer=trainer, unused=project)
     _check(project, project.settings.job)
     return JobLine(

@@ -1,7 +1,7 @@
 """The collections of the API, and the message of each."""
 
 from vtrain.messages.base import Resource
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.names import (
     CUSTOM_JOBS,
@@ -21,6 +21,13 @@ RESOURCES: dict[str, type[Resource]] = {
     TRAINING_PIPELINES: TrainingPipeline,
     PERSISTENT_RESOURCES: PersistentResource,
 }
+
+
+def spec_of(job: Job) -> CustomJobSpec | None:
+    """What a job runs; of a tuning job, each trial. None for a job that describes it in another way."""
+    if isinstance(job, CustomJob):
+        return job.job_spec
+    return job.trial_job_spec if isinstance(job, HyperparameterTuningJob) else None
 
 
 def collection_of(resource: Resource) -> str:

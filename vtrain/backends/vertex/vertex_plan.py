@@ -10,8 +10,7 @@ from vtrain.backends import BackendSettings, Replica
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec
 from vtrain.messages.hardware import check_hardware, mismatches
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-from vtrain.messages.resources import Job
+from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_job, check_tasks
 from vtrain.runtime.machines import name_notices
 from vtrain.runtime.replica import (
@@ -54,14 +53,14 @@ def check_sendable(job: Job) -> None:
     service certainly refuses."""
     if isinstance(job, CustomJob):
         check_tasks(job.job_spec.worker_pool_specs)
-    spec = _spec_of(job)
+    spec = spec_of(job)
     if spec is not None:
         check_hardware(spec, certain_only=True)
 
 
 def notices_about(job: Job) -> tuple[str, ...]:
     """Sentences about what the service is known to refuse; it is sent all the same."""
-    spec = _spec_of(job)
+    spec = spec_of(job)
     doubts = _broken_rules(job) if isinstance(job, CustomJob) else []
     if spec is not None:
         doubts += [f"{doubt.path}: {doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
@@ -70,13 +69,6 @@ def notices_about(job: Job) -> tuple[str, ...]:
         doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")
     names = name_notices(spec) if spec is not None else ()
     return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
-
-
-def _spec_of(job: Job) -> CustomJobSpec | None:
-    """What the job runs; for a tuning job, each of its trials."""
-    if isinstance(job, CustomJob):
-        return job.job_spec
-    return job.trial_job_spec if isinstance(job, HyperparameterTuningJob) else None
 
 
 def _broken_rules(job: CustomJob) -> list[str]:
