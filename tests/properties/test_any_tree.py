@@ -39,6 +39,12 @@ def work_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example(patterns=["a**", "!d/**"])
 @example(patterns=["[!a]", "\\!x", "\\#x"])
 @example(patterns=["d/*", "!d/e", "a\\ b"])
+@example(patterns=["[/a]"])
+@example(patterns=["[[]"])
+@example(patterns=["[?--]", "[]-a]", "[^!a]"])
+@example(patterns=["d**/a"])
+@example(patterns=["[[:alpha:]]", "d/[[:punct:]]"])
+@example(patterns=["d//", "!"])
 def test_any_pattern_means_what_it_means_to_git(work_tree: Path, patterns: list[str]) -> None:
     (work_tree / ".gitignore").write_text("\n".join(patterns) + "\n")
     line = ["git", "ls-files", "-z", "-o", "--exclude-standard"]

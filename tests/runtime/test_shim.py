@@ -247,7 +247,8 @@ def open_case() -> Iterator[Case]:
 def test_a_process_of_another_user_costs_no_exit_code(open_case: Case) -> None:
     case = open_case
     as_root = program_of_root(case.logs.parent)
-    shim = case.start("sh", "-c", f"{as_root} sleep 600 & echo $!; exit 3", as_nobody=True)
+    is_roots = 'until read name < /proc/$!/comm && [ "$name" = sleep ]; do :; done'
+    shim = case.start("sh", "-c", f"{as_root} sleep 600 & {is_roots}; echo $!; exit 3", as_nobody=True)
     assert shim.wait(PATIENCE_SECONDS) == 0
     (started,) = case.lines()
     assert case.exit().code == 3

@@ -1,116 +1,32 @@
 """Ignore files (.vtrainignore, .gcloudignore, .dockerignore, .gitignore) and the built-in excludes.
 
-Rules are applied as git applies them: the last rule that names the path itself wins.
-
-`pathspec` translates one line into a pattern. A pattern of pathspec also matches everything below
-what it names; git looks at a path only after its parents were kept, so a rule here has to name the
-path itself. Without that, `*`, `!/src/`, `!/src/*.py` would keep `src/notes.txt`.
-
-The regular expressions of pathspec take time by the power of the wildcards in a line. Lines with several
-wildcards are matched here, in time that grows with the length of line and path alone.
+Rules are applied as git applies them: the last rule that names the path itself wins. git looks at a path only
+after its parents were kept, so a rule has to name the path itself, and not what is above it. Otherwise `*`,
+`!/src/`, `!/src/*.py` would keep `src/notes.txt`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-if TYPE_CHECKING:
-    from pathspec.pattern import Pattern
-
-P = TypeVar("P")
-Q = TypeVar("Q")
-_TOKEN = re.compile(r"\*+|\\.|\[[!^]?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-"""One wildcard, or what stands for one character: `?`, `[a-z]`, `\\*`, a letter."""
-_STARS = re.compile(r"\*+")
-MOST_STARS, MOST_DOUBLE_STARS = 2, 1
-"""Wildcards of a segment, and segments `**` of a line, that the regular expressions of pathspec may have."""
+from vtrain.packaging.git_patterns import GitPattern, read_pattern
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One line of an ignore file."""
 
+    pattern: GitPattern
     ignores: bool
     only_folders: bool
-    whole: Any
-    last: Any
-    segments: int
-    anchored: bool
 
-    def names(self, path: str, name: str, is_folder: bool) -> bool:
-        """Whether this line names `path` itself; `name` is its last segment."""
-        if self.only_folders and not is_folder:
-            return False
-        if not self.anchored:
-            return _matches(self.last, name)
-        if self.segments:
-            return path.count("/") + 1 == self.segments and _matches(self.whole, path)
-        return _matches(self.whole, path) and (self.last is None or _matches(self.last, name))
-
-
-def _matches(pattern: Pattern | Wildcards, path: str) -> bool:
-    return pattern.match_file(path) is not None
-
-
-class Wildcards:
-    """A line with several wildcards: segments of tokens, where None stands for `*`, and for `**`."""
-
-    def __init__(self, body: str) -> None:
-        *above, last = body.lstrip("/").split("/")
-        self._segments = [None if text == "**" else _tokens(text) for text in above]
-        self._segments += [_tokens("*"), None] if last == "**" and above else [_tokens(last)]
-
-    def match_file(self, path: str) -> str | None:
-        """The path, if the line names it."""
-        return path if _fit(self._segments, path.split("/"), _segment_fits) else None
-
-
-def _tokens(segment: str) -> tuple[str | None, ...]:
-    return tuple(None if token[0] == "*" else token for token in _TOKEN.findall(segment))
-
-
-def _segment_fits(tokens: tuple[str | None, ...], name: str) -> bool:
-    return _fit(tokens, name, _letter_fits)
-
-
-def _letter_fits(token: str, letter: str) -> bool:
-    if len(token) > 2:
-        return _matches(_class_pattern(token), letter)
-    return token == "?" or letter == token[-1]
-
-
-@lru_cache(maxsize=256)
-def _class_pattern(token: str) -> Pattern:
-    found = _pathspec_pattern(token)
-    assert found is not None
-    return found
-
-
-def _fit(pattern: Sequence[P | None], items: Sequence[Q], fits: Callable[[P, Q], bool]) -> bool:
-    """Whether the items are what the pattern says, in which None stands for any number of them.
-
-    Only the last None met is ever extended: what stands between two of them is best found at the earliest.
-    """
-    at = item = begun = 0
-    star = -1
-    while item < len(items):
-        expected = pattern[at] if at < len(pattern) else None
-        if expected is not None and fits(expected, items[item]):
-            at, item = at + 1, item + 1
-        elif at < len(pattern) and expected is None:
-            star, begun, at = at, item, at + 1
-        elif star >= 0:
-            begun += 1
-            at, item = star + 1, begun
-        else:
-            return False
-    return all(rest is None for rest in pattern[at:])
+    def names(self, path: str, is_folder: bool) -> bool:
+        """Whether this line names `path` itself."""
+        return (is_folder or not self.only_folders) and self.pattern.names(path)
 
 
 class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,9 +40,8 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
         if not path.startswith(self.base):
             return None
         below = path[len(self.base) :]
-        name = below.rpartition("/")[2]
         for rule in reversed(self.rules):
-            if rule.names(below, name, is_folder):
+            if rule.names(below, is_folder):
                 return rule.ignores
         return None
 
@@ -144,43 +59,11 @@ def _read_rule(line: str) -> Rule | None:
     text = _strip_trailing_blanks(line)
     if not text or text.startswith("#"):
         return None
-    ignores = not text.startswith("!")
-    body = text if ignores else text[1:]
-    only_folders = body.endswith("/")
-    body = body.rstrip("/") + ("/*" if body.endswith("/**/") else "")
-    anchored = "/" in body
-    if body.startswith("**/") and body.count("/") == 1:
-        body, anchored = body[3:], False
-    last = body.rpartition("/")[2]
-    try:
-        whole, last_pattern = _pattern(body), None if last == "**" and anchored else _pattern(last)
-    except ValueError:
+    body = text.removeprefix("!")
+    pattern = read_pattern(body.removesuffix("/"))
+    if pattern is None:
         return None
-    if whole is None or (last_pattern is None and not anchored):
-        return None
-    return Rule(
-        ignores=ignores,
-        only_folders=only_folders,
-        whole=whole,
-        last=last_pattern,
-        segments=0 if "**" in body else body.lstrip("/").count("/") + 1,
-        anchored=anchored,
-    )
-
-
-def _pattern(body: str) -> Pattern | Wildcards | None:
-    found = _pathspec_pattern(body)
-    segments = body.split("/")
-    stars = max(len(_STARS.findall(segment)) for segment in segments)
-    is_costly = stars > MOST_STARS or segments.count("**") > MOST_DOUBLE_STARS
-    return Wildcards(body) if found is not None and is_costly else found
-
-
-def _pathspec_pattern(body: str) -> Pattern | None:
-    from pathspec import GitIgnoreSpec
-
-    patterns = GitIgnoreSpec.from_lines([body]).patterns
-    return next((pattern for pattern in patterns if pattern.include is not None), None)
+    return Rule(pattern=pattern, ignores=body == text, only_folders=body.endswith("/"))
 
 
 def _strip_trailing_blanks(line: str) -> str:
@@ -195,11 +78,10 @@ class DockerRuleSet(RuleSet, frozen=True, kw_only=True):
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """True: left out. False: kept by a `!` line. None: no line names the path or a parent."""
-        segments = path.split("/")
-        chain = ["/".join(segments[: depth + 1]) for depth in range(len(segments))]
+        chain = _chain(path)
         for rule in reversed(self.rules):
-            for above, name in zip(chain, segments, strict=True):
-                if rule.names(above, name, is_folder or above != path):
+            for above in chain:
+                if rule.names(above, is_folder or above != path):
                     return rule.ignores
         return None
 
