@@ -35,7 +35,7 @@ TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
-    _install(session, ".[test,vertex,emulator]")
+    _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "--dist=worksteal", "-m", USUAL, *session.posargs)
 
 
@@ -73,7 +73,7 @@ def readme(session: nox.Session) -> None:
 @nox.session
 def pages(session: nox.Session) -> None:
     """What the README, the tutorial and the examples show, where it installs packages or trains for long."""
-    _install(session, ".[test,vertex,emulator]")
+    _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "pages", *session.posargs)
 
 
@@ -114,7 +114,7 @@ def chaos(session: nox.Session) -> None:
 @nox.session
 def explore(session: nox.Session) -> None:
     """The property tests with examples that no run has seen before; the usual run always takes the same."""
-    _install(session, ".[test,vertex,emulator]")
+    _install(session, ".[test,vertex,emulator,tuning]")
     profile = {"VTRAIN_HYPOTHESIS": "explore"}
     seed = [f"--hypothesis-seed={SEED}"] if SEED else []
     session.run("pytest", "-n", "2", "-m", f"hypothesis and {USUAL}", *seed, *session.posargs, env=profile)
@@ -137,7 +137,7 @@ def gcloud(session: nox.Session) -> None:
     """The same lines for the installed gcloud and for vtrain; skipped without gcloud, which no index has."""
     if shutil.which("gcloud") is None:
         session.skip("gcloud is not installed")
-    _install(session, ".[test,vertex,emulator]")
+    _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "gcloud", *session.posargs)
 
 

@@ -1,0 +1,97 @@
+"""Early stopping: whether a running trial has so little prospect that it is ended.
+
+Sources: `MedianAutomatedStoppingSpec` and `DecayCurveAutomatedStoppingSpec` of `study.proto`. The first
+metric is compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from vtrain.messages.hyperparameter_tuning_job import Measurement, StudySpec
+from vtrain.runtime.tuning.ranking import value_of
+from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss
+
+MIN_COMPARED = 3
+"""Completed trials that there have to be: the median of fewer says little. The API leaves it open."""
+MIN_POINTS = 5
+"""Measurements that a curve is drawn through at least."""
+_RATES = tuple(0.05 * 1.25**n for n in range(36))
+"""Rates of decay that are tried, per length of the curve that was seen: from almost straight to a step."""
+_DOUBT = 2.0
+"""Standard deviations by which the end of a curve may be better than foreseen."""
+
+Curve = list[tuple[float, float]]
+"""The loss of each measurement, by step or by seconds."""
+
+
+def should_stop(spec: StudySpec, trial: StudyTrial, others: Sequence[StudyTrial]) -> bool:
+    """Whether the study's rule ends this running trial now."""
+    completed = [other for other in others if other.state == SUCCEEDED and other.id != trial.id]
+    if spec.median_automated_stopping_spec is not None:
+        timed = spec.median_automated_stopping_spec.use_elapsed_duration
+        return _is_below_median(curve(spec, trial, timed), [curve(spec, one, timed) for one in completed])
+    if spec.decay_curve_stopping_spec is not None:
+        timed = spec.decay_curve_stopping_spec.use_elapsed_duration
+        return _is_hopeless(curve(spec, trial, timed), [curve(spec, one, timed) for one in completed])
+    return False
+
+
+def curve(spec: StudySpec, trial: StudyTrial, by_time: bool) -> Curve:
+    """The first metric over steps, or over seconds; less is better."""
+    first = spec.metrics[0]
+    points = [(_position(one, by_time), value_of(one, first.metric_id)) for one in trial.measurements]
+    return [(position, loss(first.goal, value)) for position, value in points if value is not None]
+
+
+def _position(measurement: Measurement, by_time: bool) -> float:
+    if by_time:
+        return float(measurement.elapsed_duration.removesuffix("s") or 0)
+    return float(measurement.step_count)
+
+
+def _is_below_median(own: Curve, others: list[Curve]) -> bool:
+    """Whether the best value so far is worse than the median of the others' averages up to then."""
+    if not own:
+        return False
+    reached = own[-1][0]
+    averages = [
+        fmean(values) for other in others if (values := [loss for at, loss in other if at <= reached])
+    ]
+    return len(averages) >= MIN_COMPARED and min(value for _, value in own) > median(averages)
+
+
+def _is_hopeless(own: Curve, others: list[Curve]) -> bool:
+    """Whether the curve, drawn on to where the others ended, stays worse than the best of them."""
+    others = [other for other in others if other]
+    if len(own) < MIN_POINTS or len(others) < MIN_COMPARED:
+        return False
+    end = max(other[-1][0] for other in others)
+    if end <= own[-1][0]:
+        return False
+    foreseen, deviation = extrapolated(own, end)
+    best = min(min(value for _, value in other) for other in others)
+    return min(foreseen, *(value for _, value in own)) - _DOUBT * deviation > best
+
+
+def extrapolated(points: Curve, end: float) -> tuple[float, float]:
+    """The value at `end` of the decaying curve `a + b * exp(-rate * x)` that fits best, and its deviation."""
+    start, length = points[0][0], (points[-1][0] - points[0][0]) or 1.0
+    fits = [_fit(points, start, rate / length, end) for rate in _RATES]
+    error, value = min(fits)
+    return value, math.sqrt(error / len(points))
+
+
+def _fit(points: Curve, start: float, rate: float, end: float) -> tuple[float, float]:
+    """The squared errors of the best line through the points for a rate of decay, and its value at `end`."""
+    decays = [math.exp(-rate * (at - start)) for at, _ in points]
+    values = [value for _, value in points]
+    mean_decay, mean_value = fmean(decays), fmean(values)
+    spread = sum((decay - mean_decay) ** 2 for decay in decays)
+    product = sum((d - mean_decay) * (v - mean_value) for d, v in zip(decays, values, strict=True))
+    slope = product / spread if spread > 0 else 0.0
+    base = mean_value - slope * mean_decay
+    error = sum((base + slope * d - v) ** 2 for d, v in zip(decays, values, strict=True))
+    return error, base + slope * math.exp(-rate * (end - start))

@@ -1,0 +1,147 @@
+"""The parameters of the next trial: from a grid, at random, or by Optuna. Equal questions, equal answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from random import Random
+
+import msgspec
+
+from vtrain.errors import UnavailableError
+from vtrain.extras import install_command
+from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
+from vtrain.runtime.tuning.study import (
+    AUTO,
+    GP,
+    GRID,
+    LOG,
+    RANDOM,
+    REVERSE_LOG,
+    TPE,
+    Parameters,
+    ParameterValue,
+    StudyTrial,
+    assignment,
+    every_parameter,
+    is_active,
+)
+
+GP_MAX_PARAMETERS = 12
+"""A Gaussian process is taken by itself for at most so many parameters, as its time grows with them."""
+
+
+class Sampler(msgspec.Struct, frozen=True):
+    """How parameters are suggested: `grid`, `random`, `tpe` or `gp`, and why."""
+
+    name: str
+    reason: str
+
+
+def choose_sampler(spec: StudySpec, wish: str = AUTO) -> Sampler:
+    """The sampler of a study. `wish` (`auto`, `tpe`, `gp`) counts where the study names no algorithm.
+
+    Raises UnavailableError where what it needs is not installed.
+    """
+    if spec.algorithm in ("GRID_SEARCH", "RANDOM_SEARCH"):
+        name = GRID if spec.algorithm == "GRID_SEARCH" else RANDOM
+        return Sampler(name, f"the study asks for {spec.algorithm}")
+    if find_spec("optuna") is None:
+        raise UnavailableError(
+            "Bayesian optimisation needs Optuna, which is not installed.",
+            hint=f"Install it with: {install_command('tuning')}\n"
+            "Or search without it: --algorithm=random-search or --algorithm=grid-search",
+        )
+    missing = [name for name in ("torch", "scipy") if find_spec(name) is None]
+    if wish == GP and missing:
+        raise UnavailableError(
+            f"--sampler=gp needs {' and '.join(missing)} beside vtrain, and finds none.",
+            hint="Install it there, or take --sampler=tpe.",
+        )
+    if wish != AUTO:
+        return Sampler(wish, f"--sampler={wish}")
+    if missing:
+        return Sampler(TPE, f"without {' and '.join(missing)} there is no Gaussian process")
+    parameters = list(every_parameter(spec))
+    if len(parameters) > GP_MAX_PARAMETERS or any(one.conditional_parameter_specs for one in parameters):
+        return Sampler(TPE, "the space is large or has conditions")
+    return Sampler(GP, "the space is small")
+
+
+def next_parameters(
+    spec: StudySpec, trials: Sequence[StudyTrial], *, sampler: str, seed: int, number: int
+) -> Parameters | None:
+    """The parameters of trial `number`. None: every point of the grid has been tried, or is being tried.
+
+    `trials` are all others, those that run too: a suggestion keeps away from what is being tried.
+    """
+    if sampler == GRID:
+        known = [trial.parameters for trial in trials]
+        return next((point for point in grid(spec) if point not in known), None)
+    own_seed = Random(f"{seed}/{number}").getrandbits(32)
+    if sampler == RANDOM:
+        rng = Random(own_seed)
+        return assignment(spec, lambda parameter, _: random_value(parameter, rng))
+    from vtrain.runtime.tuning.optuna_sampler import suggest
+
+    return suggest(spec, trials, sampler=sampler, seed=own_seed)
+
+
+def grid(spec: StudySpec) -> Iterator[Parameters]:
+    """Every point, one after another: the last parameter changes first."""
+    return _points(spec.parameters)
+
+
+def _points(parameters: Sequence[ParameterSpec]) -> Iterator[Parameters]:
+    if not parameters:
+        yield {}
+        return
+    for first in _branches(parameters[0]):
+        for rest in _points(parameters[1:]):
+            yield first | rest
+
+
+def _branches(parameter: ParameterSpec) -> Iterator[Parameters]:
+    """Every value of a parameter, with every point of the children that are active then."""
+    for value in _values(parameter):
+        specs = parameter.conditional_parameter_specs
+        children = [c.parameter_spec for c in specs if c.parameter_spec is not None and is_active(c, value)]
+        for below in _points(children):
+            yield {parameter.parameter_id: value} | below
+
+
+def _values(parameter: ParameterSpec) -> Iterator[ParameterValue]:
+    if parameter.categorical_value_spec is not None:
+        yield from parameter.categorical_value_spec.values
+    elif parameter.discrete_value_spec is not None:
+        yield from map(float, parameter.discrete_value_spec.values)
+    elif parameter.integer_value_spec is not None:
+        whole = parameter.integer_value_spec
+        yield from map(float, range(whole.min_value, whole.max_value + 1))
+
+
+def random_value(parameter: ParameterSpec, rng: Random) -> ParameterValue:
+    """A value at random, evenly on the parameter's scale."""
+    if parameter.categorical_value_spec is not None:
+        return rng.choice(parameter.categorical_value_spec.values)
+    if parameter.discrete_value_spec is not None:
+        return float(rng.choice(parameter.discrete_value_spec.values))
+    if parameter.integer_value_spec is not None:
+        whole = parameter.integer_value_spec
+        # The ends are half a step wider, so that they are as likely as the numbers between them.
+        drawn = _scaled(parameter.scale_type, whole.min_value - 0.5, whole.max_value + 0.5, rng.random())
+        return float(min(max(round(drawn), whole.min_value), whole.max_value))
+    double = parameter.double_value_spec
+    assert double is not None
+    drawn = _scaled(parameter.scale_type, double.min_value, double.max_value, rng.random())
+    return min(max(drawn, double.min_value), double.max_value)
+
+
+def _scaled(scale: str, low: float, high: float, share: float) -> float:
+    """The number that far between the ends of a range, on a scale."""
+    if scale == LOG:
+        return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+    if scale == REVERSE_LOG:
+        return low + high - _scaled(LOG, low, high, share)
+    return low + share * (high - low)
