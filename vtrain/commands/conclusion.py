@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 from vtrain.output.card import Pointer, show_end
 from vtrain.staging import LocalBuckets, join_uri
 
@@ -56,6 +57,8 @@ def _has_checkpoints(session: Session, job: CustomJob) -> bool:
 
 def _places(session: Session, job: Job) -> Iterator[Pointer]:
     """Where the model and other outputs are: in a bucket, or in folders of this machine that have any."""
+    if isinstance(job, HyperparameterTuningJob):
+        yield from _best_places(session, job)
     base = job.job_spec.output_uri if isinstance(job, CustomJob) else ""
     if not base:
         return
@@ -69,6 +72,32 @@ def _places(session: Session, job: Job) -> Iterator[Pointer]:
     others = [entry for entry in folder.iterdir() if entry != model] if folder.is_dir() else []
     if any(_is_or_has_file(entry) for entry in others):
         yield "output", str(folder)
+
+
+def _best_places(session: Session, job: HyperparameterTuningJob) -> Iterator[Pointer]:
+    """The best trials of a tuning job, each with its parameters and its model."""
+    from vtrain.output.trials import MOST_NAMED, best_trials, measured_text, parameters_text
+
+    for trial in best_trials(job)[:MOST_NAMED]:
+        yield "best", f"trial {trial.id}: {measured_text(trial)}"
+        if parameters := parameters_text(trial):
+            yield "with", parameters
+        if model := model_folder(session, job, trial):
+            yield "model", model
+    if job.trials:
+        yield "trials", f"$ {command_about(job.name, 'trials')}"
+
+
+def model_folder(session: Session, job: HyperparameterTuningJob, trial: Trial) -> str:
+    """The URI of a trial's model; on this machine its folder, if there is one. Else nothing."""
+    base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
+    if not base:
+        return ""
+    uri = join_uri(base, trial.id, "model")
+    if not session.is_local:
+        return uri
+    folder = LocalBuckets(session.settings.home).local_path(uri)
+    return str(folder) if folder.is_dir() and _is_or_has_file(folder) else ""
 
 
 def _files_in_words(folder: Path) -> str:

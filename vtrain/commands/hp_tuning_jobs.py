@@ -11,11 +11,12 @@ from vtrain.flags.options import (
     DryRunFlag,
     InterruptFlag,
     KeyFlag,
+    ListFlags,
     PlaceFlags,
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.flags.tuning_options import StudyFlags, TuningFlags, TuningJobFlag
+from vtrain.flags.tuning_options import BestFlag, ReportFlags, StudyFlags, TuningFlags, TuningJobFlag
 
 COMMANDS = (
     CommandInfo(
@@ -65,5 +66,28 @@ COMMANDS = (
             stream_logs="Print the log of a tuning job until it ends, and exit with a code for its state.",
             delete="Delete an ended hyperparameter tuning job.",
         ),
+    ),
+    CommandInfo(
+        name="trials",
+        handler="vtrain.commands.trials:trials",
+        summary="List the trials of a tuning job, the best first.",
+        details="The best trial is marked with *. Where several metrics count, so is every trial that no "
+        "other one beats.",
+        examples=(
+            ("List the trials", "vtrain hp-tuning-jobs trials 1234567890"),
+            (
+                "Print the folder of the best trial's model",
+                "vtrain hp-tuning-jobs trials 1234567890 --best --format='value(modelDir)'",
+            ),
+        ),
+        flags=(TuningJobFlag, BestFlag, ListFlags, PlaceFlags, CommonFlags),
+    ),
+    CommandInfo(
+        name="report",
+        handler="vtrain.commands.tuning_report:report",
+        summary="Write a page with the charts, the trials and the configuration of a tuning job.",
+        details="The page is one HTML file, and needs no network.",
+        examples=(("Write a page", "vtrain hp-tuning-jobs report 1234567890 --output=report.html"),),
+        flags=(TuningJobFlag, ReportFlags, PlaceFlags, CommonFlags),
     ),
 )

@@ -23,6 +23,7 @@ from vtrain.errors import (
 )
 from vtrain.flags.grammar import duration_seconds
 from vtrain.following import Follow, follow
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.messages.states import has_ended, short
@@ -32,6 +33,7 @@ from vtrain.output.terminal import on_one_line
 from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
+    from vtrain.commands.trial_watch import TrialWatch
     from vtrain.commands.usage_line import UsageLine
     from vtrain.messages.resources import Job
 
@@ -61,6 +63,7 @@ class JobWatcher:
         self._has_told_queued = False
         self._backend = backend
         self._usage: UsageLine | None = None
+        self._trials: TrialWatch | None = None
 
     def saw_page(self, page: LogPage) -> None:
         self.cursor = page.cursor  # first: after an interrupt no line is shown twice
@@ -79,8 +82,20 @@ class JobWatcher:
                 self.console.progress(ROOM_HINT)
         preparing = self.console.activity if short(job.state) == "PENDING" else ""
         what = preparing or (self.sink.frame if self.sink else "") or job.display_name
+        beginning = f"{short(job.state)}  {clock(elapsed)}  "
+        if isinstance(job, HyperparameterTuningJob):
+            more = what == job.display_name
+            self._show_trials(job, f"{beginning}{on_one_line(what)}", more=more)
+            return
         used = self._used(job) if short(job.state) == "RUNNING" and self.console.has_status_line else ""
-        self.console.show_state(f"{short(job.state)}  {clock(elapsed)}  {used}{on_one_line(what)}")
+        self.console.show_state(f"{beginning}{used}{on_one_line(what)}")
+
+    def _show_trials(self, job: HyperparameterTuningJob, text: str, *, more: bool) -> None:
+        if self._trials is None:
+            from vtrain.commands.trial_watch import TrialWatch
+
+            self._trials = TrialWatch(self.console)
+        self._trials.show(job, text, more=more)
 
     def _used(self, job: Job) -> str:
         """What the job uses, and a gap; empty where this machine cannot tell."""

@@ -12,7 +12,7 @@ from vtrain.errors import UsageError
 from vtrain.flags.completion import files, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.job_options import JobFlags
-from vtrain.flags.options import LOCAL, FlagGroup, NameFlag
+from vtrain.flags.options import LOCAL, OUTPUT, FlagGroup, NameFlag
 
 SAMPLERS = ("auto", "tpe", "gp")
 MAX_SEED = 2**32 - 1
@@ -120,3 +120,24 @@ def given_flags(flags: StudyFlags) -> list[str]:
     """The flags that stand on the line, for a backend that heeds none of them."""
     given = {"--sampler": flags.sampler, "--seed": flags.seed, "--continue-from": flags.continue_from}
     return [flag for flag, value in given.items() if value is not None]
+
+
+class BestFlag(FlagGroup, frozen=True):
+    """The switch that leaves all trials but the best out."""
+
+    heading: ClassVar[str] = "Selection"
+
+    best: Annotated[
+        bool, Option("--best", help="Print the best trial alone, with the folder of its model.")
+    ] = False
+
+
+class ReportFlags(FlagGroup, frozen=True):
+    """The file of a report."""
+
+    heading: ClassVar[str] = OUTPUT
+
+    output: Annotated[
+        str,
+        Option("--output", metavar="FILE", help="The HTML file to write.", autocompletion=files),
+    ] = "report.html"

@@ -223,14 +223,17 @@ class Console:
 
     # the status line
 
-    def show_state(self, text: str) -> None:
-        """Show state and elapsed time in the bottom line of a terminal, unless a line is open there."""
+    def show_state(self, text: str, above: Sequence[str] = ()) -> None:
+        """Show state and elapsed time in the bottom line of a terminal, unless a line is open there.
+
+        The lines `above` are shown with it.
+        """
         if self._status is None and not self.quiet and self.user_output and sys.stderr.isatty():
             from vtrain.output.terminal import StatusLine
 
             self._status = StatusLine()
         if self._status is not None and not self._has_open_line:
-            self._status.show(text)
+            self._status.show(text, above)
 
     def close(self) -> None:
         """Restore the terminal."""

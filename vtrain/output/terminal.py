@@ -13,7 +13,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console as RichConsole
     from rich.console import ConsoleOptions
@@ -72,12 +72,14 @@ FRAMES_PER_SECOND = 8
 
 
 class _StatusText:
-    """A spinner and a text, cut at the terminal's edge: what wraps could not be taken away again."""
+    """A spinner and a text, below other lines; each is cut at the terminal's edge: what wraps could not be
+    taken away again."""
 
     def __init__(self) -> None:
         from rich.spinner import Spinner
 
         self.text = ""
+        self.above: Sequence[str] = ()
         self._dots = Spinner("dots")
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> Iterator[Text]:
@@ -85,11 +87,13 @@ class _StatusText:
 
         dots = self._dots.render(console.get_time())
         assert isinstance(dots, Text)
+        for line in self.above:
+            yield Text(line, no_wrap=True, overflow="ellipsis")
         yield Text(f"{dots.plain} {self.text}", no_wrap=True, overflow="ellipsis")  # a name may be no markup
 
 
 class StatusLine:
-    """One line at the bottom of the terminal, taken away while something else is written.
+    """One line at the bottom of the terminal, or more above it, taken away while something else is written.
 
     Rich is imported when the first one is made.
     """
@@ -102,11 +106,11 @@ class StatusLine:
         self._live: Live | None = None
         self._hidden_at = 0.0
 
-    def show(self, text: str) -> None:
-        """Show this text now, unless lines were written a moment ago."""
+    def show(self, text: str, above: Sequence[str] = ()) -> None:
+        """Show this text now, below these lines, unless others were written a moment ago."""
         from rich.live import Live
 
-        self._spinner.text = text
+        self._spinner.text, self._spinner.above = text, above
         if self._live is None and time.monotonic() - self._hidden_at > 0.15:
             self._live = Live(
                 self._spinner,

@@ -1,0 +1,173 @@
+"""The trials of a tuning job for people: their order, a table, and one trial in words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
+from vtrain.output.colours import Role, paint
+from vtrain.output.table import display_width
+from vtrain.output.terminal import on_one_line
+from vtrain.runtime.tuning.ranking import best, ranked
+from vtrain.runtime.tuning.study import StudyTrial
+from vtrain.times import duration_in_words, epoch
+
+SUCCEEDED, INFEASIBLE, ACTIVE, STOPPING = "SUCCEEDED", "INFEASIBLE", "ACTIVE", "STOPPING"
+ENDED = (SUCCEEDED, INFEASIBLE)
+GAP = "  "
+MOST_NAMED = 5
+"""Trials of a Pareto front that a sentence names."""
+_ROLES = {SUCCEEDED: Role.GOOD, INFEASIBLE: Role.ERROR, ACTIVE: Role.ACTIVE, STOPPING: Role.WARNING}
+
+
+def best_first(job: HyperparameterTuningJob) -> list[Trial]:
+    """The trials, the best first and those without a result last."""
+    trials = study_trials(job)
+    return _messages(job, trials, ranked(job.study_spec or StudySpec(), trials))
+
+
+def best_trials(job: HyperparameterTuningJob) -> list[Trial]:
+    """The best trial; where several metrics count, those that no other one beats; none without a result."""
+    trials = study_trials(job)
+    return _messages(job, trials, best(job.study_spec or StudySpec(), trials))
+
+
+def _messages(
+    job: HyperparameterTuningJob, trials: Sequence[StudyTrial], chosen: Sequence[StudyTrial]
+) -> list[Trial]:
+    of_id = {study_trial.id: trial for study_trial, trial in zip(trials, job.trials, strict=True)}
+    return [of_id[each.id] for each in chosen]
+
+
+def study_trials(job: HyperparameterTuningJob) -> list[StudyTrial]:
+    """The trials as a study has them, with numbers of their own where the service's ids are none."""
+    ids = [int(trial.id) if re.fullmatch("[0-9]{1,6}", trial.id) else 0 for trial in job.trials]
+    if len(set(ids)) < len(ids) or 0 in ids:
+        ids = list(range(1, len(ids) + 1))
+    return [
+        StudyTrial(
+            id=number,
+            parameters={parameter.parameter_id: parameter.value for parameter in trial.parameters},
+            state=trial.state,
+            measurements=trial.measurements,
+            final=trial.final_measurement,
+        )
+        for number, trial in zip(ids, job.trials, strict=True)
+    ]
+
+
+def shown_value(value: Any) -> str:
+    """A parameter or a metric: a number in at most five digits, a text on one line."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        whole = float(value).is_integer() and abs(value) < 10**15
+        return str(int(value)) if whole else f"{value:.5g}"
+    return on_one_line(str(value))
+
+
+def parameters_text(trial: Trial) -> str:
+    """`rate=0.01 units=64`."""
+    return _pairs((each.parameter_id, each.value) for each in trial.parameters)
+
+
+def measured_text(trial: Trial) -> str:
+    """`accuracy=0.97`; empty without a result."""
+    metrics = trial.final_measurement.metrics if trial.final_measurement is not None else ()
+    return _pairs((each.metric_id, each.value) for each in metrics)
+
+
+def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
+    return " ".join(f"{on_one_line(name)}={shown_value(value)}" for name, value in pairs)
+
+
+def end_text(trial: Trial) -> str:
+    """`Trial 3 SUCCEEDED after 12 s: accuracy=0.97 (rate=0.01 units=64)`."""
+    took = _took(trial)
+    what = measured_text(trial) or on_one_line(trial.infeasible_reason)
+    parameters = parameters_text(trial)
+    text = f"Trial {trial.id} {trial.state}" + (f" after {took}" if took else "")
+    return text + (f": {what}" if what else "") + (f" ({parameters})" if parameters else "")
+
+
+class TrialTable:
+    """The trials of a job in columns: one for each parameter, and one for each metric."""
+
+    def __init__(self, job: HyperparameterTuningJob) -> None:
+        spec = job.study_spec or StudySpec()
+        self._best = {trial.id for trial in best_trials(job)}
+        self._parameters = _names(each.parameter_id for trial in job.trials for each in trial.parameters)
+        self._metrics = [metric.metric_id for metric in spec.metrics]
+
+    def cells(self, trials: Sequence[Trial], *, reasons: bool = False) -> tuple[list[str], list[list[str]]]:
+        """The headings, and a row for each trial; empty columns are left out. The best are marked.
+
+        With `reasons` the last column tells why a trial has no result.
+        """
+        headings = ["TRIAL", "STATE", *self._metrics, *self._parameters, "STEP", "TOOK", "REASON"]
+        rows = [self._row(trial, reason=trial.infeasible_reason if reasons else "") for trial in trials]
+        kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
+        head, *body = [[on_one_line(row[place]) for place in kept] for row in (headings, *rows)]
+        return head, body
+
+    def lines(self, trials: Sequence[Trial], *, coloured: bool = False) -> list[str]:
+        """The same as lines of text."""
+        head, body = self.cells(trials)
+        widths = [max(map(display_width, column)) for column in zip(head, *body, strict=True)]
+        lines = []
+        for row in (head, *body):
+            cells = []
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+                role = Role.NAME if row is head else _ROLES.get(cell) if place == 1 else None
+                shown = paint(cell, role) if coloured and role else cell
+                cells.append(shown + " " * (width - display_width(cell)))
+            lines.append(GAP.join(cells).rstrip())
+        return lines
+
+    def _row(self, trial: Trial, *, reason: str) -> list[str]:
+        values = {each.parameter_id: shown_value(each.value) for each in trial.parameters}
+        final = trial.final_measurement
+        measured = {each.metric_id: shown_value(each.value) for each in final.metrics} if final else {}
+        return [
+            f"{trial.id} *" if trial.id in self._best else trial.id,
+            trial.state,
+            *(measured.get(name, "") for name in self._metrics),
+            *(values.get(name, "") for name in self._parameters),
+            str(final.step_count) if final is not None and final.step_count else "",
+            _took(trial),
+            reason,
+        ]
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _took(trial: Trial) -> str:
+    """How long the trial ran, or has run so far; empty where the message does not tell."""
+    try:
+        ended = epoch(trial.end_time) if trial.end_time else time.time()
+        return duration_in_words(ended - epoch(trial.start_time))
+    except ValueError:
+        return ""
+
+
+def progress_text(job: HyperparameterTuningJob) -> str:
+    """`7 of 20 trials, the best is 3: accuracy=0.97 (rate=0.01 units=64)`."""
+    done = sum(trial.state in ENDED for trial in job.trials)
+    text = f"{done} of {job.max_trial_count} trials"
+    front = best_trials(job)
+    if len(front) > 1:
+        return f"{text}, the best are {', '.join(trial.id for trial in front[:MOST_NAMED])}"
+    return text + "".join(
+        f", the best is {trial.id}: {measured_text(trial)} ({parameters_text(trial)})" for trial in front
+    )
+
+
+def live_lines(job: HyperparameterTuningJob, *, most: int) -> list[str]:
+    """The table of those trials that run and, as far as there is room, of the best."""
+    running = [trial for trial in job.trials if trial.state not in ENDED]
+    others = [trial for trial in best_first(job) if trial.state in ENDED]
+    shown = [*others[: max(most - len(running), 1)], *running][:most]
+    return TrialTable(job).lines(shown) if shown else []

@@ -1,0 +1,213 @@
+"""The charts of a study: Optuna's own, of a study that is built anew from the trials."""
+
+from __future__ import annotations
+
+import html
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vtrain.errors import UnavailableError
+from vtrain.extras import install_command
+from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
+from vtrain.runtime.tuning.study import StudyTrial
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.study import Study
+
+MAX_FRONT = 3
+"""Metrics of a Pareto front that a chart can show."""
+
+logger = logging.getLogger(__name__)
+
+
+class Figure(NamedTuple):
+    """A chart: its title, and its description for plotly.js as JSON."""
+
+    title: str
+    document: str
+
+
+def study_figures(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[Figure]:
+    """The charts that the results allow; none without a result. Raises UnavailableError without the extra."""
+    _check_installed()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of parts of Optuna that are experimental, and of studies too small
+        study = _study(spec, trials)
+        count = sum(trial.state.name == "COMPLETE" for trial in study.trials)
+        return list(_figures(spec, study)) if count else []
+
+
+def plotly_script() -> str:
+    """The text of plotly.js, which draws the charts. Raises UnavailableError without the extra."""
+    _check_installed()
+    from plotly.offline import get_plotlyjs
+
+    script: str = get_plotlyjs()
+    return script
+
+
+def _check_installed() -> None:
+    try:
+        import optuna
+        import plotly.offline
+    except ImportError as error:
+        raise UnavailableError(
+            "A report needs Optuna and Plotly, which are not installed.",
+            hint=f"Install them with: {install_command('tuning')}",
+        ) from error
+    assert plotly.offline
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def _figures(spec: StudySpec, study: Study) -> Iterator[Figure]:
+    """The Pareto front, and for each metric its history, its importances and the parameters."""
+    from optuna.visualization import plot_pareto_front
+
+    names = [_shown(metric.metric_id) for metric in spec.metrics]
+    if 1 < len(names) <= MAX_FRONT:
+        yield from _figure("Pareto front", lambda: plot_pareto_front(study, target_names=names))
+    for place, name in enumerate(names):
+        of = f" of {name}" if len(names) > 1 else ""
+        yield from _metric_figures(study, name, place if len(names) > 1 else None, of)
+
+
+def _metric_figures(study: Study, name: str, place: int | None, of: str) -> Iterator[Figure]:
+    """The charts about one metric. `place` is its own among several."""
+    from optuna.importance import PedAnovaImportanceEvaluator
+    from optuna.visualization import (
+        plot_optimization_history,
+        plot_parallel_coordinate,
+        plot_param_importances,
+        plot_slice,
+    )
+
+    target = None if place is None else lambda trial: trial.values[place]
+    given: dict[str, Any] = {"target": target, "target_name": name}
+    yield from _figure(f"Optimization history{of}", lambda: plot_optimization_history(study, **given))
+    if not any(trial.params for trial in study.trials):
+        return
+    yield from _figure(f"Parallel coordinates{of}", lambda: plot_parallel_coordinate(study, **given))
+    results = {trial.values[place or 0] for trial in study.trials if trial.values}
+    if len(results) > 1:
+        evaluator = PedAnovaImportanceEvaluator()
+        yield from _figure(
+            f"Parameter importance{of}",
+            lambda: plot_param_importances(study, evaluator=evaluator, **given),
+        )
+    yield from _figure(f"Slices{of}", lambda: plot_slice(study, **given))
+
+
+def _figure(title: str, draw: Callable[[], Any]) -> Iterator[Figure]:
+    """The chart; nothing where Optuna can make none of these results."""
+    try:
+        figure = draw()
+    except (ValueError, RuntimeError, ZeroDivisionError) as error:
+        logger.warning("No chart %r: %s", title, error)
+        return
+    figure.update_layout(title=None, template="plotly_white", margin={"t": 30})
+    yield Figure(title, figure.to_json())
+
+
+def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
+    """A study with the results of the trials, each under its own number."""
+    import optuna
+    from optuna.study import StudyDirection
+    from optuna.trial import TrialState, create_trial
+
+    directions = [
+        StudyDirection.MINIMIZE if metric.goal == "MINIMIZE" else StudyDirection.MAXIMIZE
+        for metric in spec.metrics
+    ]
+    study = optuna.create_study(
+        directions=directions or [StudyDirection.MAXIMIZE], sampler=optuna.samplers.RandomSampler()
+    )
+    distributions = _distributions(spec, trials)
+    results = {trial.id: values for trial in trials if (values := _values(spec, trial)) is not None}
+    by_id = {trial.id: trial for trial in trials}
+    for number in range(max(results, default=-1) + 1):  # Optuna counts from 0, and leaves no number out
+        if number not in results:
+            study.add_trial(create_trial(state=TrialState.FAIL))
+            continue
+        params = {
+            _shown(name): _converted(distributions[name], value)
+            for name, value in by_id[number].parameters.items()
+        }
+        own = {_shown(name): distributions[name] for name in by_id[number].parameters}
+        study.add_trial(create_trial(params=params, distributions=own, values=results[number]))
+    return study
+
+
+def _values(spec: StudySpec, trial: StudyTrial) -> list[float] | None:
+    """The results of a trial by the metrics of the study; None where one is missing or no number."""
+    measured = {each.metric_id: each.value for each in trial.final.metrics} if trial.final else {}
+    values = [measured.get(metric.metric_id, math.nan) for metric in spec.metrics]
+    return values if values and all(map(math.isfinite, values)) else None
+
+
+def _distributions(spec: StudySpec, trials: Sequence[StudyTrial]) -> dict[str, BaseDistribution]:
+    """The range of each parameter: what the study allows, and whatever a trial had all the same."""
+    specs: dict[str, list[ParameterSpec]] = {}
+    for each in _flat(spec.parameters):
+        specs.setdefault(each.parameter_id, []).append(each)
+    seen: dict[str, list[Any]] = {}
+    for trial in trials:
+        for name, value in trial.parameters.items():
+            seen.setdefault(name, []).append(value)
+    return {name: _distribution(specs.get(name, []), values) for name, values in seen.items()}
+
+
+def _flat(parameters: Sequence[ParameterSpec]) -> Iterator[ParameterSpec]:
+    for each in parameters:
+        yield each
+        inner = [below.parameter_spec for below in each.conditional_parameter_specs]
+        yield from _flat([spec for spec in inner if spec is not None])
+
+
+def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Any]) -> BaseDistribution:
+    """The range that holds all specs of one name, and the values that were seen."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    categories = [
+        value for spec in specs if spec.categorical_value_spec for value in spec.categorical_value_spec.values
+    ]
+    if categories or not all(_is_number(value) for value in seen):
+        return CategoricalDistribution(list(dict.fromkeys(map(_category, (*categories, *seen)))))
+    bounds = [float(value) for spec in specs for value in _bounds(spec)] + [float(value) for value in seen]
+    low, high = min(bounds), max(bounds)
+    log = any(spec.scale_type == "UNIT_LOG_SCALE" for spec in specs) and low > 0
+    if specs and all(spec.integer_value_spec for spec in specs) and all(map(float.is_integer, bounds)):
+        return IntDistribution(int(low), int(high), log=log)
+    return FloatDistribution(low, high, log=log)
+
+
+def _bounds(spec: ParameterSpec) -> tuple[float, ...]:
+    if spec.discrete_value_spec is not None:
+        return spec.discrete_value_spec.values
+    own = spec.double_value_spec or spec.integer_value_spec
+    return (own.min_value, own.max_value) if own is not None else ()
+
+
+def _converted(distribution: BaseDistribution, value: Any) -> Any:
+    """A value as the distribution holds it."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
+
+    if isinstance(distribution, CategoricalDistribution):
+        return _category(value)
+    return int(value) if isinstance(distribution, IntDistribution) else float(value)
+
+
+def _category(value: Any) -> str:
+    return _shown(f"{value:g}" if _is_number(value) else str(value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _shown(text: str) -> str:
+    """A text for a chart, in whose texts plotly.js reads tags: `<b>`, `<a href=…>`."""
+    return html.escape(text, quote=False)
