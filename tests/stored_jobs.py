@@ -11,9 +11,9 @@ from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime.store import Record, Store
 
 
-def local_name(job_id: str, region: str = "us-central1") -> str:
+def local_name(job_id: str, region: str = "us-central1", collection: str = CUSTOM_JOBS) -> str:
     """The full name of a job of this machine."""
-    return f"projects/local/locations/{region}/customJobs/{job_id}"
+    return f"projects/local/locations/{region}/{collection}/{job_id}"
 
 
 def add_job(
@@ -26,10 +26,11 @@ def add_job(
     created: str = "2026-11-01T10:00:00Z",
     ended: str = "2026-11-01T10:00:01Z",
     backend: str = "process",
+    collection: str = CUSTOM_JOBS,
     fields: dict[str, Any] | None = None,
 ) -> str:
     """Put a job into the store of a home; `fields` are laid over its document. Its full name."""
-    name = local_name(job_id, region)
+    name = local_name(job_id, region, collection)
     document = {
         "name": name,
         "displayName": display_name,
@@ -41,7 +42,7 @@ def add_job(
     }
     record = Record(
         name=name,
-        collection=CUSTOM_JOBS,
+        collection=collection,
         state=state,
         create_time=created,
         end_time=ended,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vtrain.commands.kinds import CUSTOM_JOB, WATCHED_JOB, Words, job_commands
+from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, Words, job_commands
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, SpecFlags, TrainerFlags
 from vtrain.flags.local import InteractiveFlag, LocalFlags
@@ -112,6 +112,6 @@ COMMANDS = (
             stream_details="The job may also be a hyperparameter tuning job.",
             delete="Delete an ended custom job with its log and its files.",
         ),
-        watched=WATCHED_JOB,
+        watched=ANY_JOB,
     ),
 )

@@ -5,17 +5,18 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from vtrain.commands.jobs import query_all
-from vtrain.commands.kinds import CUSTOM_JOB, KINDS
+from vtrain.commands.kinds import ANY_JOB, KINDS
 from vtrain.commands.session import open_named, open_session
 from vtrain.errors import VtrainError, WaitTimeoutError
 from vtrain.flags.options import CommonFlags, PlaceFlags
-from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.resources import Job
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.states import has_ended, short
 from vtrain.output.terminal import visible
 from vtrain.times import ago
@@ -30,31 +31,37 @@ _ENDED_ONLY = frozenset({"delete", "rm"})
 """Commands that are about jobs in some states only."""
 
 
-def newest_jobs(collection: str, command: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+def newest_jobs(
+    collections: tuple[str, ...], command: str, given: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     """Ids of jobs that the command can be about, the newest first, each with its state, age and display name.
 
     They are in the place that the flags given so far name; there are none where it cannot be asked.
     """
-    kind = KINDS[collection]
+    found: list[Job] = []
     with suppress(VtrainError, OSError), _at_most(PATIENCE):
-        session = open_session(*_flags(given), kind=kind)
-        query = msgspec.structs.replace(query_all(session, kind), page_size=MAX_JOBS)
-        jobs = session.jobs.list(query).jobs
-        return [(job.name.rpartition("/")[2], _text(job)) for job in jobs if _is_meant(command, job.state)]
-    return []
+        for kind in map(KINDS.__getitem__, collections):
+            session = open_session(*_flags(given), kind=kind)
+            query = msgspec.structs.replace(query_all(session, kind), page_size=MAX_JOBS)
+            found += session.jobs.list(query).jobs
+    if len(collections) > 1:
+        found.sort(key=attrgetter("create_time"), reverse=True)
+    return [(job.name.rpartition("/")[2], _text(job)) for job in found if _is_meant(command, job.state)]
 
 
 def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:
-    """The names of a custom job's replicas; none where it cannot be asked."""
+    """The names of a job's replicas, of a tuning job those of its trials; none where it cannot be asked."""
     from vtrain.runtime.replica import replica_ids
 
     with suppress(VtrainError, OSError), _at_most(PATIENCE):
         common, place = _flags(given)
-        session, name = open_named(common, place, job, CUSTOM_JOB)
+        session, name = open_named(common, place, job, ANY_JOB)
         found = session.jobs.get(name)
-        return (
-            [replica.name for replica in replica_ids(found.job_spec)] if isinstance(found, CustomJob) else []
-        )
+        spec = spec_of(found)
+        names = [replica.name for replica in replica_ids(spec)] if spec is not None else []
+        if isinstance(found, HyperparameterTuningJob):
+            return [f"trial-{trial.id}/{replica}" for trial in found.trials for replica in names]
+        return names
     return []
 
 

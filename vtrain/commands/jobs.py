@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import heapq
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from vtrain.backends import HoldingBackend, Holdings, Page, Query
-from vtrain.commands.kinds import JOB_KINDS, ResourceKind
+from vtrain.commands.kinds import ANY_JOB, JOB_KINDS, ResourceKind, noun_of
 from vtrain.commands.references import command_about, job_id, jobs_here, list_command, short_ids, shown_name
 from vtrain.commands.session import (
     Session,
@@ -26,6 +28,7 @@ from vtrain.commands.session import (
 from vtrain.errors import ServiceError, VtrainError
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages import states
+from vtrain.messages.names import TRIAL_LABEL
 from vtrain.output.console import Console
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kin
 
 def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
     """Say how to see the jobs that a project hides: first, as a terminal may be asked for a region next."""
-    count = len(jobs_here(kind.collection)) if is_configured_elsewhere(common, place) else 0
+    count = len(jobs_here(*kind.collections)) if is_configured_elsewhere(common, place) else 0
     if count:
         what = "1 job is" if count == 1 else f"{count} jobs are"
         open_console(common).progress(f"{what} on this machine: {list_command(kind.group)} --backend=local")
@@ -54,9 +57,22 @@ def _list(listing: ListFlags, session: Session, kind: ResourceKind) -> None:
     query = msgspec.structs.replace(query_all(session, kind), page_size=page_size(session, listing))
     damaged: list[str] = []
     jobs = all_jobs(session.jobs.list, query, damaged)
+    if kind.also:
+        jobs = _with_other_kinds(session, kind, query, jobs, damaged)
     show_resources(session, kind, listing, map(resource_document, jobs))
     if damaged:
         session.console.warn(_damage(damaged))
+
+
+def _with_other_kinds(
+    session: Session, kind: ResourceKind, query: Query, jobs: Iterator[Job], damaged: list[str]
+) -> Iterator[Job]:
+    """The jobs, and those of the kind's other collections, newest first; without trials."""
+    queries = [msgspec.structs.replace(query, collection=each) for each in kind.also]
+    others = [all_jobs(session.jobs.list, each, damaged) for each in queries]
+    for job in heapq.merge(jobs, *others, key=attrgetter("create_time"), reverse=True):
+        if TRIAL_LABEL not in job.labels:
+            yield job
 
 
 def _damage(names: list[str]) -> str:
@@ -78,10 +94,11 @@ def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
     session, name = open_named(common, place, job.text, kind)
     state = session.jobs.get(name).state if session.is_local and sys.stderr.isatty() else ""
     if states.has_ended(state):
-        session.console.status(f"{kind.noun} [{shown_name(name)}] has ended already: {states.short(state)}.")
+        noun = noun_of(name)
+        session.console.status(f"{noun} [{shown_name(name)}] has ended already: {states.short(state)}.")
     else:
         session.jobs.cancel(name)
-        session.console.status(f"Request to cancel {kind.noun} [{shown_name(name)}] has been sent.")
+        session.console.status(f"Request to cancel {noun_of(name)} [{shown_name(name)}] has been sent.")
         session.console.progress(f"\n$ {command_about(name, 'wait')}\n")
     session.console.result({})
 
@@ -92,7 +109,7 @@ def delete(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Resou
     held = session.jobs.holdings(name) if isinstance(session.jobs, HoldingBackend) else None
     shown = shown_name(name)
     session.jobs.delete(name)
-    session.console.status(f"Deleted {kind.noun} [{shown}].")
+    session.console.status(f"Deleted {noun_of(name)} [{shown}].")
     if held is not None:
         _say_what_went(session.console, held)
 
@@ -168,17 +185,17 @@ def show_resources(
     from vtrain.commands.selection import show_list
 
     is_terminal = sys.stdout.isatty()
-    draw = partial(_job_table, session, kind) if is_terminal and kind in JOB_KINDS else None
+    draw = partial(_job_table, session) if is_terminal and kind in (ANY_JOB, *JOB_KINDS) else None
     default = kind.list_table if is_terminal else "yaml"
     show_list(session.console, listing, documents, default=default, uri_of=session.uri_of, draw=draw)
 
 
-def _job_table(session: Session, kind: ResourceKind, documents: Iterable[dict[str, Any]]) -> str:
+def _job_table(session: Session, documents: Iterable[dict[str, Any]]) -> str:
     """The jobs as a table for a terminal, those of this machine with short ids."""
     from vtrain.output.colours import has_colours
     from vtrain.output.job_table import job_row, job_table
 
-    backends = jobs_here(kind.collection) if session.is_local else {}
+    backends = jobs_here() if session.is_local else {}
     ids = short_ids(backends)
     rows = []
     for document in documents:

@@ -14,7 +14,13 @@ from vtrain.flags.options import (
     StreamFlags,
     TimeoutFlag,
 )
-from vtrain.messages.names import CUSTOM_JOBS, GROUPS, HYPERPARAMETER_TUNING_JOBS, PERSISTENT_RESOURCES
+from vtrain.messages.names import (
+    CUSTOM_JOBS,
+    GROUPS,
+    HYPERPARAMETER_TUNING_JOBS,
+    PERSISTENT_RESOURCES,
+    parse_name,
+)
 
 LIST_TABLE = (
     "table(name.basename():label=ID, displayName:label=NAME, state:label=STATE, createTime:label=CREATED)"
@@ -33,12 +39,18 @@ class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
     also: tuple[str, ...] = ()
     list_table: str = LIST_TABLE
 
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """All collections whose resources the commands take."""
+        return (self.collection, *self.also)
+
 
 CUSTOM_JOB = ResourceKind(collection=CUSTOM_JOBS, noun="CustomJob", group=GROUPS[CUSTOM_JOBS])
-WATCHED_JOB = ResourceKind(
+ANY_JOB = ResourceKind(
     collection=CUSTOM_JOBS, noun="CustomJob", group=GROUPS[CUSTOM_JOBS], also=(HYPERPARAMETER_TUNING_JOBS,)
 )
-"""What `custom-jobs stream-logs` takes: the name of a tuning job too, as its log reads the same."""
+"""What the short commands and `custom-jobs stream-logs` take: a tuning job too. An id alone is that of a
+custom job, where this machine does not know better."""
 TUNING_JOB = ResourceKind(
     collection=HYPERPARAMETER_TUNING_JOBS,
     noun="HyperparameterTuningJob",
@@ -49,6 +61,12 @@ PERSISTENT_RESOURCE = ResourceKind(
 )
 JOB_KINDS = (CUSTOM_JOB, TUNING_JOB)
 KINDS = {kind.collection: kind for kind in (CUSTOM_JOB, TUNING_JOB, PERSISTENT_RESOURCE)}
+
+
+def noun_of(name: str) -> str:
+    """What a message calls the resource of a full name: `CustomJob`."""
+    full = parse_name(name)
+    return KINDS[full.collection].noun if full is not None and full.collection in KINDS else CUSTOM_JOB.noun
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends.base import Backend, RuntimeBackend
-from vtrain.commands.kinds import CUSTOM_JOB, KINDS, PERSISTENT_RESOURCE, ResourceKind
+from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, JOB_KINDS, KINDS, PERSISTENT_RESOURCE, ResourceKind
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import PlaceFlags
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
@@ -111,15 +111,15 @@ def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Referenc
 
         word, limit = ("", 1) if text == LAST else (text, MOST_CANDIDATES + 1)
         location = place.region.rpartition("/")[2]
-        found = Store.open(home).named(kind.collection, word, location=location, limit=limit)
+        found = Store.open(home).named(kind.collections, word, location=location, limit=limit)
     except StorageError:  # a backend of this machine will say so, and another needs no store
         return Reference(text=text)
     exact = tuple(job for job in found if job_id(job.name) == text)
     return Reference(text=text, jobs=exact or tuple(found))
 
 
-def jobs_here(collection: str) -> dict[str, str]:
-    """The backends of this machine's jobs, by their full names.
+def jobs_here(*collections: str) -> dict[str, str]:
+    """The backends of this machine's jobs, by their full names; without a collection those of every kind.
 
     Raises StorageError where the store cannot be read.
     """
@@ -128,7 +128,7 @@ def jobs_here(collection: str) -> dict[str, str]:
         return {}
     from vtrain.runtime.store import Store
 
-    return Store.open(home).backends(collection)
+    return Store.open(home).backends(collections or ANY_JOB.collections)
 
 
 def short_ids(names: Iterable[str]) -> dict[str, str]:
@@ -148,7 +148,7 @@ def shown_name(name: str) -> str:
     if full is None or full.project != LOCAL_PROJECT or not sys.stderr.isatty():
         return name
     with suppress(StorageError):
-        return short_ids(jobs_here(full.collection)).get(name, full.id)
+        return short_ids(jobs_here()).get(name, full.id)
     return full.id
 
 
@@ -158,12 +158,12 @@ def with_shown_names(text: str) -> str:
 
 
 def command_about(name: str, verb: str) -> str:
-    """The command line of a verb about a resource; on a terminal a short one about a custom job."""
+    """The command line of a verb about a resource; on a terminal a short one about a job."""
     full = parse_name(name)
-    group = KINDS[full.collection].group if full and full.collection in KINDS else CUSTOM_JOB.group
-    if group == CUSTOM_JOB.group and verb in _SHORT_VERBS and sys.stderr.isatty():
+    kind = KINDS.get(full.collection, CUSTOM_JOB) if full else CUSTOM_JOB
+    if kind in JOB_KINDS and verb in _SHORT_VERBS and sys.stderr.isatty():
         return f"vtrain {_SHORT_VERBS[verb].format(shown_name(name))}"
-    return f"vtrain {group} {verb} {shown_name(name)}"
+    return f"vtrain {kind.group} {verb} {shown_name(name)}"
 
 
 def list_command(group: str) -> str:

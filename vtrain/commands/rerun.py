@@ -13,6 +13,7 @@ from pathlib import Path
 
 from vtrain.backends import RepeatableBackend
 from vtrain.command_log import masked_line
+from vtrain.commands.kinds import ANY_JOB
 from vtrain.commands.session import open_named
 from vtrain.errors import (
     ConfigError,
@@ -44,7 +45,7 @@ Signature = Mapping[str, tuple[int, int]]
 
 def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Become the command that made the job, or run it again and again."""
-    session, name = open_named(common, place, job.text)
+    session, name = open_named(common, place, job.text, ANY_JOB)
     if not isinstance(session.jobs, RepeatableBackend):
         raise UnavailableError(
             f"The backend {session.backend.name} keeps no command lines.",

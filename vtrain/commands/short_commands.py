@@ -1,11 +1,11 @@
-"""`vtrain run`, `vtrain ps`, …: short names of the commands of custom jobs, with the same flags."""
+"""`vtrain run`, `vtrain ps`, …: short names of the commands of jobs, with the same flags."""
 
 from __future__ import annotations
 
 import msgspec
 
 from vtrain.commands.custom_jobs import COMMANDS as CUSTOM_JOB_COMMANDS
-from vtrain.commands.kinds import CUSTOM_JOB, WATCHED_JOB
+from vtrain.commands.kinds import ANY_JOB
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.job_options import EntryFlags
 from vtrain.flags.options import CommonFlags, FollowFlag, JobFlag, PlaceFlags, StreamFlags, WatchFlag
@@ -17,16 +17,16 @@ _RUN, _CREATE = _BY_NAME["local-run"], _BY_NAME["create"]
 def _about_a_job(
     name: str, same: str, summary: str, *examples: tuple[str, str], details: str = ""
 ) -> CommandInfo:
-    """A command of custom jobs about one job, by another name."""
+    """A command of custom jobs about one job, by another name; it takes tuning jobs too."""
     info = _BY_NAME[same]
     return CommandInfo(
         name=name,
         handler=info.handler,
         summary=summary,
-        details=details or f"The same as custom-jobs {same}.",
+        details=details or f"The same as custom-jobs {same} and hp-tuning-jobs {same}.",
         examples=examples,
         flags=(JobFlag, *info.flags[1:]),
-        fixed=info.fixed,
+        fixed={"kind": ANY_JOB},
     )
 
 
@@ -75,10 +75,10 @@ COMMANDS = (
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
-        summary="List jobs, newest first.",
-        details="The same as custom-jobs list.",
+        summary="List jobs, newest first: custom jobs and tuning jobs.",
+        details="The same as custom-jobs list and hp-tuning-jobs list. Trials are left out.",
         examples=(("List the five newest jobs", "vtrain ps --limit=5"),),
-        fixed={"kind": CUSTOM_JOB},
+        fixed={"kind": ANY_JOB},
     ),
     CommandInfo(
         name="logs",
@@ -90,7 +90,7 @@ COMMANDS = (
             ("Follow a job to its end", "vtrain logs mnist -f"),
         ),
         flags=(JobFlag, FollowFlag, StreamFlags, PlaceFlags, CommonFlags),
-        fixed={"kind": WATCHED_JOB},
+        fixed={"kind": ANY_JOB},
     ),
     _about_a_job("stop", "cancel", "Cancel a job.", ("Stop the newest job", "vtrain stop @last")),
     _about_a_job("show", "describe", "Print a job.", ("Print the newest job", "vtrain show @last")),

@@ -95,7 +95,7 @@ HEADINGS = ("JOB", "NAME", "REPLICA", "TOOK", "CPU", "MEMORY", "GPU", "GPU MEMOR
 
 def _rows(documents: list[dict[str, Any]]) -> list[list[str]]:
     """The cells of the table on a terminal, where jobs have short ids."""
-    ids = {job_id(name): short for name, short in short_ids(jobs_here(CUSTOM_JOB.collection)).items()}
+    ids = {job_id(name): short for name, short in short_ids(jobs_here()).items()}
     keys = ("name", "replica", "took", "cpu", "memory", "gpu", "gpuMemory", "processes")
     return [
         [ids.get(document["job"], document["job"]), *(str(document[key]) for key in keys)]

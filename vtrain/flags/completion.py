@@ -110,7 +110,7 @@ def modules(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
     """The replicas of the job that the command line names."""
-    words = [ctx.params[name] for name in ("custom_job", "job") if ctx.params.get(name)]
+    words = [ctx.params[name] for name in ("custom_job", "hptuning_job", "job") if ctx.params.get(name)]
     names = import_module("vtrain.commands.job_names")  # it opens backends, which flags know nothing of
     found: list[str] = names.replicas_of(words[0], ctx.params) if words else []
     return beginning(found, incomplete)
@@ -134,12 +134,17 @@ def pool(incomplete: str) -> list[str]:
 
 def custom_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Custom jobs that the command can be about."""
-    return _jobs("customJobs", ctx, incomplete)
+    return _jobs(("customJobs",), ctx, incomplete)
+
+
+def any_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Jobs of every kind that the command can be about."""
+    return _jobs(("customJobs", "hyperparameterTuningJobs"), ctx, incomplete)
 
 
 def tuning_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Hyperparameter tuning jobs that the command can be about."""
-    return _jobs("hyperparameterTuningJobs", ctx, incomplete)
+    return _jobs(("hyperparameterTuningJobs",), ctx, incomplete)
 
 
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -158,9 +163,9 @@ def beginning(words: Iterable[str], incomplete: str) -> list[str]:
     return [word for word in words if word.startswith(incomplete)]
 
 
-def _jobs(collection: str, ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def _jobs(collections: tuple[str, ...], ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     names = import_module("vtrain.commands.job_names")
-    found: list[tuple[str, str]] = names.newest_jobs(collection, ctx.info_name or "", ctx.params)
+    found: list[tuple[str, str]] = names.newest_jobs(collections, ctx.info_name or "", ctx.params)
     return [(name, text) for name, text in found if name.startswith(incomplete)]
 
 

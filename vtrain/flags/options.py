@@ -9,6 +9,7 @@ import msgspec
 from typer import Argument, Option
 
 from vtrain.flags.completion import (
+    any_jobs,
     backends,
     commands,
     conditions,
@@ -228,7 +229,7 @@ class JobFlag(NameFlag, frozen=True):
         Argument(
             metavar="JOB",
             help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
-            autocompletion=custom_jobs,
+            autocompletion=any_jobs,
         ),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import msgspec
 from vtrain.atomic import remove_folder
 from vtrain.errors import NotFoundError
 from vtrain.messages import states
-from vtrain.messages.names import KEY_LABEL, missing_hint, parse_name
+from vtrain.messages.names import KEY_LABEL, TRIAL_LABEL, missing_hint, parse_name
 from vtrain.privacy import secure_home
 from vtrain.runtime.database import open_database, read_only_error, storage_errors
 from vtrain.runtime.folder import JobFolder
@@ -63,6 +63,10 @@ HAS_ENDED = (
 """Whether a row's job has ended, by its column or else by its document."""
 _DISPLAY_NAME = (
     "CASE WHEN json_valid(document) THEN coalesce(json_extract(document, '$.displayName'), '') ELSE '' END"
+)
+_IS_TRIAL = (
+    f"CASE WHEN json_valid(document) THEN json_extract(document, '$.labels.\"{TRIAL_LABEL}\"') IS NOT NULL"
+    " ELSE FALSE END"
 )
 _HAS_KEY = "key = ?"
 _HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
@@ -187,20 +191,20 @@ class Store:
         )
         return [_record(row) for row in rows]
 
-    def named(self, collection: str, word: str, *, location: str, limit: int) -> list[Named]:
+    def named(self, collections: Sequence[str], word: str, *, location: str, limit: int) -> list[Named]:
         """Resources whose id begins with `word` or called `word`: that whole id first, then the newest.
 
-        Without a word, the newest; with a location only those that are there.
+        Without a word, the newest but for trials; with a location only those that are there.
         """
-        whole = f"%/{collection}/{word}"
+        whole, places = f"%/{word}", ", ".join("?" * len(collections))
         rows = self._execute(
             f"SELECT name, {_DISPLAY_NAME} AS display_name, state, create_time FROM resources"
-            " WHERE collection = ? AND (? = '' OR location = ?)"
-            " AND (? = '' OR display_name = ? OR ? AND name LIKE ?)"
+            f" WHERE collection IN ({places}) AND (? = '' OR location = ?)"
+            f" AND (? = '' AND NOT {_IS_TRIAL} OR display_name = ? OR ? AND name LIKE ?)"
             " ORDER BY name LIKE ? AND ? DESC, rowid DESC LIMIT ?",
             (
-                *(collection, location, location),
-                *(word, word, word.isdecimal(), f"{whole}%"),
+                *(*collections, location, location),
+                *(word, word or None, word.isdecimal(), f"{whole}%"),
                 *(whole, word.isdecimal(), limit),
             ),
         )
@@ -214,9 +218,12 @@ class Store:
         rows = self._execute("SELECT name FROM resources WHERE collection = ?", (collection,))
         return frozenset(row[0].rpartition("/")[2] for row in rows)
 
-    def backends(self, collection: str) -> dict[str, str]:
-        """The backend of each resource of a collection, by its name."""
-        rows = self._execute("SELECT name, backend FROM resources WHERE collection = ?", (collection,))
+    def backends(self, collections: Sequence[str]) -> dict[str, str]:
+        """The backend of each resource of these collections, by its name."""
+        places = ", ".join("?" * len(collections))
+        rows = self._execute(
+            f"SELECT name, backend FROM resources WHERE collection IN ({places})", tuple(collections)
+        )
         return {str(name): str(backend) for name, backend in rows}
 
     def delete(self, name: str) -> bool:

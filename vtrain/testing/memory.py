@@ -108,6 +108,8 @@ class MemoryBackend:
         """Jobs, newest first. Raises ConfigError for a page token that is none."""
         if query.page_token and not query.page_token.isdecimal():
             raise ConfigError(f"{query.page_token!r} is not a page token.")
+        if query.collection != CUSTOM_JOBS:
+            return Page(jobs=())
         prefix = f"projects/{query.project}/locations/{query.location or ''}"
         wanted = query.labels.items()
         jobs = [

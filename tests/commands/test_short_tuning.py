@@ -1,0 +1,55 @@
+"""Tuning jobs in the short commands, where custom jobs are taken too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from stored_jobs import add_job, local_name
+from tuning_jobs import tuning_document
+from vertex_service import VertexService
+
+from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, TUNING_JOB, ResourceKind
+from vtrain.commands.references import find_reference
+from vtrain.flags.options import PlaceFlags
+from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL
+
+PARENT = "projects/demo/locations/us-central1"
+NAME = f"{PARENT}/hyperparameterTuningJobs/2001"
+
+
+def found(word: str, kind: ResourceKind) -> list[str]:
+    return [job.name for job in find_reference(word, kind, PlaceFlags()).jobs or ()]
+
+
+def test_a_word_means_a_job_of_either_kind_but_no_trial_by_chance(vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1000", "digits")
+    tuning = add_job(vtrain_home, "2000", "tune", collection=HYPERPARAMETER_TUNING_JOBS)
+    trial = add_job(vtrain_home, "3000", "tune-trial-1", fields={"labels": {TRIAL_LABEL: "2000"}})
+    assert found("@last", ANY_JOB) == found("@last", TUNING_JOB) == [tuning]
+    assert found("@last", CUSTOM_JOB) == [local_name("1000")]
+    assert found("tune", ANY_JOB) == [tuning] and found("tune", CUSTOM_JOB) == []
+    assert found("tune-trial-1", ANY_JOB) == found("30", CUSTOM_JOB) == [trial]
+    assert found("20", ANY_JOB) == [tuning] and found("20", CUSTOM_JOB) == []
+
+
+def test_ps_lists_jobs_of_both_kinds_without_trials(vtrain: Any, vertex: VertexService) -> None:
+    vertex.put(f"{PARENT}/customJobs/1", displayName="a", createTime="2026-11-01T10:00:00Z")
+    vertex.put(NAME, displayName="tune", createTime="2026-11-01T11:00:00Z")
+    trial = f"{PARENT}/customJobs/2"
+    vertex.put(trial, displayName="t", createTime="2026-11-01T11:30:00Z", labels={TRIAL_LABEL: "2001"})
+    vertex.put(f"{PARENT}/customJobs/3", displayName="b", createTime="2026-11-01T12:00:00Z")
+    ended = vtrain("ps", "--format=value(displayName)")
+    assert (ended.code, ended.out) == (0, "b\ntune\na\n"), ended.err
+    assert vtrain("custom-jobs", "list", "--format=value(displayName)").out == "b\nt\na\n"
+
+
+def test_short_commands_take_the_name_of_a_tuning_job(vtrain: Any, vertex: VertexService) -> None:
+    vertex.resources[NAME] = tuning_document(NAME, state="JOB_STATE_RUNNING")
+    assert json.loads(vtrain("show", NAME, "--format=json").out)["displayName"] == "tune"
+    stopped = vtrain("stop", NAME)
+    assert stopped.code == 0 and f"cancel HyperparameterTuningJob [{NAME}]" in stopped.err
+    removed = vtrain("rm", NAME)
+    assert removed.code == 0 and f"Deleted HyperparameterTuningJob [{NAME}]." in removed.err
+    assert vertex.resources == {}
