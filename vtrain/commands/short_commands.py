@@ -75,8 +75,8 @@ COMMANDS = (
     msgspec.structs.replace(
         _BY_NAME["list"],
         name="ps",
-        summary="List jobs, newest first: custom jobs and tuning jobs.",
-        details="The same as custom-jobs list and hp-tuning-jobs list. Trials are left out.",
+        summary="List jobs, newest first.",
+        details="The same as custom-jobs list and hp-tuning-jobs list. Trials of tuning jobs are left out.",
         examples=(("List the five newest jobs", "vtrain ps --limit=5"),),
         fixed={"kind": ANY_JOB},
     ),

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 from vtrain.messages.states import has_ended
 from vtrain.output.console import Console
-from vtrain.output.trials import ENDED, end_text, live_lines, progress_text
+from vtrain.output.trials import end_text, live_lines, progress_text
+from vtrain.runtime.tuning.study import ENDED
 
 REDRAW_SECONDS = 0.5
 """Between two looks at the order of the trials: the job is asked far more often."""

@@ -12,15 +12,13 @@ from vtrain.output.colours import Role, paint
 from vtrain.output.table import display_width
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.ranking import best, ranked
-from vtrain.runtime.tuning.study import StudyTrial
+from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
 from vtrain.times import duration_in_words, epoch
 
-SUCCEEDED, INFEASIBLE, ACTIVE, STOPPING = "SUCCEEDED", "INFEASIBLE", "ACTIVE", "STOPPING"
-ENDED = (SUCCEEDED, INFEASIBLE)
 GAP = "  "
 MOST_NAMED = 5
 """Trials of a Pareto front that a sentence names."""
-_ROLES = {SUCCEEDED: Role.GOOD, INFEASIBLE: Role.ERROR, ACTIVE: Role.ACTIVE, STOPPING: Role.WARNING}
+_ROLES = {SUCCEEDED: Role.GOOD, INFEASIBLE: Role.ERROR, "ACTIVE": Role.ACTIVE, "STOPPING": Role.WARNING}
 
 
 def best_first(job: HyperparameterTuningJob) -> list[Trial]:

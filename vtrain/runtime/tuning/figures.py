@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
-from vtrain.runtime.tuning.study import StudyTrial
+from vtrain.runtime.tuning.study import LOG, SUCCEEDED, StudyTrial, every_parameter
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -143,7 +143,8 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
 
 def _values(spec: StudySpec, trial: StudyTrial) -> list[float] | None:
     """The results of a trial by the metrics of the study; None where one is missing or no number."""
-    measured = {each.metric_id: each.value for each in trial.final.metrics} if trial.final else {}
+    final = trial.final if trial.state == SUCCEEDED else None
+    measured = {each.metric_id: each.value for each in final.metrics} if final else {}
     values = [measured.get(metric.metric_id, math.nan) for metric in spec.metrics]
     return values if values and all(map(math.isfinite, values)) else None
 
@@ -151,20 +152,13 @@ def _values(spec: StudySpec, trial: StudyTrial) -> list[float] | None:
 def _distributions(spec: StudySpec, trials: Sequence[StudyTrial]) -> dict[str, BaseDistribution]:
     """The range of each parameter: what the study allows, and whatever a trial had all the same."""
     specs: dict[str, list[ParameterSpec]] = {}
-    for each in _flat(spec.parameters):
+    for each in every_parameter(spec):
         specs.setdefault(each.parameter_id, []).append(each)
     seen: dict[str, list[Any]] = {}
     for trial in trials:
         for name, value in trial.parameters.items():
             seen.setdefault(name, []).append(value)
     return {name: _distribution(specs.get(name, []), values) for name, values in seen.items()}
-
-
-def _flat(parameters: Sequence[ParameterSpec]) -> Iterator[ParameterSpec]:
-    for each in parameters:
-        yield each
-        inner = [below.parameter_spec for below in each.conditional_parameter_specs]
-        yield from _flat([spec for spec in inner if spec is not None])
 
 
 def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Any]) -> BaseDistribution:
@@ -178,7 +172,7 @@ def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Any]) -> BaseDi
         return CategoricalDistribution(list(dict.fromkeys(map(_category, (*categories, *seen)))))
     bounds = [float(value) for spec in specs for value in _bounds(spec)] + [float(value) for value in seen]
     low, high = min(bounds), max(bounds)
-    log = any(spec.scale_type == "UNIT_LOG_SCALE" for spec in specs) and low > 0
+    log = any(spec.scale_type == LOG for spec in specs) and low > 0
     if specs and all(spec.integer_value_spec for spec in specs) and all(map(float.is_integer, bounds)):
         return IntDistribution(int(low), int(high), log=log)
     return FloatDistribution(low, high, log=log)
