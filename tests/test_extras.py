@@ -15,7 +15,10 @@ import vtrain
 from vtrain.extras import install_command
 
 
-@pytest.mark.parametrize(("extra", "brings"), [("vertex", "google-cloud-storage"), ("emulator", "starlette")])
+@pytest.mark.parametrize(
+    ("extra", "brings"),
+    [("vertex", "google-cloud-storage"), ("emulator", "starlette"), ("tuning", "plotly")],
+)
 def test_the_command_names_what_the_extra_brings_and_not_vtrain(extra: str, brings: str) -> None:
     words = shlex.split(install_command(extra))
     assert words[:5] == [sys.executable, "-m", "uv", "pip", "install"]
