@@ -1,0 +1,270 @@
+"""The metrics that a trainer reports, read from the file of `CLOUD_ML_HP_METRIC_FILE` while it writes.
+
+`cloudml-hypertune` writes a JSON object per line and rewrites the whole file at each report, with its last
+100 lines; others append. The file is the trainer's: it may be half-written, damaged, huge, or no file at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric
+
+MOST_BYTES = 4 << 20
+"""Read by one call; the next one reads on."""
+LAST_BYTES = 64 << 20
+"""Read when the trainer has ended; of a file with more left, only its end is read."""
+LONGEST_LINE = 64 << 10
+"""A longer line is skipped."""
+REMEMBERED_LINES = 1000
+"""By these a line is known again in a rewritten file. hypertune keeps 100; other reporters may keep more."""
+MOST_NAMES = 100
+LONGEST_NAME = 200
+_BLOCK = 64 << 10
+_MARK = 4 << 10
+_OTHER_KEYS = frozenset(["checkpoint_path", "global_step", "timestamp", "trial"])
+_LARGEST_STEP = 2**63 - 1
+
+T = TypeVar("T")
+
+
+class MetricFile:
+    """The metric file of a trial. `metrics` are the study's; `started` is the trial's start since 1970.
+
+    `known` are the measurements that an earlier reader of the file had: they are not returned again.
+    `names` are the metrics seen so far, also those that the study does not have.
+    """
+
+    def __init__(
+        self, path: Path, metrics: Sequence[str], *, started: float, known: Sequence[Measurement] = ()
+    ) -> None:
+        self.names: set[str] = set()
+        self._path = path
+        self._metrics = tuple(metrics)
+        self._started = started
+        self._lines = _Lines()
+        self._collected: dict[str, float] = {}
+        self._place = (0, "")  # step and elapsed time of what is collected
+        self._usable: set[str] = set()
+        self._unusable: dict[str, str] = {}
+        self._known = _Known([_essence(each) for each in known])
+
+    def read(self, *, ended: bool = False) -> list[Measurement]:
+        """The measurements since the last call.
+
+        Metrics of one step are one measurement, which is returned when it has all metrics of the study or
+        the next one begins. With `ended`, as the trainer writes no more, all that is left is returned, also
+        from a last line without an end.
+        """
+        now = time.time()
+        lines = self._lines.read(self._path, ended=ended)
+        found = [done for line in lines for done in self._completed_by(line, now)]
+        if ended:
+            found += self._closed()
+        fresh = self._known.new([_essence(each) for each in found])
+        return [found[place] for place in fresh]
+
+    def complaint(self) -> str:
+        """A sentence about metrics of the study that were not reported; empty where all were."""
+        missing = [name for name in self._metrics if name not in self._usable]
+        if not missing:
+            return ""
+        if unusable := next((name for name in missing if name in self._unusable), None):
+            value = self._unusable[unusable]
+            return f"The trainer reported {unusable} only as {value}, which is not a finite number."
+        others = ", ".join(sorted(self.names - set(self._metrics)))
+        holds = f"; its metric file holds {others}" if others else ""
+        return f"The trainer did not report {', '.join(missing)}{holds}."
+
+    def _completed_by(self, line: bytes, now: float) -> Iterator[Measurement]:
+        """The measurements that this line completes: the one before it, its own, both or none of them."""
+        report = _parsed(line)
+        self._note_names(report)
+        values = {name: report[name] for name in self._metrics if name in report}
+        numbers = {name: number for name, value in values.items() if (number := _number(value)) is not None}
+        self._usable |= numbers.keys()
+        self._unusable |= {name: str(value)[:40] for name, value in values.items() if name not in numbers}
+        if not numbers:
+            return
+        step = _step(report.get("global_step"))
+        if step != self._place[0] or self._collected.keys() & numbers.keys():
+            yield from self._closed()
+        self._place = step, self._elapsed(report.get("timestamp"), now)
+        self._collected |= numbers
+        if len(self._collected) == len(self._metrics):
+            yield from self._closed()
+
+    def _closed(self) -> Iterator[Measurement]:
+        """The measurement of what is collected, if anything is."""
+        collected, self._collected = self._collected, {}
+        if collected:
+            metrics = [name for name in self._metrics if name in collected]
+            yield Measurement(
+                step_count=self._place[0],
+                elapsed_duration=self._place[1],
+                metrics=tuple(Metric(metric_id=name, value=collected[name]) for name in metrics),
+            )
+
+    def _elapsed(self, timestamp: Any, now: float) -> str:
+        """The time of a report since the trial's start, by its own time stamp where that can be true."""
+        reported = _number(timestamp)
+        credible = reported is not None and self._started - 1 <= reported <= now + 1
+        seconds = (reported if credible and reported is not None else now) - self._started
+        return f"{max(seconds, 0.0):.3f}s"
+
+    def _note_names(self, report: dict[str, Any]) -> None:
+        room = MOST_NAMES - len(self.names)
+        new = (name for name in report if name not in self.names and name not in _OTHER_KEYS)
+        self.names |= {name[:LONGEST_NAME] for name in islice(new, room)}
+
+
+def _essence(measurement: Measurement) -> tuple[Any, ...]:
+    """The part of a measurement by which it is known again; the elapsed time may be that of the reading."""
+    return (measurement.step_count, *((each.metric_id, each.value) for each in measurement.metrics))
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The object on a line; empty for a damaged line."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, also one written as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _step(value: Any) -> int:
+    """The step of a report; 0, as hypertune writes it, where there is no usable one."""
+    number = _number(value)
+    return int(number) if number is not None and 0 <= number < _LARGEST_STEP else 0
+
+
+class _Known(Generic[T]):
+    """What is known of a sequence that may begin again, from anywhere in the middle."""
+
+    def __init__(self, items: Sequence[T] = (), limit: int | None = None) -> None:
+        self._items = deque(items, maxlen=limit)
+        self._expected: deque[T] | None = None
+
+    def begin_again(self) -> None:
+        self._expected = None
+
+    def new(self, items: Sequence[T]) -> list[int]:
+        """The positions of those items that are not known yet."""
+        start = 0
+        if items and self._expected is None:
+            start, self._expected = self._overlap(items)
+        fresh = []
+        for position in range(start, len(items)):
+            if self._expected and self._expected[0] == items[position]:
+                self._expected.popleft()
+            else:
+                self._expected = deque()
+                fresh.append(position)
+        self._items.extend(items[position] for position in fresh)
+        return fresh
+
+    def _overlap(self, items: Sequence[T]) -> tuple[int, deque[T]]:
+        """The position from which on items are compared, and the known ones that are expected there."""
+        known = list(self._items)
+        for start in range(len(known)):
+            if all(one == other for one, other in zip(islice(known, start, None), items, strict=False)):
+                return 0, deque(islice(known, start, None))
+        for start in range(1, len(items) - len(known) + 1):
+            if known and all(
+                one == other for one, other in zip(known, islice(items, start, None), strict=False)
+            ):
+                return start, deque(known)
+        return 0, deque()
+
+
+class _Lines:
+    """The new lines of a file that is appended to or rewritten."""
+
+    def __init__(self) -> None:
+        self._offset = 0
+        self._head = b""
+        self._tail = b""
+        self._is_skipping = False
+        self._known: _Known[int] = _Known(limit=REMEMBERED_LINES)
+
+    def read(self, path: Path, *, ended: bool) -> list[bytes]:
+        # The trainer may put a link, a pipe or a folder in the place of its file.
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return []
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or not self._is_in_place(descriptor, status.st_size, ended):
+                return []
+            lines = self._read_on(descriptor, status.st_size, ended)
+        except OSError:
+            return []
+        finally:
+            os.close(descriptor)
+        return [lines[place] for place in self._known.new([hash(line) for line in lines])]
+
+    def _is_in_place(self, descriptor: int, size: int, ended: bool) -> bool:
+        """Whether to read now: not while the file is shorter than it was and begins as it did.
+
+        Then it is being rewritten. A file with other bytes where this reader has been is read from its start.
+        """
+        head = os.pread(descriptor, len(self._head), 0)
+        if size < self._offset and self._head.startswith(head) and not ended:
+            return False
+        tail = os.pread(descriptor, len(self._tail), self._offset - len(self._tail))
+        if head != self._head or tail != self._tail:
+            self._offset, self._head, self._tail, self._is_skipping = 0, b"", b"", False
+            self._known.begin_again()
+        return True
+
+    def _read_on(self, descriptor: int, size: int, ended: bool) -> list[bytes]:
+        most = LAST_BYTES if ended else MOST_BYTES
+        if ended and size - self._offset > most:
+            self._offset, self._tail, self._is_skipping = size - most, b"", True
+        lines: list[bytes] = []
+        rest, position = b"", self._offset
+        end = position + most
+        while position < end and (block := os.pread(descriptor, _BLOCK, position)):
+            position += len(block)
+            *whole, rest = (rest + block).split(b"\n")
+            self._pass(b"\n".join([*whole, b""]))
+            if whole and self._is_skipping:
+                whole, self._is_skipping = whole[1:], False
+            lines += (line for line in whole if line and len(line) <= LONGEST_LINE)
+            if len(rest) > LONGEST_LINE or self._is_skipping:
+                self._pass(rest)
+                rest, self._is_skipping = b"", True
+        if ended and rest:
+            lines.append(rest)
+            self._pass(rest)
+        return lines
+
+    def _pass(self, read: bytes) -> None:
+        """Remember the bytes at the file's start and those before the place that the reader has passed.
+
+        They are those that it read, not those that are in the file by now.
+        """
+        self._head += read[: _MARK - len(self._head)]
+        self._tail = (self._tail + read)[-_MARK:]
+        self._offset += len(read)
