@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 from study_specs import LAYERS, ended, measured, study
@@ -62,3 +64,10 @@ def test_any_pareto_front_is_what_no_other_beats(points: list[tuple[int, int]]) 
         if not any(x >= a and y >= b and (x, y) != (a, b) for x, y in points)
     }
     assert {trial.id for trial in best(spec, trials)} == unbeaten
+
+
+def test_a_value_that_is_no_number_is_no_result() -> None:
+    """Vertex AI may answer with any; `nan` would turn the order into chance."""
+    trials = [ended(1, {}, math.nan), ended(2, {}, 0.5), ended(3, {}, math.inf), ended(4, {}, 0.9)]
+    assert [trial.id for trial in ranked(study(LAYERS), trials)] == [4, 2, 1, 3]
+    assert [trial.id for trial in best(study(LAYERS, goals=("MINIMIZE",)), trials)] == [2]

@@ -77,3 +77,33 @@ def test_curves_are_drawn_on() -> None:
     assert abs(value - 1) < 0.1
     assert deviation < 0.05
     assert extrapolated([(3.0, 2.0)] * 5, 9.0) == (2.0, 0.0)
+
+
+def without_steps(trial: StudyTrial) -> StudyTrial:
+    """The trial of a trainer that reports no steps, as hypertune writes them: all are 0."""
+    reports = tuple(msgspec.structs.replace(one, step_count=0) for one in trial.measurements)
+    return msgspec.structs.replace(trial, measurements=reports)
+
+
+def test_without_steps_the_measurements_are_counted() -> None:
+    """Else a trial's first value would be compared with the whole curves of the others."""
+    others = [without_steps(other) for other in OTHERS]
+    spec = study(LAYERS, **MEDIAN)
+    assert not should_stop(
+        spec, without_steps(running(1, 0.3)), others
+    )  # averages of the first: 0.2, 0.4, 0.1
+    assert should_stop(spec, without_steps(running(1, 0.1, 0.2)), others)
+
+
+def test_a_trial_without_an_elapsed_time_is_compared_all_the_same() -> None:
+    spec = study(LAYERS, medianAutomatedStoppingSpec={"useElapsedDuration": True})
+    bare = [
+        msgspec.structs.replace(
+            trial,
+            measurements=tuple(
+                msgspec.structs.replace(one, elapsed_duration="") for one in trial.measurements
+            ),
+        )
+        for trial in (running(1, 0.1), *OTHERS)
+    ]
+    assert should_stop(spec, bare[0], bare[1:])

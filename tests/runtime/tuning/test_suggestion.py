@@ -122,9 +122,10 @@ def test_a_huge_grid_is_not_made() -> None:
 
 
 def test_arguments_are_written_as_the_service_writes_them() -> None:
-    found = {"lr": 0.001, "layers": 2.0, "batch": 256.0, "optimizer": "sgd", "momentum": 0.9}
+    found = {"lr": 0.001, "decay": 0.75, "layers": 2.0, "batch": 256.0, "optimizer": "sgd", "momentum": 0.9}
     assert arguments(WIDE, found) == (
         "--lr=0.001",
+        "--decay=0.75",
         "--layers=2",
         "--batch=256.0",
         "--optimizer=sgd",

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
-from vtrain.runtime.tuning.study import LOG, SUCCEEDED, StudyTrial, every_parameter
+from vtrain.runtime.tuning.scale import LOG
+from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, every_parameter
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

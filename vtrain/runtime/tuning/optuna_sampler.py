@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
+from vtrain.messages.study_rules import SAME_VALUE, is_value_of
+from vtrain.runtime.tuning.scale import double_at, is_logarithmic, mirrored_integer, share_of
 from vtrain.runtime.tuning.study import (
     ENDED,
     GP,
-    LOG,
-    REVERSE_LOG,
-    TOLERANCE,
+    SUCCEEDED,
     Parameters,
     ParameterValue,
     StudyTrial,
@@ -78,7 +78,7 @@ def _frozen(spec: StudySpec, trial: StudyTrial) -> FrozenTrial | None:
         distributions[place], inner[place] = distribution(parameter), _inner(parameter, value)
         return value
 
-    values = losses(spec, trial.final)
+    values = losses(spec, trial.final) if trial.state == SUCCEEDED else None
     state = TrialState.COMPLETE if values else TrialState.FAIL
     try:
         if assignment(spec, pick).keys() != trial.parameters.keys():
@@ -87,9 +87,9 @@ def _frozen(spec: StudySpec, trial: StudyTrial) -> FrozenTrial | None:
             state=state if trial.state in ENDED else TrialState.RUNNING,
             params=inner,
             distributions=distributions,
-            values=values if trial.state in ENDED else None,
+            values=values,
         )
-    except (_Elsewhere, ValueError):  # ValueError: a value beyond the ends of its range
+    except (_Elsewhere, ValueError):  # ValueError: no value of a categorical parameter
         return None
 
 
@@ -105,20 +105,23 @@ def _ask(trial: OptunaTrial, name: str, wanted: BaseDistribution) -> Any:
 
 
 def distribution(parameter: ParameterSpec) -> BaseDistribution:
-    """The parameter for Optuna: a discrete one by the position of its value, a reversed scale mirrored."""
+    """The parameter for Optuna.
+
+    A double is a share of its scale, which has no end that Optuna could not reach; a discrete value is its
+    position; an integer on a reversed scale is mirrored.
+    """
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    log = parameter.scale_type in (LOG, REVERSE_LOG)
     if parameter.categorical_value_spec is not None:
         return CategoricalDistribution(parameter.categorical_value_spec.values)
     if parameter.discrete_value_spec is not None:
         return IntDistribution(0, len(parameter.discrete_value_spec.values) - 1)
     if parameter.integer_value_spec is not None:
         whole = parameter.integer_value_spec
-        return IntDistribution(whole.min_value, whole.max_value, log=log)
+        return IntDistribution(whole.min_value, whole.max_value, log=is_logarithmic(parameter))
     double = parameter.double_value_spec
     assert double is not None
-    return FloatDistribution(double.min_value, double.max_value, log=log)
+    return FloatDistribution(0.0, 1.0 if double.min_value < double.max_value else 0.0)
 
 
 def _outer(parameter: ParameterSpec, value: Any) -> ParameterValue:
@@ -126,7 +129,9 @@ def _outer(parameter: ParameterSpec, value: Any) -> ParameterValue:
         return str(value)
     if parameter.discrete_value_spec is not None:
         return float(parameter.discrete_value_spec.values[int(value)])
-    return float(_mirrored(parameter, value))
+    if parameter.integer_value_spec is not None:
+        return float(mirrored_integer(parameter, value))
+    return double_at(parameter, value)
 
 
 def _inner(parameter: ParameterSpec, value: ParameterValue) -> Any:
@@ -137,15 +142,12 @@ def _inner(parameter: ParameterSpec, value: ParameterValue) -> Any:
         raise _Elsewhere
     if parameter.discrete_value_spec is not None:
         values = parameter.discrete_value_spec.values
-        found = [place for place, one in enumerate(values) if abs(one - value) <= TOLERANCE]
+        found = [place for place, one in enumerate(values) if abs(one - value) <= SAME_VALUE]
         if not found:
             raise _Elsewhere
         return found[0]
-    inner = _mirrored(parameter, value)
-    return int(inner) if parameter.integer_value_spec is not None else inner
-
-
-def _mirrored(parameter: ParameterSpec, value: float) -> float:
-    span = parameter.integer_value_spec or parameter.double_value_spec
-    assert span is not None
-    return span.min_value + span.max_value - value if parameter.scale_type == REVERSE_LOG else value
+    if not is_value_of(parameter, value):
+        raise _Elsewhere
+    if parameter.integer_value_spec is not None:
+        return mirrored_integer(parameter, int(value))
+    return share_of(parameter, value)

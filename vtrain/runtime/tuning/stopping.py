@@ -10,9 +10,10 @@ import math
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from vtrain.messages.hyperparameter_tuning_job import Measurement, StudySpec
+from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.runtime.tuning.ranking import value_of
 from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss
+from vtrain.times import parse_duration
 
 MIN_COMPARED = 3
 """Completed trials that there have to be: the median of fewer says little. The API leaves it open."""
@@ -40,16 +41,18 @@ def should_stop(spec: StudySpec, trial: StudyTrial, others: Sequence[StudyTrial]
 
 
 def curve(spec: StudySpec, trial: StudyTrial, by_time: bool) -> Curve:
-    """The first metric over steps, or over seconds; less is better."""
+    """The first metric over steps, or over seconds; less is better.
+
+    A trainer that reports no steps gives each measurement the step 0: they are counted instead.
+    """
     first = spec.metrics[0]
-    points = [(_position(one, by_time), value_of(one, first.metric_id)) for one in trial.measurements]
-    return [(position, loss(first.goal, value)) for position, value in points if value is not None]
-
-
-def _position(measurement: Measurement, by_time: bool) -> float:
+    points = [(one, value_of(one, first.metric_id)) for one in trial.measurements]
+    found = [(one, loss(first.goal, value)) for one, value in points if value is not None]
     if by_time:
-        return float(measurement.elapsed_duration.removesuffix("s") or 0)
-    return float(measurement.step_count)
+        return [(parse_duration(one.elapsed_duration) or 0.0, value) for one, value in found]
+    if not any(one.step_count for one, _ in found):
+        return [(float(count), value) for count, (_, value) in enumerate(found, 1)]
+    return [(float(one.step_count), value) for one, value in found]
 
 
 def _is_below_median(own: Curve, others: list[Curve]) -> bool:

@@ -5,16 +5,13 @@ A parameter's values are those of the API: text where it is categorical, else a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from vtrain.messages.hyperparameter_tuning_job import (
-    ConditionalParameterSpec,
-    Measurement,
-    ParameterSpec,
-    StudySpec,
-)
+from vtrain.messages.hyperparameter_tuning_job import Measurement, ParameterSpec, StudySpec
+from vtrain.messages.study_rules import in_condition
 
 ParameterValue = float | str
 Parameters = dict[str, ParameterValue]
@@ -24,11 +21,8 @@ Pick = Callable[[ParameterSpec, str], ParameterValue]
 
 AUTO, TPE, GP, RANDOM, GRID = "auto", "tpe", "gp", "random", "grid"
 """The samplers; `auto` chooses between TPE and GP."""
-LOG, REVERSE_LOG = "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"
 SUCCEEDED, INFEASIBLE = "SUCCEEDED", "INFEASIBLE"
 ENDED = (SUCCEEDED, INFEASIBLE)
-TOLERANCE = 1e-10
-"""The distance up to which discrete values are equal. Source: `DiscreteValueCondition` of `study.proto`."""
 
 
 class StudyTrial(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,19 +46,8 @@ def assignment(spec: StudySpec, pick: Pick) -> Parameters:
 def _assign(parameter: ParameterSpec, place: str, pick: Pick, found: Parameters) -> None:
     found[parameter.parameter_id] = value = pick(parameter, f"{place}{parameter.parameter_id}")
     for number, child in enumerate(parameter.conditional_parameter_specs):
-        if child.parameter_spec is not None and is_active(child, value):
+        if child.parameter_spec is not None and in_condition(child, value):
             _assign(child.parameter_spec, f"{place}{parameter.parameter_id}/{number}/", pick, found)
-
-
-def is_active(child: ConditionalParameterSpec, parent: ParameterValue) -> bool:
-    """Whether the parameter belongs to a trial in which its parent has that value."""
-    if isinstance(parent, str):
-        values = child.parent_categorical_values
-        return values is not None and parent in values.values
-    whole, discrete = child.parent_int_values, child.parent_discrete_values
-    if whole is not None:
-        return parent in whole.values
-    return discrete is not None and any(abs(parent - value) <= TOLERANCE for value in discrete.values)
 
 
 def every_parameter(spec: StudySpec) -> Iterator[ParameterSpec]:
@@ -82,19 +65,28 @@ def arguments(spec: StudySpec, parameters: Parameters) -> tuple[str, ...]:
 
     Sources: Google's samples for whole numbers (`80`), reports of users for discrete ones (`256.0`).
     """
-    whole = {one.parameter_id for one in every_parameter(spec) if one.integer_value_spec is not None}
-    return tuple(
-        f"--{name}={int(value) if name in whole and isinstance(value, float) else value}"
-        for name, value in parameters.items()
-    )
+    found: list[str] = []
+
+    def take(parameter: ParameterSpec, _place: str) -> ParameterValue:
+        value = parameters[parameter.parameter_id]
+        is_whole = parameter.integer_value_spec is not None
+        found.append(f"--{parameter.parameter_id}={int(value) if is_whole else value}")
+        return value
+
+    assignment(spec, take)
+    return tuple(found)
 
 
 def losses(spec: StudySpec, measurement: Measurement | None) -> tuple[float, ...] | None:
-    """The study's metrics in a measurement, turned so that less is better; None where one is missing."""
+    """The study's metrics in a measurement, turned so that less is better.
+
+    None where one is missing, or is no finite number.
+    """
     found = {metric.metric_id: metric.value for metric in measurement.metrics} if measurement else {}
-    if not spec.metrics or any(metric.metric_id not in found for metric in spec.metrics):
+    values = [found.get(metric.metric_id, math.nan) for metric in spec.metrics]
+    if not values or not all(map(math.isfinite, values)):
         return None
-    return tuple(loss(metric.goal, found[metric.metric_id]) for metric in spec.metrics)
+    return tuple(loss(metric.goal, value) for metric, value in zip(spec.metrics, values, strict=True))
 
 
 def loss(goal: str, value: float) -> float:

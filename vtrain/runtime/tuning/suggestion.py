@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from random import Random
+from typing import TypeVar
 
 import msgspec
 
 from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
+from vtrain.messages.study_rules import in_condition
+from vtrain.runtime.tuning.scale import double_at, integer_at
 from vtrain.runtime.tuning.study import (
     AUTO,
     GP,
     GRID,
-    LOG,
     RANDOM,
-    REVERSE_LOG,
     TPE,
     Parameters,
     ParameterValue,
     StudyTrial,
     assignment,
     every_parameter,
-    is_active,
 )
+
+T = TypeVar("T")
 
 GP_MAX_PARAMETERS = 12
 """A Gaussian process is taken by itself for at most so many parameters, as its time grows with them."""
@@ -77,8 +78,8 @@ def next_parameters(
     `trials` are all others, those that run too: a suggestion keeps away from what is being tried.
     """
     if sampler == GRID:
-        known = [trial.parameters for trial in trials]
-        return next((point for point in grid(spec) if point not in known), None)
+        known = {frozenset(trial.parameters.items()) for trial in trials}
+        return next((point for point in grid(spec) if frozenset(point.items()) not in known), None)
     own_seed = Random(f"{seed}/{number}").getrandbits(32)
     if sampler == RANDOM:
         rng = Random(own_seed)
@@ -106,7 +107,9 @@ def _branches(parameter: ParameterSpec) -> Iterator[Parameters]:
     """Every value of a parameter, with every point of the children that are active then."""
     for value in _values(parameter):
         specs = parameter.conditional_parameter_specs
-        children = [c.parameter_spec for c in specs if c.parameter_spec is not None and is_active(c, value)]
+        children = [
+            c.parameter_spec for c in specs if c.parameter_spec is not None and in_condition(c, value)
+        ]
         for below in _points(children):
             yield {parameter.parameter_id: value} | below
 
@@ -123,25 +126,16 @@ def _values(parameter: ParameterSpec) -> Iterator[ParameterValue]:
 
 def random_value(parameter: ParameterSpec, rng: Random) -> ParameterValue:
     """A value at random, evenly on the parameter's scale."""
-    if parameter.categorical_value_spec is not None:
-        return rng.choice(parameter.categorical_value_spec.values)
-    if parameter.discrete_value_spec is not None:
-        return float(rng.choice(parameter.discrete_value_spec.values))
+    share = rng.random()
+    if parameter.double_value_spec is not None:
+        return double_at(parameter, share)
     if parameter.integer_value_spec is not None:
-        whole = parameter.integer_value_spec
-        # The ends are half a step wider, so that they are as likely as the numbers between them.
-        drawn = _scaled(parameter.scale_type, whole.min_value - 0.5, whole.max_value + 0.5, rng.random())
-        return float(min(max(round(drawn), whole.min_value), whole.max_value))
-    double = parameter.double_value_spec
-    assert double is not None
-    drawn = _scaled(parameter.scale_type, double.min_value, double.max_value, rng.random())
-    return min(max(drawn, double.min_value), double.max_value)
+        return float(integer_at(parameter, share))
+    if parameter.categorical_value_spec is not None:
+        return _at(parameter.categorical_value_spec.values, share)
+    assert parameter.discrete_value_spec is not None
+    return float(_at(parameter.discrete_value_spec.values, share))
 
 
-def _scaled(scale: str, low: float, high: float, share: float) -> float:
-    """The number that far between the ends of a range, on a scale."""
-    if scale == LOG:
-        return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
-    if scale == REVERSE_LOG:
-        return low + high - _scaled(LOG, low, high, share)
-    return low + share * (high - low)
+def _at(values: Sequence[T], share: float) -> T:
+    return values[int(share * len(values))]
