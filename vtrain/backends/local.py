@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.atomic import remove_folder
 from vtrain.backends import (
     PROTOCOL_VERSION,
     BackendSettings,
@@ -24,23 +23,15 @@ from vtrain.backends import (
     Replica,
     Steps,
 )
-from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, custom_job
-from vtrain.errors import (
-    ConfigError,
-    ConflictError,
-    DamagedError,
-    KeyTakenError,
-    NotFoundError,
-    StorageError,
-)
+from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, runnable, with_spec
+from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import CUSTOM_JOBS, KEY_LABEL, ResourceName, parse_name
-from vtrain.privacy import make_private
-from vtrain.runtime.adoption import adopt
-from vtrain.runtime.capacity.queue import attend, due, enqueue
+from vtrain.messages.names import GROUPS, ResourceName, parse_name
+from vtrain.messages.resources import Job, collection_of
+from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
 from vtrain.runtime.folder import (
     DamagedFileError,
@@ -48,18 +39,15 @@ from vtrain.runtime.folder import (
     JobOrder,
     ReplicaFolder,
     SimulatedPreemption,
+    StudyPart,
     TypedCommand,
-    closed_on_error,
-    hold_lock,
 )
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
-from vtrain.times import timestamp
 
 if TYPE_CHECKING:
     from vtrain.backends.local_plan import Planner
-    from vtrain.messages.resources import Job
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.outlook import Outlook
 
@@ -100,7 +88,9 @@ class LocalBackend:
         from vtrain.runtime.job_storage import check_aip_dirs
         from vtrain.runtime.machines import name_notices
 
-        own = custom_job(job)
+        own = runnable(job)
+        if own is not job:
+            _check_study(job, self._settings)
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
         check_hardware(own.job_spec)
@@ -114,72 +104,49 @@ class LocalBackend:
         )
         _grace_seconds()  # refuses what is no time
         plan = self._planner.plan(own)
-        return msgspec.structs.replace(plan, notices=(*name_notices(own.job_spec), *plan.notices))
+        planned = with_spec(job, runnable(plan.job).job_spec)
+        notices = (*name_notices(own.job_spec), *plan.notices)
+        return msgspec.structs.replace(plan, job=planned, notices=notices)
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
+        from vtrain.runtime.replica import trial_spec
 
-        own = custom_job(job)
+        own = runnable(job)
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
-        return self._planner.view(with_output(own, PLANNED_JOB_ID), trial_id)
+        own = with_output(own, PLANNED_JOB_ID)
+        if trial_id:
+            own = msgspec.structs.replace(own, job_spec=trial_spec(own.job_spec, trial_id))
+        return self._planner.view(own, trial_id)
 
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
         """What the job's environments will lack here. Raises EnvironmentFailed for a damaged package."""
-        return self._planner.outlook(custom_job(job), trainer)
+        return self._planner.outlook(runnable(job), trainer)
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
         """What has to be made for the environments. Raises EnvironmentFailed for a damaged package."""
-        return self._planner.environment_steps(custom_job(job), trainer)
+        return self._planner.environment_steps(runnable(job), trainer)
 
-    def submit(self, plan: Plan) -> CustomJob:
+    def submit(self, plan: Plan) -> Job:
         """Store the job and start its supervisor; it is PENDING and cannot be lost any more.
 
         Raises KeyTakenError where another job has its idempotency key, unless that one did not succeed.
         """
-        from vtrain.runtime.default_output import with_output
-        from vtrain.runtime.inheritance import keep_credentials, with_own_copy
-        from vtrain.runtime.working_folder import keep_files
+        from vtrain.runtime.enrolment import enrol
 
         name = ResourceName(
             project=self._settings.project,
             location=self._settings.region,
-            collection=CUSTOM_JOBS,
+            collection=collection_of(plan.job),
             id=new_job_id(self._home),
         )
-        job = with_output(_pending(custom_job(plan.job), str(name)), name.id)
-        store = self._open_store()
-        store.check_writable()
-        folder = self._folder(job.name)
-        with storage_errors(self._home), _removed_on_error(folder.path):
-            make_private(self._home / "buckets")  # before a trainer's umask decides
-            order = self._order(job, plan)
-            folder.make(with_own_copy(order, folder))
-            keep_credentials(order.credentials_file, folder)
-            keep_files(plan.snapshot, folder)
-            lock = hold_lock(folder.lock)
-            assert lock is not None
-            with closed_on_error(lock):
-                self._insert(store, _record(job, self._name), order)
-        if order.claim.is_empty or job.name in due(store, self._home):
-            self._spawn_supervisor(folder, lock)
-            return job
-        with storage_errors(self._home), closed_on_error(lock):
-            queued = _leave_waiting(store, folder, job, order)
-        os.close(lock)
-        attend(store, self._home, changed=True)  # the queue may have changed while the lock was held
-        return queued
+        job, order = self._order(plan, name)
+        return enrol(self._open_store(), job, order, self._spawn_supervisor, snapshot=plan.snapshot)
 
-    def _insert(self, store: Store, record: Record, order: JobOrder) -> None:
-        with store.transaction() as connection:
-            if holder := store.holder_of(record):
-                raise KeyTakenError(holder)
-            store.insert(record)
-            enqueue(connection, record.name, order.claim)
-
-    def get(self, name: str) -> CustomJob:
+    def get(self, name: str) -> Job:
         """The job as it stands; a job whose supervisor died gets another one first."""
         record = self._existing_store(name).get(name)
         self._adopt(record)
@@ -231,7 +198,8 @@ class LocalBackend:
         record = self._existing_store(name).get(name)
         self._adopt(record)
         job = stored_job(record)
-        replicas = () if states.has_ended(job.state) else _running(self._folder(name), job)
+        is_running = isinstance(job, CustomJob) and not states.has_ended(job.state)
+        replicas = _running(self._folder(name), runnable(job)) if is_running else ()
         return HostedJob(job=job, backend=record.backend, replicas=replicas)
 
     def folders(self, name: str, replica: str) -> tuple[Path, ...]:
@@ -282,11 +250,8 @@ class LocalBackend:
             record = store.get(name)  # which has ended by now, if no supervisor can look after it
         if not states.has_ended(record.state):
             ends = record.state == states.CANCELLING
-            hint = (
-                "Wait for its end: vtrain custom-jobs wait"
-                if ends
-                else "Cancel it: vtrain custom-jobs cancel"
-            )
+            group = GROUPS[record.collection]
+            hint = f"Wait for its end: vtrain {group} wait" if ends else f"Cancel it: vtrain {group} cancel"
             raise ConflictError(
                 f"{name} is {states.short(record.state)} and can be deleted once it has ended.",
                 hint=f"{hint} {name}",
@@ -315,15 +280,19 @@ class LocalBackend:
         record = self._existing_store(name).get(name)
         return output_of(job_document(record, self._folder(name).path), self._home)
 
-    def _order(self, job: CustomJob, plan: Plan) -> JobOrder:
+    def _order(self, plan: Plan, name: ResourceName) -> tuple[Job, JobOrder]:
+        """The job under its name, and the order to run it."""
         from vtrain.runtime.boot import boot_id
+        from vtrain.runtime.default_output import with_output
         from vtrain.runtime.inheritance import inherited_environment
         from vtrain.runtime.replica import replica_ids
 
+        own = with_output(msgspec.structs.replace(runnable(plan.job), name=str(name)), name.id)
+        job = msgspec.structs.replace(with_spec(plan.job, own.job_spec), name=str(name))
         order = JobOrder(
             home=str(self._home.absolute()),
             name=job.name,
-            job=job,
+            job=own,
             backend=self._name,
             base_env=inherited_environment(),
             grace_seconds=_grace_seconds(),
@@ -334,13 +303,14 @@ class LocalBackend:
             aip_dirs=self._settings.aip_dirs,
             python_downloads=self._settings.python_downloads,
             command=self._settings.command,
-            terminal=self._settings.terminal if len(replica_ids(job.job_spec)) == 1 else None,
+            terminal=self._settings.terminal if len(replica_ids(own.job_spec)) == 1 else None,
             python=self._settings.python,
             active_python=self._settings.active_python,
             credentials_file=self._settings.container.credentials_file,
             boot_id=boot_id(),
+            study=_study_part(job, self._settings),
         )
-        return self._planner.complete(order)
+        return job, self._planner.complete(order)
 
     def _folder(self, name: str) -> JobFolder:
         parsed = parse_name(name)
@@ -360,13 +330,7 @@ class LocalBackend:
 
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
         """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
-        if states.has_ended(record.state):
-            return
-        folder = self._folder(record.name)
-        if record.state == states.QUEUED and folder.path.exists() and not at_once:
-            attend(self._open_store(), self._home)
-            return
-        adopt(self._open_store(), record, folder, self._spawn_supervisor, at_once=at_once)
+        look_after(self._open_store(), self._home, record, self._spawn_supervisor, at_once=at_once)
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
         start_supervisor(folder, lock)
@@ -381,20 +345,32 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
 
 
-def _leave_waiting(store: Store, folder: JobFolder, job: CustomJob, order: JobOrder) -> CustomJob:
-    """The job as QUEUED, with all that whoever starts it later needs."""
-    from vtrain.runtime.capacity.queue import waiting_reason
-    from vtrain.runtime.service_log import ServiceLog
+def _check_study(job: Job, settings: BackendSettings) -> None:
+    """Raise ConfigError for a tuning job that breaks a rule, UnavailableError without what it needs."""
+    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
+    from vtrain.messages.study_rules import check_tuning_job
+    from vtrain.runtime.tuning.suggestion import choose_sampler
 
-    folder.keep_environment()
-    if reason := waiting_reason(store, order):
-        log = ServiceLog(folder)
-        log.say(f"Job is queued: {reason}")
-        log.close()
-    queued = msgspec.structs.replace(job, state=states.QUEUED, update_time=timestamp())
-    document = msgspec.json.encode(to_document(queued)).decode()
-    store.update(job.name, state=queued.state, end_time="", document=document)
-    return queued
+    assert isinstance(job, HyperparameterTuningJob)
+    check_tuning_job(job)
+    choose_sampler(job.study_spec or StudySpec(), settings.study.sampler)
+
+
+def _study_part(job: Job, settings: BackendSettings) -> StudyPart | None:
+    """What the order of a tuning job has beyond that of its trials; None for any other job."""
+    if isinstance(job, CustomJob):
+        return None
+    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
+    from vtrain.runtime.tuning.suggestion import choose_sampler
+
+    assert isinstance(job, HyperparameterTuningJob)
+    wish = settings.study
+    return StudyPart(
+        job=to_document(job),
+        sampler=choose_sampler(job.study_spec or StudySpec(), wish.sampler).name,
+        seed=wish.seed if wish.seed is not None else int.from_bytes(os.urandom(4), "big"),
+        continue_from=wish.continue_from,
+    )
 
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:
@@ -416,34 +392,6 @@ def _check_debugger(job: CustomJob) -> None:
             "--debugpy is for Python trainers, and not for an image that runs as it is.",
             hint="Leave out --bake, or start debugpy in the image yourself.",
         )
-
-
-def _pending(job: CustomJob, name: str) -> CustomJob:
-    now = timestamp()
-    return msgspec.structs.replace(job, name=name, state=states.PENDING, create_time=now, update_time=now)
-
-
-def _record(job: CustomJob, backend: str) -> Record:
-    document = msgspec.json.encode(to_document(job)).decode()
-    return Record(
-        name=job.name,
-        collection=CUSTOM_JOBS,
-        state=job.state,
-        create_time=job.create_time,
-        backend=backend,
-        document=document,
-        key=job.labels.get(KEY_LABEL, ""),
-    )
-
-
-@contextmanager
-def _removed_on_error(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):  # the error that is on its way says more
-            remove_folder(folder)
-        raise
 
 
 def _grace_seconds() -> float:

@@ -10,11 +10,11 @@ import msgspec
 from vtrain.backends import Plan, Replica, Steps
 from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
+from vtrain.messages.resources import Job, spec_of
 from vtrain.runtime.folder import JobOrder
 
 if TYPE_CHECKING:
     from vtrain.messages.custom_job import CustomJobSpec
-    from vtrain.messages.resources import Job
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.capacity.leases import Claim
     from vtrain.runtime.environments.outlook import Outlook
@@ -45,14 +45,26 @@ class Planner(Protocol):
         """The order with what only this backend needs."""
 
 
-def custom_job(job: Job) -> CustomJob:
-    """The job, if it is one that runs here. Raises UnavailableError for any other kind."""
-    if not isinstance(job, CustomJob):
+def runnable(job: Job) -> CustomJob:
+    """What of the job runs here: a custom job itself, or what each trial of a tuning job is made of.
+
+    Raises UnavailableError for any other kind.
+    """
+    if isinstance(job, CustomJob):
+        return job
+    spec = spec_of(job)
+    if spec is None:
         raise UnavailableError(
             f"A {type(job).__name__} runs on Vertex AI, and not on this machine yet.",
             hint="Add --backend=vertex --project=PROJECT_ID.",
         )
-    return job
+    return CustomJob(display_name=job.display_name, job_spec=spec, encryption_spec=job.encryption_spec)
+
+
+def with_spec(job: Job, spec: CustomJobSpec) -> Job:
+    """The job with another description of what runs."""
+    field = "job_spec" if isinstance(job, CustomJob) else "trial_job_spec"
+    return msgspec.structs.replace(job, **{field: spec})
 
 
 def check_replicas(spec: CustomJobSpec) -> None:

@@ -23,12 +23,18 @@ from vtrain.runtime.folder import JobFolder
 
 
 def main(folder: str, lock: int) -> None:
-    """Supervise the job in `folder`, with the launcher that its backend has."""
-    from vtrain.runtime.supervisor import supervise
-
+    """Supervise the job in `folder`: a study, or replicas with the launcher that its backend has."""
     os.chdir(folder)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    supervise(Path(folder), launcher_of(JobFolder(Path(folder)).order().backend), lock)
+    order = JobFolder(Path(folder)).order()
+    if order.study is not None:
+        from vtrain.runtime.tuning.study_supervisor import supervise_study
+
+        supervise_study(Path(folder), lock)
+    else:
+        from vtrain.runtime.supervisor import supervise
+
+        supervise(Path(folder), launcher_of(order.backend), lock)
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:

@@ -15,10 +15,14 @@ from vtrain.messages.training_pipeline import TrainingPipeline
 Job = CustomJob | HyperparameterTuningJob | TrainingPipeline
 """A resource that runs and ends. All take the same verbs; the collection in the name tells the kind."""
 
-RESOURCES: dict[str, type[Resource]] = {
+JOBS: dict[str, type[Job]] = {
     CUSTOM_JOBS: CustomJob,
     HYPERPARAMETER_TUNING_JOBS: HyperparameterTuningJob,
     TRAINING_PIPELINES: TrainingPipeline,
+}
+
+RESOURCES: dict[str, type[Resource]] = {
+    **JOBS,
     PERSISTENT_RESOURCES: PersistentResource,
 }
 

@@ -100,7 +100,7 @@ def _known_document(record: Record, folder: JobFolder) -> dict[str, Any]:
         return stored_job(record).answer or {}
     except DamagedError:
         if folder.is_readable():
-            return to_document(folder.order().job)
+            return folder.order().document
         return {"name": record.name, "createTime": record.create_time}
 
 

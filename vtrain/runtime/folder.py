@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.atomic import UNPUBLISHED, publish_file
+from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
 from vtrain.runtime.capacity.leases import Claim
@@ -36,6 +37,8 @@ UNREADABLE_EXIT = "the file that says how it ended is damaged"
 LOST_CODE = 255
 TERMINAL_FIFO = "terminal"
 """In a job's folder: the messages of the command whose terminal its replica has."""
+METRIC_FILE = "hypertune/output.metrics"
+"""In the folder of a trial's job: the measurements that its trainer reports."""
 MAX_PID = 2**22
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """More than any file of a job's own has, its logs apart."""
@@ -83,6 +86,22 @@ class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
     source_folder: str = ""
 
 
+class StudyPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The order of a tuning job beyond that of its trials. `job` is its document."""
+
+    job: dict[str, Any]
+    sampler: str
+    seed: int
+    continue_from: str = ""
+
+
+class TrialPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The trial that a job is: the id of its tuning job, and its own."""
+
+    study: str
+    id: str
+
+
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     """All that a supervisor needs to run a job, decided when the job was submitted.
 
@@ -93,7 +112,8 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     for; with `python_downloads` uv may download an interpreter. `python` is the version or the path that was
     asked for, `active_python` the interpreter that is used as it is. `credentials_file` is a copy of the
     user's, `claim` what the job leases of this machine, `terminal` that of its only replica, `command` the
-    line that made it. `launcher` is a document that only the launcher of the backend reads.
+    line that made it. `launcher` is a document that only the launcher of the backend reads. With `study`
+    it is the order of a tuning job, and `job` what each trial is made of. `trial` says whose trial it is.
     """
 
     home: str
@@ -116,6 +136,13 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     terminal: LentTerminal | None = None
     command: TypedCommand | None = None
     launcher: msgspec.Raw = NO_DOCUMENT
+    study: StudyPart | None = None
+    trial: TrialPart | None = None
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The resource that was submitted."""
+        return self.study.job if self.study is not None else to_document(self.job)
 
 
 class _EarlierOptions(msgspec.Struct, frozen=True):
@@ -315,6 +342,11 @@ class JobFolder(msgspec.Struct, frozen=True):
         except FileNotFoundError:
             return {}
         return dict(variable.split("=", 1) for variable in variables if "=" in variable)
+
+    @property
+    def metric_file(self) -> Path:
+        """The file to which the primary of a trial reports."""
+        return self.path / METRIC_FILE
 
     def log(self, task: str) -> Path:
         """The raw log of a replica, or of `service`."""

@@ -6,7 +6,7 @@ The file is `jobs/ID/history.json`; the document has a field `replicas` beyond t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,12 +14,19 @@ from vtrain.errors import DamagedError
 from vtrain.messages import states
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.names import CUSTOM_JOBS, GROUPS
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, read_struct, write_struct
 from vtrain.runtime.recovery import Restart, attempt_of
 from vtrain.runtime.store import Record
 from vtrain.times import from_epoch
 
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
+
 FIELD = "replicas"
+STUDY_FIELD = "study"
+OWN_FIELDS = (FIELD, STUDY_FIELD)
+"""Fields of a stored document beyond those of the API."""
 
 
 class Preempted(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,15 +69,15 @@ def write_history(folder: JobFolder, history: History) -> None:
     write_struct(folder.path / "history.json", history)
 
 
-def stored_job(record: Record) -> CustomJob:
-    """The job in the store, with its whole document as `answer`.
+def stored_job(record: Record) -> Job:
+    """The job in the store, of the kind that its collection says, with its whole document as `answer`.
 
     Raises DamagedError for a document that is not the JSON of this job.
     """
     try:
         document = msgspec.json.decode(record.document, type=dict[str, Any])
-        known = {name: value for name, value in document.items() if name != FIELD}
-        job = msgspec.structs.replace(from_document(CustomJob, known), answer=document)
+        known = {name: value for name, value in document.items() if name not in OWN_FIELDS}
+        job = msgspec.structs.replace(from_document(_message(record.collection), known), answer=document)
     except msgspec.DecodeError:
         raise _damaged(record, "it is not the JSON of a job") from None
     if job.name != record.name:
@@ -82,10 +89,19 @@ def stored_job(record: Record) -> CustomJob:
     return job
 
 
+def _message(collection: str) -> type[Job]:
+    if collection == CUSTOM_JOBS:
+        return CustomJob
+    from vtrain.messages.resources import JOBS  # most commands see custom jobs only, and this takes long
+
+    return JOBS[collection]
+
+
 def _damaged(record: Record, reason: str) -> DamagedError:
+    group = GROUPS.get(record.collection, GROUPS[CUSTOM_JOBS])
     return DamagedError(
         f"The entry of {record.name} in the store is damaged: {reason}.",
-        hint=f"Its files are untouched. To remove it: vtrain custom-jobs delete {record.name}",
+        hint=f"Its files are untouched. To remove it: vtrain {group} delete {record.name}",
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from vtrain.digests import content_digest
+from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
@@ -127,6 +128,26 @@ def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
     )
 
 
+def trial_spec(spec: CustomJobSpec, trial_id: str, arguments: tuple[str, ...] = ()) -> CustomJobSpec:
+    """The job of a trial: its parameters follow the arguments of each pool, its output has its own folder.
+
+    Sources: `CustomJobSpec.base_output_directory` of `custom_job.proto`. The order of arguments is not
+    documented.
+    """
+    pools = []
+    for pool in spec.worker_pool_specs:
+        task = pool.task
+        if task is not None:
+            own = msgspec.structs.replace(task, args=(*task.args, *arguments))
+            field = "container_spec" if isinstance(own, ContainerSpec) else "python_package_spec"
+            pool = msgspec.structs.replace(pool, **{field: own})
+        pools.append(pool)
+    output = spec.base_output_directory
+    if output is not None and spec.output_uri:
+        output = GcsDestination(output_uri_prefix=f"{spec.output_uri.rstrip('/')}/{trial_id}")
+    return msgspec.structs.replace(spec, worker_pool_specs=tuple(pools), base_output_directory=output)
+
+
 def host_name(job_id: str, replica: ReplicaId) -> str:
     """A replica's name in its job's network, as on Vertex AI: ten hexadecimal digits tell the job."""
     digits = content_digest(job_id.encode())[:10]
@@ -204,8 +225,7 @@ def _optional_variables(spec: CustomJobSpec, context: JobContext) -> dict[str, s
     """The variables that only some jobs have: an output directory, a trial, a TensorBoard, a dashboard."""
     variables: dict[str, str] = {}
     if context.output:
-        base = f"{context.output}/{context.trial_id}" if context.trial_id else context.output
-        variables |= {name: f"{base}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
+        variables |= {name: f"{context.output}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
     if context.trial_id:
         variables |= {"CLOUD_ML_TRIAL_ID": context.trial_id, "CLOUD_ML_HP_METRIC_FILE": context.metric_file}
     if spec.tensorboard:

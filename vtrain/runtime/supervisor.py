@@ -24,7 +24,7 @@ from vtrain.messages.secrets import masked_document
 from vtrain.runtime import verdict, working_folder
 from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.runtime.boot import boot_id, boot_seconds
-from vtrain.runtime.capacity.queue import attend, release
+from vtrain.runtime.capacity.queue import attend, job_folder, look_after, release
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
 from vtrain.runtime.history import FIELD, replica_records, stored_job
@@ -78,7 +78,19 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     # Only now: a process that found the lock held has left the job to this supervisor, and woken it in vain.
     with suppress(VtrainError):
         attend(store, home, changed=True)
+    with suppress(VtrainError):
+        _wake_study(folder, store, home)
     store.close()
+
+
+def _wake_study(folder: JobFolder, store: Store, home: Path) -> None:
+    """Let the study whose trial has ended go on: by its supervisor, or by another where that one has died."""
+    try:
+        trial = folder.order().trial
+    except DamagedFileError:
+        return
+    if trial is not None and not job_folder(home, trial.study).wake():
+        look_after(store, home, store.get(trial.study), at_once=True)
 
 
 class Supervisor:
@@ -124,7 +136,9 @@ class Supervisor:
         """The job as it is stored or, where that is damaged, as it was submitted: it is written anew."""
         record = self._store.get(self._order.name)
         try:
-            return msgspec.structs.replace(stored_job(record), answer=None)
+            found = stored_job(record)
+            assert isinstance(found, CustomJob)
+            return msgspec.structs.replace(found, answer=None)
         except DamagedError:
             state = record.state if states.has_ended(record.state) else states.PENDING
             return msgspec.structs.replace(self._order.job, state=state)

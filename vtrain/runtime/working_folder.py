@@ -44,6 +44,12 @@ def keep_files(archive: str, folder: JobFolder) -> None:
         (folder.path / SNAPSHOT).chmod(0o600)
 
 
+def kept_files(folder: JobFolder) -> str:
+    """The archive that is kept with the job; empty where there is none."""
+    archive = folder.path / SNAPSHOT
+    return str(archive) if archive.exists() else ""
+
+
 def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
     """Make the working directory of an attempt that has not begun. `opened` lets every user write there.
 

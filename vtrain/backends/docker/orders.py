@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions
 from vtrain.backends.docker.container import (
+    OPEN_TO_ALL,
     PYTHON,
     SITE,
     USER_BASE,
@@ -37,6 +38,7 @@ from vtrain.runtime.inheritance import NO_METADATA
 from vtrain.runtime.launcher import Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
 from vtrain.runtime.replica import (
+    HP_METRIC_FILE,
     PRIMARY,
     JobContext,
     ReplicaId,
@@ -67,6 +69,8 @@ def container_orders(
     assert name is not None
     part = docker_part(order)
     context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
+    if order.trial:
+        context = msgspec.structs.replace(context, trial_id=order.trial.id)
     mounts = (*bucket_mounts(order.job.job_spec, Path(order.home)), *option_mounts(part.container))
     labels = job_labels(order.home, name.id)
     found = {}
@@ -82,7 +86,12 @@ def container_orders(
             host=host_name(name.id, member),
             network=network,
             labels=own_labels,
-            mounts=(*_work(pool, folder.replica(member.name)), *site, *mounts),
+            mounts=(
+                *_work(pool, folder.replica(member.name)),
+                *site,
+                *(_reports(folder) if order.trial and member == PRIMARY else ()),
+                *mounts,
+            ),
             resources=resources(pool, order, info, _leased(order, member, devices)),
             options=part.container,
         )
@@ -99,6 +108,14 @@ def container_orders(
             grace_seconds=order.grace_seconds,
         )
     return found
+
+
+def _reports(folder: JobFolder) -> tuple[dict[str, Any], ...]:
+    """The folder to which the primary of a trial reports, whichever user it runs as."""
+    reports = folder.metric_file.parent
+    reports.mkdir(exist_ok=True)
+    reports.chmod(OPEN_TO_ALL)
+    return (bind(reports, str(PurePosixPath(HP_METRIC_FILE).parent)),)
 
 
 def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder:

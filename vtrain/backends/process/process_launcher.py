@@ -17,9 +17,11 @@ from vtrain.backends.local_plan import package_files
 from vtrain.backends.process.process_buckets import HOST, buckets_folder, output_folder
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
+from vtrain.privacy import make_private
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
 from vtrain.runtime.environments.environment import EnvironmentFailed, make_environment, plan_environment
 from vtrain.runtime.folder import (
+    METRIC_FILE,
     DamagedFileError,
     JobFolder,
     JobOrder,
@@ -186,6 +188,7 @@ def job_context(order: JobOrder, ports: list[int]) -> JobContext:
         },
         master_port=master,
         output=output_folder(order.job.job_spec, Path(order.home), order.aip_dirs),
+        trial_id=order.trial.id if order.trial else "",
     )
 
 
@@ -280,7 +283,12 @@ def _replica_order(
         site = Path(runtime.site or libraries / "site-packages")
         places = CodePlaces(source=order.source_folder, installed=site, seen=str(site), cwd=str(replica.work))
         env |= debugger_variables(task, places)
-    env |= replica_environment(spec, member, context)
+    # Only what the primary reports counts: the others, on the same machine, do not write over it.
+    reports = folder.metric_file if member == PRIMARY else replica.path / METRIC_FILE
+    if order.trial:
+        make_private(reports.parent)
+    own = msgspec.structs.replace(context, metric_file=str(reports))
+    env |= replica_environment(spec, member, own)
     if runtime.site:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (runtime.site, env.get("PYTHONPATH"))))
     return ReplicaOrder(

@@ -15,7 +15,7 @@ from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.accelerators import process_notice
 from vtrain.runtime.capacity.leases import Claim, pool_devices
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.folder import METRIC_FILE, JobOrder
 from vtrain.runtime.notices import not_reproduced_by_processes
 from vtrain.runtime.replica import (
     PRIMARY,
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.environment import EnvironmentSpec
     from vtrain.runtime.environments.outlook import Outlook, Trainer
-
-METRIC_FILE = "hypertune/output.metrics"
-"""Below a trial's job folder; /var, where Vertex AI has it, belongs to this machine."""
 
 
 class ProcessPlanner:

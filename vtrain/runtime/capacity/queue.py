@@ -16,12 +16,12 @@ import msgspec
 from vtrain.errors import VtrainError
 from vtrain.messages import states
 from vtrain.messages.names import parse_name
-from vtrain.runtime.adoption import adopt
+from vtrain.runtime.adoption import Start, adopt
 from vtrain.runtime.capacity.leases import Admission as Admission
 from vtrain.runtime.capacity.leases import Claim, Lease, decide, next_in_line
 from vtrain.runtime.capacity.leases import Waiting as Waiting
 from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder
-from vtrain.runtime.store import HAS_ENDED, Store
+from vtrain.runtime.store import HAS_ENDED, Record, Store
 from vtrain.runtime.supervisor_process import start_supervisor
 
 LIVING = f"NOT {HAS_ENDED}"
@@ -87,6 +87,19 @@ def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) ->
         seen.update(names)
         names = due(store, home)
     return needed
+
+
+def look_after(
+    store: Store, home: Path, record: Record, start: Start = start_supervisor, *, at_once: bool = False
+) -> None:
+    """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
+    if states.has_ended(record.state):
+        return
+    folder = job_folder(home, record.name)
+    if record.state == states.QUEUED and folder.path.exists() and not at_once:
+        attend(store, home)
+        return
+    adopt(store, record, folder, start, at_once=at_once)
 
 
 def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, DamagedError
-from vtrain.messages.codec import to_document
 from vtrain.messages.names import parse_name
 from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
@@ -77,7 +76,7 @@ def job_document(record: Record, folder: Path) -> dict[str, Any]:
     with suppress(DamagedError):
         return stored_job(record).answer or {}
     if JobFolder(folder).is_readable():
-        return to_document(JobFolder(folder).order().job)
+        return JobFolder(folder).order().document
     return {}
 
 

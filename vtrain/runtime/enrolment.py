@@ -1,0 +1,110 @@
+"""The submission of a job to the runtime: its folder, its row, its place in the queue, its supervisor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.errors import KeyTakenError
+from vtrain.messages import states
+from vtrain.messages.codec import to_document
+from vtrain.messages.names import KEY_LABEL
+from vtrain.messages.resources import Job, collection_of
+from vtrain.privacy import make_private
+from vtrain.runtime.adoption import Start
+from vtrain.runtime.capacity.queue import attend, due, enqueue, job_folder, waiting_reason
+from vtrain.runtime.database import storage_errors
+from vtrain.runtime.folder import JobFolder, JobOrder, closed_on_error, hold_lock
+from vtrain.runtime.inheritance import keep_credentials, with_own_copy
+from vtrain.runtime.service_log import ServiceLog
+from vtrain.runtime.store import Record, Store
+from vtrain.runtime.supervisor_process import start_supervisor
+from vtrain.runtime.working_folder import keep_files
+from vtrain.times import timestamp
+
+J = TypeVar("J", bound=Job)
+
+
+def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor, *, snapshot: str = "") -> J:
+    """Store a job and start its supervisor; it is PENDING or QUEUED, and cannot be lost any more.
+
+    `snapshot` is the archive of the trainer's files. Raises KeyTakenError where another job has its
+    idempotency key, unless that one did not succeed.
+    """
+    home = Path(order.home)
+    job = _pending(job, order.name)
+    store.check_writable()
+    folder = job_folder(home, order.name)
+    with storage_errors(home), _removed_on_error(folder.path):
+        make_private(home / "buckets")  # before a trainer's umask decides
+        folder.make(with_own_copy(order, folder))
+        keep_credentials(order.credentials_file, folder)
+        keep_files(snapshot, folder)
+        lock = hold_lock(folder.lock)
+        assert lock is not None
+        with closed_on_error(lock):
+            _insert(store, _record(job, order.backend), order)
+    # A tuning job waits for nothing: its trials do.
+    if order.study is not None or order.claim.is_empty or job.name in due(store, home):
+        start(folder, lock)
+        return job
+    with storage_errors(home), closed_on_error(lock):
+        queued = _leave_waiting(store, folder, job, order)
+    os.close(lock)
+    attend(store, home, changed=True)  # the queue may have changed while the lock was held
+    return queued
+
+
+def _pending(job: J, name: str) -> J:
+    now = timestamp()
+    return msgspec.structs.replace(job, name=name, state=states.PENDING, create_time=now, update_time=now)
+
+
+def _insert(store: Store, record: Record, order: JobOrder) -> None:
+    with store.transaction() as connection:
+        if holder := store.holder_of(record):
+            raise KeyTakenError(holder)
+        store.insert(record)
+        if order.study is None:
+            enqueue(connection, record.name, order.claim)
+
+
+def _record(job: Job, backend: str) -> Record:
+    return Record(
+        name=job.name,
+        collection=collection_of(job),
+        state=job.state,
+        create_time=job.create_time,
+        backend=backend,
+        document=msgspec.json.encode(to_document(job)).decode(),
+        key=job.labels.get(KEY_LABEL, ""),
+    )
+
+
+def _leave_waiting(store: Store, folder: JobFolder, job: J, order: JobOrder) -> J:
+    """The job as QUEUED, with all that whoever starts it later needs."""
+    folder.keep_environment()
+    if reason := waiting_reason(store, order):
+        log = ServiceLog(folder)
+        log.say(f"Job is queued: {reason}")
+        log.close()
+    queued = msgspec.structs.replace(job, state=states.QUEUED, update_time=timestamp())
+    document = msgspec.json.encode(to_document(queued)).decode()
+    store.update(job.name, state=queued.state, end_time="", document=document)
+    return queued
+
+
+@contextmanager
+def _removed_on_error(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the error that is on its way says more
+            remove_folder(folder)
+        raise

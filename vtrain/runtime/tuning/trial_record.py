@@ -1,0 +1,89 @@
+"""A trial as the supervisor of its study keeps it: `jobs/ID/trials/N.json`, written before anything is done.
+
+The record names the trial's job before that job is submitted, so that another supervisor submits it under the
+same name, or finds it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
+from vtrain.runtime.folder import JobFolder, read_struct, write_struct
+from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial
+
+REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
+MOST_KEPT = 1000
+"""Measurements of an ended trial that are kept: enough for curves and for the rules of early stopping."""
+
+
+class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`job` is the full name of the trial's job, `state` a Trial.State of the API.
+
+    `failed`: the job failed, which counts for maxFailedTrialCount. `measurements` are filled at the end.
+    """
+
+    id: int
+    parameters: Parameters
+    job: str
+    state: str = REQUESTED
+    start_time: str = ""
+    end_time: str = ""
+    final: Measurement | None = None
+    infeasible_reason: str = ""
+    failed: bool = False
+    measurements: tuple[Measurement, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def message(self) -> Trial:
+        """The trial as the API answers it."""
+        parameters = (Parameter(parameter_id=name, value=value) for name, value in self.parameters.items())
+        return Trial(
+            id=str(self.id),
+            state=self.state,
+            parameters=tuple(parameters),
+            final_measurement=self.final,
+            start_time=self.start_time,
+            end_time=self.end_time,
+            infeasible_reason=self.infeasible_reason,
+            custom_job=self.job,
+        )
+
+    def study_trial(self, measurements: tuple[Measurement, ...] = ()) -> StudyTrial:
+        """The trial for suggestions and early stopping; `measurements` are those of one that runs."""
+        return StudyTrial(
+            id=self.id,
+            parameters=self.parameters,
+            state=self.state,
+            measurements=measurements or self.measurements,
+            final=self.final,
+        )
+
+
+def read_records(folder: JobFolder) -> list[TrialRecord]:
+    """The trials of a study, by number. Raises DamagedFileError."""
+    numbers = (int(path.stem) for path in _folder(folder).glob("*.json") if path.stem.isdecimal())
+    found = (read_struct(_folder(folder) / f"{number}.json", TrialRecord) for number in sorted(numbers))
+    return [record for record in found if record is not None]
+
+
+def write_record(folder: JobFolder, record: TrialRecord) -> None:
+    """Keep a trial. Raises OSError."""
+    _folder(folder).mkdir(mode=0o700, exist_ok=True)
+    write_struct(_folder(folder) / f"{record.id}.json", record)
+
+
+def thinned(measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
+    """At most `MOST_KEPT` of them, evenly chosen, the last one among them."""
+    step = -(-len(measurements) // MOST_KEPT) or 1
+    return measurements[::-1][::step][::-1]
+
+
+def _folder(folder: JobFolder) -> Path:
+    return folder.path / "trials"
