@@ -124,10 +124,12 @@ def test_create_that_waits_ends_with_the_verdict(
     assert "The first trial failed." in ended.err
 
 
-def test_local_backends_make_no_tuning_jobs(vtrain: Any, create: tuple[str, ...], vtrain_home: Path) -> None:
+def test_a_backend_that_runs_no_images_refuses_trials_of_one(
+    vtrain: Any, create: tuple[str, ...], vtrain_home: Path
+) -> None:
     ended = vtrain(*create, "--backend=process")
     assert ended.code == 1
-    assert "HyperparameterTuningJob runs on Vertex AI" in ended.err and "--backend=vertex" in ended.err
+    assert "gcr.io/p/i is run by Docker" in ended.err and "--backend=docker" in ended.err
     assert not (vtrain_home / "jobs").exists()
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
+from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJobSpec,
@@ -26,6 +28,7 @@ from vtrain.runtime.replica import (
     replica_environment,
     replica_ids,
     tf_config,
+    trial_spec,
 )
 
 CONTAINER = ContainerSpec(image_uri="i")
@@ -175,9 +178,11 @@ def test_every_replica_is_in_the_cluster_at_its_place(counts: tuple[int, ...]) -
 
 
 def test_what_only_a_trial_sees() -> None:
-    spec = spec_of(1)
+    output = GcsDestination(output_uri_prefix="gs://b/out/")
+    spec = msgspec.structs.replace(spec_of(1), base_output_directory=output)
     plain = replica_environment(spec, ReplicaId(0, 0), context(spec, output="gs://b/out"))
-    trial = replica_environment(spec, ReplicaId(0, 0), context(spec, output="gs://b/out", trial_id="7"))
+    own = trial_spec(spec, "7")
+    trial = replica_environment(own, ReplicaId(0, 0), context(own, output=own.output_uri, trial_id="7"))
     assert trial.keys() - plain.keys() == {"CLOUD_ML_TRIAL_ID", "CLOUD_ML_HP_METRIC_FILE"}
     assert trial["CLOUD_ML_TRIAL_ID"] == "7"
     assert trial["CLOUD_ML_HP_METRIC_FILE"] == "/var/hypertune/output.metrics"

@@ -185,11 +185,13 @@ class LocalBackend:
         self._adopt(record)
         with storage_errors(self._home):
             from vtrain.runtime.log_reader import lost_log, read_logs
+            from vtrain.runtime.tuning.trial_record import trial_logs
 
-            folder = self._folder(query.name).logs
+            folder = self._folder(query.name)
             with suppress(FileNotFoundError):  # in the middle of it, where the job is being deleted
-                if folder.exists():
-                    return read_logs(folder, query, ended=states.has_ended(record.state))
+                if folder.logs.exists():
+                    ended = states.has_ended(record.state)
+                    return read_logs(folder.logs, query, ended=ended, trials=trial_logs(folder))
         self._open_store().get(query.name)
         return lost_log(query)
 
@@ -271,7 +273,9 @@ class LocalBackend:
         left_files = False
         with suppress(FileNotFoundError):  # somebody else removes the job
             left_files = any(True for place in WORK for _ in folder.glob(f"{place}/*"))
-        return Holdings(size=byte_count(folder), left_files=left_files, output=output)
+        trials = [folder.with_name(trial.rpartition("/")[2]) for trial in self._open_store().trials(name)]
+        size = sum(map(byte_count, (folder, *trials)))
+        return Holdings(size=size, left_files=left_files, output=output)
 
     def _output(self, name: str) -> Path | None:
         """The folder of this machine that the job writes its output to. Raises NotFoundError."""
@@ -284,11 +288,12 @@ class LocalBackend:
         """The job under its name, and the order to run it."""
         from vtrain.runtime.boot import boot_id
         from vtrain.runtime.default_output import with_output
+        from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
         from vtrain.runtime.replica import replica_ids
 
-        own = with_output(msgspec.structs.replace(runnable(plan.job), name=str(name)), name.id)
-        job = msgspec.structs.replace(with_spec(plan.job, own.job_spec), name=str(name))
+        own = with_output(pending(runnable(plan.job), str(name)), name.id)
+        job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))
         order = JobOrder(
             home=str(self._home.absolute()),
             name=job.name,

@@ -32,13 +32,12 @@ J = TypeVar("J", bound=Job)
 
 
 def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor, *, snapshot: str = "") -> J:
-    """Store a job and start its supervisor; it is PENDING or QUEUED, and cannot be lost any more.
+    """Store a pending job and start its supervisor; it is PENDING or QUEUED, and cannot be lost any more.
 
     `snapshot` is the archive of the trainer's files. Raises KeyTakenError where another job has its
     idempotency key, unless that one did not succeed.
     """
     home = Path(order.home)
-    job = _pending(job, order.name)
     store.check_writable()
     folder = job_folder(home, order.name)
     with storage_errors(home), _removed_on_error(folder.path):
@@ -61,7 +60,8 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
     return queued
 
 
-def _pending(job: J, name: str) -> J:
+def pending(job: J, name: str) -> J:
+    """The job under its name, as it is stored first."""
     now = timestamp()
     return msgspec.structs.replace(job, name=name, state=states.PENDING, create_time=now, update_time=now)
 

@@ -94,8 +94,10 @@ class JournalReader:
         *,
         raw: bool = False,
         by_end: bool = False,
+        trial_id: str = "",
     ) -> None:
-        self._task = task
+        self._trial_id = trial_id
+        self._label = f"trial-{trial_id}/{task}" if trial_id else task
         self._place = place
         self._since = since
         self._untouched = raw
@@ -207,10 +209,10 @@ class JournalReader:
             record = self._record(self._place.record)
             if is_sound(record):
                 if record[1] > self._size:
-                    self._note(f"The log of {self._task} was cut: lines are missing.")
+                    self._note(f"The log of {self._label} was cut: lines are missing.")
                 return
             self._note(
-                f"The index of the log of {self._task} is damaged: times and streams of lines may be wrong."
+                f"The index of the log of {self._label} is damaged: times and streams of lines may be wrong."
             )
             self._place.last = record[:2]
             self._place.record += 1
@@ -220,7 +222,7 @@ class JournalReader:
         place = self._place
         place.record, place.offset = max(place.record, 0), max(place.offset, 0)
         if not self._is_known(place):
-            self._note(f"The log of {self._task} was cut or replaced: lines may be missing.")
+            self._note(f"The log of {self._label} was cut or replaced: lines may be missing.")
             rest = [
                 line.offset for line in place.open_lines.values() if line.offset + line.size == place.offset
             ]
@@ -408,9 +410,10 @@ class JournalReader:
         entries.append(
             LogEntry(
                 time=block.time,
-                insert_id=f"{self._task}/{stream}/{offset}{mark}{again}",
+                insert_id=f"{self._label}/{stream}/{offset}{mark}{again}",
                 severity=severity,
-                task_name=self._task,
+                task_name=self._label,
+                trial_id=self._trial_id,
                 payload=text,
                 attempt=block.attempt,
                 stream=stream,

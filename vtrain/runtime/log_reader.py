@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,32 +17,72 @@ import msgspec
 from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 from vtrain.runtime.folder import SERVICE
-from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX
+from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
 from vtrain.runtime.journal_reader import JournalReader, Place
 
 ENTRY_BYTES = 64
 """How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
+MOST_JOURNALS = 200
+"""Read for one page: each is two open files. Those of trials that began later come with a later page."""
+NO_TRIALS: Mapping[str, Path] = {}
 _LOST = "lost"
 
 
-def read_logs(folder: Path, query: LogQuery, *, ended: bool) -> LogPage:
+class _Source(msgspec.Struct, frozen=True):
+    """The journal of a task, or of a task of a trial."""
+
+    folder: Path
+    task: str
+    trial_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """What a cursor calls it."""
+        return f"{self.trial_id}/{self.task}" if self.trial_id else self.task
+
+    def is_wanted(self, query: LogQuery) -> bool:
+        """Whether the query selects it: by the task, `trial-3/workerpool0-0`, or `trial-3`."""
+        trial = f"trial-{self.trial_id}" if self.trial_id else ""
+        names = ("", self.task, trial, f"{trial}/{self.task}")
+        return query.task_name in names and query.trial_id in ("", self.trial_id)
+
+    def is_read(self, place: Place) -> bool:
+        """Whether nothing was written since that place, as far as sizes tell."""
+        try:
+            index = (self.folder / f"{self.task}{INDEX_SUFFIX}").stat().st_size // RECORD.size
+            raw = (self.folder / f"{self.task}{RAW_SUFFIX}").stat().st_size
+        except OSError:
+            return False
+        return (index, raw) == (place.record, place.offset) and not place.open_lines
+
+
+def read_logs(
+    folder: Path, query: LogQuery, *, ended: bool, trials: Mapping[str, Path] = NO_TRIALS
+) -> LogPage:
     """The entries that the journals in `folder` hold from the query's cursor on.
 
     With `ended`, nothing will be written any more: the last line of a stream is whole even without a
-    newline. Raises nothing for a folder without logs: there are no entries then.
+    newline. `trials` are the folders of a study's trials: their tasks are read too, but for what the runtime
+    itself says of each. Raises nothing for a folder without logs: there are no entries then.
     """
     places = _decode_cursor(query.cursor)
+    sources = [_Source(folder, task) for task in _task_names(folder)]
+    for trial, logs in trials.items():
+        sources += [_Source(logs, task, trial) for task in _task_names(logs) if task != SERVICE]
+    wanted = [source for source in sources if source.is_wanted(query)]
+    if trials:  # most of them have ended, and are read through
+        wanted = [one for one in wanted if not one.is_read(places.setdefault(one.key, Place()))]
     readers = [
         JournalReader(
-            folder,
-            task,
-            places.setdefault(task, Place()),
+            source.folder,
+            source.task,
+            places.setdefault(source.key, Place()),
             query.since,
             raw=query.raw,
             by_end=query.by_end,
+            trial_id=source.trial_id,
         )
-        for task in _task_names(folder)
-        if query.task_name in ("", task) and not query.trial_id
+        for source in wanted[:MOST_JOURNALS]
     ]
     entries: list[LogEntry] = []
     for reader in readers:
@@ -63,7 +104,7 @@ def read_logs(folder: Path, query: LogQuery, *, ended: bool) -> LogPage:
     return LogPage(
         entries=tuple(entries),
         cursor=msgspec.json.encode(places).decode(),
-        more=bool(waiting),
+        more=bool(waiting) or len(wanted) > MOST_JOURNALS,
         trouble=" ".join(trouble for reader in readers for trouble in reader.troubles),
     )
 

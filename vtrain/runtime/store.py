@@ -13,7 +13,14 @@ import msgspec
 from vtrain.atomic import remove_folder
 from vtrain.errors import NotFoundError
 from vtrain.messages import states
-from vtrain.messages.names import KEY_LABEL, TRIAL_LABEL, missing_hint, parse_name
+from vtrain.messages.names import (
+    CUSTOM_JOBS,
+    HYPERPARAMETER_TUNING_JOBS,
+    KEY_LABEL,
+    TRIAL_LABEL,
+    missing_hint,
+    parse_name,
+)
 from vtrain.privacy import secure_home
 from vtrain.runtime.database import open_database, read_only_error, storage_errors
 from vtrain.runtime.folder import JobFolder
@@ -170,6 +177,17 @@ class Store:
         more = len(rows) > size
         return [_record(row[1:]) for row in rows[:size]], str(rows[size - 1][0]) if more else ""
 
+    def trials(self, name: str) -> list[str]:
+        """The names of the jobs of a tuning job's trials; none for any other job."""
+        full = parse_name(name)
+        if full is None or full.collection != HYPERPARAMETER_TUNING_JOBS:
+            return []
+        rows = self._execute(
+            f"SELECT name FROM resources WHERE collection = ? AND {_HAS_LABEL} ORDER BY rowid",
+            (CUSTOM_JOBS, f'$.labels."{TRIAL_LABEL}"', full.id),
+        )
+        return [str(row[0]) for row in rows]
+
     def living(self) -> list[Record]:
         """Resources that have not ended, the earliest first."""
         rows = self._execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
@@ -305,12 +323,14 @@ def not_found(name: str) -> NotFoundError:
 
 
 def delete_job(store: Store, name: str, folder: JobFolder) -> bool:
-    """Remove an ended job: folder, then rows. Whoever is killed in the middle of it can do it again.
+    """Remove an ended job: its trials, folder, then rows. Whoever is killed in the middle can do it again.
 
     False where somebody else, at the same time, removed the rows.
     Raises StorageError where the disk refuses.
     """
     store.check_writable()
+    for trial in store.trials(name):
+        delete_job(store, trial, JobFolder(folder.path.with_name(trial.rpartition("/")[2])))
     with storage_errors(folder.path.parents[1]):
         remove_folder(folder.path)
     return store.delete(name)

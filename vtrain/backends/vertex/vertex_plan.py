@@ -22,6 +22,7 @@ from vtrain.runtime.replica import (
     replica_environment,
     replica_ids,
     service_hosts,
+    trial_spec,
 )
 
 MOST_REPLICAS = 1000
@@ -84,7 +85,7 @@ def replica_views(job: Job, settings: BackendSettings, trial_id: str) -> tuple[R
     """The replicas of a custom job. Raises UnavailableError for any other kind, and for too many of them."""
     if not isinstance(job, CustomJob):
         raise UnavailableError(f"A {type(job).__name__} has no replicas of its own.")
-    spec = job.job_spec
+    spec = trial_spec(job.job_spec, trial_id) if trial_id else job.job_spec
     count = sum(pool.replica_count or 1 for pool in spec.worker_pool_specs if pool.task is not None)
     if count > MOST_REPLICAS:  # each replica's environment names all the others
         raise UnavailableError(

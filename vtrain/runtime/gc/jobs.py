@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vtrain.atomic import remove_folder
 from vtrain.errors import StorageError
-from vtrain.messages.names import CUSTOM_JOBS, parse_name
+from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime.cgroup import find_groups, remove_group
 from vtrain.runtime.folder import JobFolder, group_prefix, hold_lock
 from vtrain.runtime.gc.candidate import ELSEWHERE, Candidate, Search, byte_count, last_change, refused
@@ -26,19 +26,24 @@ LONGEST_LABEL = 30
 
 
 def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
-    """Jobs that ended before the search's time, the earliest first."""
+    """Jobs that ended before the search's time, the earliest first; trials go with their tuning job."""
+    studies = store.ids(HYPERPARAMETER_TUNING_JOBS)
     for record in store.ended_before(from_epoch(search.before)):
         name = parse_name(record.name)
         if name is not None:
             folder = JobFolder(search.home / "jobs" / name.id)
-            shown = str(job_document(record, folder.path).get("displayName", ""))
+            document = job_document(record, folder.path)
+            if document.get("labels", {}).get(TRIAL_LABEL) in studies:
+                continue
+            trials = [search.home / "jobs" / trial.rpartition("/")[2] for trial in store.trials(record.name)]
+            shown = str(document.get("displayName", ""))
             yield Candidate(
                 id=name.id,
                 name=record.name,
                 label=f"{name.id} {shown[:LONGEST_LABEL]}".strip(),
                 kind="job",
                 created=record.create_time,
-                size=byte_count(folder.path),
+                size=sum(map(byte_count, (folder.path, *trials))),
                 discard=partial(_delete, store, record, folder),
             )
 
@@ -46,7 +51,7 @@ def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
 def lost_folders(search: Search, store: Store) -> Iterator[Candidate]:
     """Folders of jobs that are in no store: their command was killed before it had submitted them."""
     folders = sorted(path for path in (search.home / "jobs").glob("[!.]*") if path.is_dir())
-    known = store.ids(CUSTOM_JOBS)
+    known = store.ids(CUSTOM_JOBS) | store.ids(HYPERPARAMETER_TUNING_JOBS)
     for path in folders:
         if path.name not in known and search.is_stale(changed := last_change(path)):
             yield Candidate(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, DamagedError
-from vtrain.messages.names import parse_name
+from vtrain.messages.names import CUSTOM_JOBS, parse_name
 from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
 from vtrain.runtime.history import stored_job
@@ -55,7 +55,11 @@ def living_jobs(home: Path) -> LivingJobs:
         outputs=frozenset(output_of(document, home) for document in documents),
         programs=frozenset(path for order in orders for path in _programs(order)),
         preparing_since=min(
-            (epoch(r.create_time) for r, folder in folders if not (folder / "replicas.json").exists()),
+            (
+                epoch(record.create_time)
+                for record, folder in folders
+                if record.collection == CUSTOM_JOBS and not (folder / "replicas.json").exists()
+            ),
             default=float("inf"),
         ),
     )
@@ -91,7 +95,7 @@ def package_folders(documents: Iterable[dict[str, Any]], home: Path) -> Iterator
 
 def output_of(document: dict[str, Any], home: Path) -> Path | None:
     """The folder of this machine that a job writes its output to."""
-    output = document.get("jobSpec", {}).get("baseOutputDirectory") or {}
+    output = _spec(document).get("baseOutputDirectory") or {}
     with suppress(ConfigError):  # of another machine
         return LocalBuckets(home).local_path(output.get("outputUriPrefix", ""))
     return None
@@ -104,7 +108,13 @@ def _id(record: Record) -> str:
 
 def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for document in documents:
-        yield from document.get("jobSpec", {}).get("workerPoolSpecs", ())
+        yield from _spec(document).get("workerPoolSpecs", ())
+
+
+def _spec(document: dict[str, Any]) -> dict[str, Any]:
+    """What a job runs; of a tuning job, each trial."""
+    found: dict[str, Any] = document.get("jobSpec") or document.get("trialJobSpec") or {}
+    return found
 
 
 def _named_images(documents: Iterable[dict[str, Any]]) -> Iterator[str]:

@@ -20,12 +20,12 @@ from vtrain.messages.base import Status
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Measurement, StudySpec
-from vtrain.messages.names import CUSTOM_JOBS, parse_name
+from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime import verdict
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import job_folder, look_after
 from vtrain.runtime.database import lacks_room
-from vtrain.runtime.enrolment import enrol
+from vtrain.runtime.enrolment import enrol, pending
 from vtrain.runtime.folder import (
     DamagedFileError,
     JobFolder,
@@ -44,7 +44,7 @@ from vtrain.runtime.store import Record, Store
 from vtrain.runtime.supervisor import Decision
 from vtrain.runtime.supervisor_process import dismiss_standby, new_job_id, reap, stand_by
 from vtrain.runtime.tuning.metric_file import MetricFile
-from vtrain.runtime.tuning.ranking import best, final_measurement
+from vtrain.runtime.tuning.ranking import final_measurement
 from vtrain.runtime.tuning.stopping import should_stop
 from vtrain.runtime.tuning.study import INFEASIBLE, SUCCEEDED, StudyTrial, arguments
 from vtrain.runtime.tuning.suggestion import next_parameters
@@ -66,8 +66,6 @@ POLL_SECONDS = 0.5
 MOST_FAILURES = 5
 """Failed trials, more than half of those that ended, that end a study without maxFailedTrialCount. Of the
 service's own rule only this is known: a first trial that fails ends the study."""
-STUDY_LABEL = "vtrain-hp-tuning-job"
-"""The label of a trial's job that holds the id of its tuning job."""
 
 
 class _Cancelled(Exception):
@@ -288,12 +286,6 @@ class StudySupervisor:
             record, state=state, end_time=at or timestamp(), infeasible_reason=reason, failed=failed
         )
         self._keep(ended)
-        if state == SUCCEEDED and ended.final is not None:
-            values = ", ".join(f"{metric.metric_id}={metric.value:g}" for metric in ended.final.metrics)
-            is_best = ended.id in [trial.id for trial in best(self._spec, self._trials())]
-            self._log.say(f"Trial {ended.id} succeeded: {values}{' (the best so far)' if is_best else ''}.")
-        else:
-            self._log.complain(f"Trial {ended.id} is infeasible: {reason.splitlines()[0] if reason else ''}")
 
     def _trials(self) -> list[StudyTrial]:
         return [record.study_trial() for record in self._records.values()]
@@ -372,31 +364,27 @@ class StudySupervisor:
     def _submit(self, record: TrialRecord) -> None:
         """Submit the trial's job under the name that the record has."""
         remove_folder(job_folder(self._home, record.job).path)  # what a supervisor that died had begun
-        enrol(
-            self._store,
-            self._trial_job(record),
-            self._trial_order(record),
-            snapshot=kept_files(self._folder),
-        )
+        job = self._trial_job(record)
+        enrol(self._store, job, self._trial_order(record, job), snapshot=kept_files(self._folder))
         values = " ".join(arguments(self._spec, record.parameters))
         self._log.say(f"Trial {record.id} begins: {values}")
 
     def _trial_job(self, record: TrialRecord) -> CustomJob:
         template = self._order.job
         spec = trial_spec(template.job_spec, str(record.id), arguments(self._spec, record.parameters))
-        return CustomJob(
-            name=record.job,
+        job = CustomJob(
             display_name=f"{self._job.display_name[:100]}-trial-{record.id}",
             job_spec=spec,
             encryption_spec=template.encryption_spec,
-            labels={STUDY_LABEL: self._folder.path.name},
+            labels={TRIAL_LABEL: self._folder.path.name},
         )
+        return pending(job, record.job)
 
-    def _trial_order(self, record: TrialRecord) -> JobOrder:
+    def _trial_order(self, record: TrialRecord, job: CustomJob) -> JobOrder:
         return msgspec.structs.replace(
             self._order,
             name=record.job,
-            job=self._trial_job(record),
+            job=job,
             study=None,
             trial=TrialPart(study=self._order.name, id=str(record.id)),
             boot_id=boot_id(),

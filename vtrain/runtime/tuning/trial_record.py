@@ -73,6 +73,14 @@ def read_records(folder: JobFolder) -> list[TrialRecord]:
     return [record for record in found if record is not None]
 
 
+def trial_logs(folder: JobFolder) -> dict[str, Path]:
+    """The folders with the logs of a study's trials, by trial; none for any other job."""
+    if not _folder(folder).is_dir():
+        return {}
+    jobs = {str(record.id): record.job.rpartition("/")[2] for record in read_records(folder)}
+    return {trial: folder.path.with_name(job) / folder.logs.name for trial, job in jobs.items()}
+
+
 def write_record(folder: JobFolder, record: TrialRecord) -> None:
     """Keep a trial. Raises OSError."""
     _folder(folder).mkdir(mode=0o700, exist_ok=True)
