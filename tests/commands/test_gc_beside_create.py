@@ -12,6 +12,7 @@ import pytest
 
 from vtrain import submission
 from vtrain.backends.local import LocalBackend
+from vtrain.runtime import enrolment
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.gc import candidate
 from vtrain.runtime.gc.candidate import Search
@@ -96,7 +97,7 @@ def collector(
     made = Collector(vtrain_home, monkeypatch, first.out.strip())
     made.behind(submission, "package_and_stage")
     made.behind(JobFolder, "make")
-    made.behind(LocalBackend, "_insert")
+    made.behind(enrolment, "_insert")
     made.behind(LocalBackend, "_spawn_supervisor")
     return made
 
