@@ -133,6 +133,16 @@ def test_a_backend_that_runs_no_images_refuses_trials_of_one(
     assert not (vtrain_home / "jobs").exists()
 
 
+def test_what_the_service_may_refuse_is_sent_with_a_warning(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...]
+) -> None:
+    ended = vtrain(*create, "--set=studySpec.metrics[0].metricId=two words")
+    assert ended.code == 0, ended.err
+    assert "WARNING: The service may refuse this job. studySpec.metrics[0].metricId" in ended.err
+    assert vertex.requests[0].body["studySpec"]["metrics"][0]["metricId"] == "two words"
+    assert "WARNING" not in vtrain(*create).err
+
+
 def test_describe_shows_what_the_service_wrote(vtrain: Any, vertex: VertexService) -> None:
     trials = [{"id": "1", "state": "SUCCEEDED", "parameters": [{"parameterId": "units", "value": 80.0}]}]
     vertex.put(NAME, trials=trials, aFieldOfTomorrow=[1])

@@ -179,3 +179,21 @@ def test_a_job_to_continue_from_that_is_not_there(vtrain: Any, folder: Path) -> 
     words = ("--display-name=t", "--config=study.yaml", "--backend=process", "--continue-from=nobody")
     ended = vtrain("hp-tuning-jobs", "create", *words)
     assert ended.code == 1 and "No job on this machine has the name 'nobody'" in ended.err
+
+
+def test_a_trainer_may_become_an_image(planned: Any) -> None:
+    flags = ("--python-module=trainer.task", "--executor-image-uri=python:3.12", "--package-format=image")
+    job = planned(STUDY + MACHINES, "--local-package-path=.", *flags, "--", "--epochs=3")
+    first, second = (pool["containerSpec"] for pool in job["trialJobSpec"]["workerPoolSpecs"])
+    assert first == second and first["args"] == ["--epochs=3"]
+    assert "demo/" in first["imageUri"]
+
+
+def test_the_files_line_is_named_for_what_no_flag_has_changed(
+    vtrain: Any, vertex: VertexService, folder: Path
+) -> None:
+    wrong = "n1-standard-4, acceleratorType: NVIDIA_L4, acceleratorCount: 1"
+    (folder / "study.yaml").write_text(STUDY + MACHINES.replace("n1-standard-4", wrong))
+    create = ("hp-tuning-jobs", "create", "--display-name=tune", "--config=study.yaml", "--backend=process")
+    ended = vtrain(*create, "--local-package-path=.", *TRAINER, "--dry-run")
+    assert ended.code == 1 and "study.yaml:10: " in ended.err and "NVIDIA_L4" in ended.err

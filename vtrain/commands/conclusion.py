@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtrain.commands.references import command_about, shown_name
 from vtrain.commands.session import Session
+from vtrain.errors import DamagedError, NotFoundError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 from vtrain.output.card import Pointer, show_end
@@ -91,10 +93,13 @@ def _best_places(session: Session, job: HyperparameterTuningJob) -> Iterator[Poi
 def model_folder(session: Session, job: HyperparameterTuningJob, trial: Trial) -> str:
     """The URI of a trial's model; on this machine its folder, if there is one. Else nothing."""
     base = job.trial_job_spec.output_uri if job.trial_job_spec is not None else ""
-    if not base:
-        return ""
-    uri = join_uri(base, trial.id, "model")
-    if not session.is_local:
+    output = join_uri(base, trial.id) if base else ""
+    if session.is_local and trial.custom_job:  # which another study may have run, that this one goes on from
+        with suppress(NotFoundError, DamagedError):
+            own = session.jobs.get(trial.custom_job)
+            output = own.job_spec.output_uri if isinstance(own, CustomJob) else output
+    uri = join_uri(output, "model") if output else ""
+    if not session.is_local or not uri:
         return uri
     folder = LocalBuckets(session.settings.home).local_path(uri)
     return str(folder) if folder.is_dir() and _is_or_has_file(folder) else ""

@@ -59,7 +59,7 @@ def _page(job: HyperparameterTuningJob, document: dict[str, object]) -> StudyPag
     ordered = best_first(job)
     best = {trial.id for trial in best_trials(job)}
     table = TrialTable(job)
-    headings, rows = table.cells(ordered, reasons=True)
+    headings, *rows = table.cells(ordered, reasons=True)
     configuration = {name: value for name, value in document.items() if name not in NOT_SHOWN}
     figures = study_figures(job.study_spec or StudySpec(), study_trials(job))
     return StudyPage(

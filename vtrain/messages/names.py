@@ -17,7 +17,7 @@ LOCAL_PROJECT_NUMBER = "100000000001"
 """The local value of `CLOUD_ML_PROJECT_ID`; on Vertex AI it is the project's number, never its id."""
 KEY_LABEL = "vtrain-idempotency-key"
 """The label that holds the key of `--idempotency-key`."""
-TRIAL_LABEL = "vtrain-tuning-job"
+TRIAL_LABEL = "vtrain-hp-tuning-job"
 """The label of a trial's custom job on this machine: the id of its tuning job."""
 DEFAULT_REGION = "us-central1"
 GROUPS = {

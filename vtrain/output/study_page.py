@@ -18,7 +18,8 @@ h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; }
 .chart { min-height: 28rem; } .note { color: #59636e; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #d1d9e0; vertical-align: top; }
+th, td { padding: .25rem .75rem; text-align: left; border-bottom: 1px solid #d1d9e0; }
+td { vertical-align: top; white-space: pre-wrap; }
 tr.best td { background: #dafbe1; }
 pre { background: #f6f8fa; padding: 1rem; overflow-x: auto; }
 """

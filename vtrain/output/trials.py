@@ -10,7 +10,7 @@ from typing import Any
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.output.colours import Role, paint
 from vtrain.output.table import display_width
-from vtrain.output.terminal import on_one_line
+from vtrain.output.terminal import on_one_line, visible
 from vtrain.runtime.tuning.ranking import best, ranked
 from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
 from vtrain.times import duration_in_words, epoch
@@ -83,7 +83,8 @@ def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
 def end_text(trial: Trial) -> str:
     """`Trial 3 SUCCEEDED after 12 s: accuracy=0.97 (rate=0.01 units=64)`."""
     took = _took(trial)
-    what = measured_text(trial) or on_one_line(trial.infeasible_reason)
+    reason = trial.infeasible_reason.strip().partition("\n")[0].rstrip()
+    what = measured_text(trial) or on_one_line(reason)
     parameters = parameters_text(trial)
     text = f"Trial {trial.id} {trial.state}" + (f" after {took}" if took else "")
     return text + (f": {what}" if what else "") + (f" ({parameters})" if parameters else "")
@@ -98,7 +99,7 @@ class TrialTable:
         self._parameters = _names(each.parameter_id for trial in job.trials for each in trial.parameters)
         self._metrics = [metric.metric_id for metric in spec.metrics]
 
-    def cells(self, trials: Sequence[Trial], *, reasons: bool = False) -> tuple[list[str], list[list[str]]]:
+    def cells(self, trials: Sequence[Trial], *, reasons: bool = False) -> list[list[str]]:
         """The headings, and a row for each trial; empty columns are left out. The best are marked.
 
         With `reasons` the last column tells why a trial has no result.
@@ -106,18 +107,17 @@ class TrialTable:
         headings = ["TRIAL", "STATE", *self._metrics, *self._parameters, "STEP", "TOOK", "REASON"]
         rows = [self._row(trial, reason=trial.infeasible_reason if reasons else "") for trial in trials]
         kept = [place for place in range(len(headings)) if any(row[place] for row in rows)]
-        head, *body = [[on_one_line(row[place]) for place in kept] for row in (headings, *rows)]
-        return head, body
+        return [[visible(row[place]) for place in kept] for row in (headings, *rows)]
 
     def lines(self, trials: Sequence[Trial], *, coloured: bool = False) -> list[str]:
         """The same as lines of text."""
-        head, body = self.cells(trials)
-        widths = [max(map(display_width, column)) for column in zip(head, *body, strict=True)]
+        rows = [[on_one_line(cell) for cell in row] for row in self.cells(trials)]
+        widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
         lines = []
-        for row in (head, *body):
+        for row in rows:
             cells = []
             for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-                role = Role.NAME if row is head else _ROLES.get(cell) if place == 1 else None
+                role = Role.NAME if row is rows[0] else _ROLES.get(cell) if place == 1 else None
                 shown = paint(cell, role) if coloured and role else cell
                 cells.append(shown + " " * (width - display_width(cell)))
             lines.append(GAP.join(cells).rstrip())
@@ -125,14 +125,16 @@ class TrialTable:
 
     def _row(self, trial: Trial, *, reason: str) -> list[str]:
         values = {each.parameter_id: shown_value(each.value) for each in trial.parameters}
-        final = trial.final_measurement
-        measured = {each.metric_id: shown_value(each.value) for each in final.metrics} if final else {}
+        latest = trial.measurements[-1] if trial.measurements and trial.state not in ENDED else None
+        measurement = trial.final_measurement or latest
+        metrics = measurement.metrics if measurement is not None else ()
+        measured = {each.metric_id: shown_value(each.value) for each in metrics}
         return [
             f"{trial.id} *" if trial.id in self._best else trial.id,
             trial.state,
             *(measured.get(name, "") for name in self._metrics),
             *(values.get(name, "") for name in self._parameters),
-            str(final.step_count) if final is not None and final.step_count else "",
+            str(measurement.step_count) if measurement is not None and measurement.step_count else "",
             _took(trial),
             reason,
         ]

@@ -10,8 +10,10 @@ from vtrain.backends import BackendSettings, Replica
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec
 from vtrain.messages.hardware import check_hardware, mismatches
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_job, check_tasks
+from vtrain.messages.study_rules import check_tuning_job
 from vtrain.runtime.machines import name_notices
 from vtrain.runtime.replica import (
     UNKNOWN_ENTRYPOINT,
@@ -62,7 +64,7 @@ def check_sendable(job: Job) -> None:
 def notices_about(job: Job) -> tuple[str, ...]:
     """Sentences about what the service is known to refuse; it is sent all the same."""
     spec = spec_of(job)
-    doubts = _broken_rules(job) if isinstance(job, CustomJob) else []
+    doubts = _broken_rules(job)
     if spec is not None:
         doubts += [f"{doubt.path}: {doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
     output = spec.output_uri if spec is not None else ""
@@ -72,10 +74,13 @@ def notices_about(job: Job) -> tuple[str, ...]:
     return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
 
 
-def _broken_rules(job: CustomJob) -> list[str]:
+def _broken_rules(job: Job) -> list[str]:
     """The first rule that the job breaks, if any."""
     try:
-        check_job(job, executor_required=True)
+        if isinstance(job, CustomJob):
+            check_job(job, executor_required=True)
+        elif isinstance(job, HyperparameterTuningJob):
+            check_tuning_job(job, executor_required=True)
     except ConfigError as error:
         return [error.message]
     return []
