@@ -17,6 +17,7 @@ PAGES = [
     ROOT / "docs/tutorial/demonstrations.md",
     ROOT / "docs/how-to/move-from-gcloud.md",
     ROOT / "docs/how-to/run-on-vertex.md",
+    ROOT / "docs/how-to/tune.md",
 ]
 
 
