@@ -131,9 +131,34 @@ def test_a_key_makes_one_tuning_job(create: Any) -> None:
 
 
 def test_a_dry_run_makes_nothing(vtrain: Any, create: Any, vtrain_home: Path) -> None:
-    ended = create("tune", "--dry-run")
+    ended = create("tune", "--dry-run", arguments=("--fails=9",))
     assert ended.code == 0 and json.loads(ended.out)["maxTrialCount"] == 3
+    assert "Would run 3 trials, 2 at a time." in ended.err
+    assert "Would start workerpool0-0 in each trial: python3 -m vtrain_script --fails=9 --rate=…" in ended.err
     assert not (vtrain_home / "jobs").exists()
+
+
+def test_the_sampler_that_auto_takes_is_told(create: Any) -> None:
+    pytest.importorskip("optuna", reason="needs the extra tuning")
+    told = "Note: Parameters are suggested by"
+    assert told in create("tune", "--dry-run", "--algorithm=algorithm-unspecified").err
+    assert told not in create("tune", "--dry-run").err
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        ((), 1, "What the trials run is not given.\n  Name a trainer (--local-package-path=DIR)"),
+        (("train.py",), 2, "Write --script=train.py --local-package-path=.\n"),
+        (("--worker-pool-spec=machine-type=a",), 2, "in the file of --config: trialJobSpec.workerPoolSpecs"),
+        (("--epochs=3",), 2, "put it after --: vtrain hp-tuning-jobs create … -- --epochs=3"),
+    ],
+)
+def test_what_is_missing_or_misplaced_is_said(
+    vtrain: Any, folder: Path, flags: tuple[str, ...], code: int, words: str
+) -> None:
+    ended = vtrain("hp-tuning-jobs", "create", "--display-name=a", "--config=study.yaml", *flags)
+    assert ended.code == code and words in ended.err
 
 
 def test_the_sampler_and_the_seed_are_kept(vtrain: Any, create: Any) -> None:

@@ -89,8 +89,7 @@ class LocalBackend:
         from vtrain.runtime.machines import name_notices
 
         own = runnable(job)
-        if own is not job:
-            _check_study(job, self._settings)
+        study_notes = _check_study(job, self._settings) if own is not job else ()
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
         check_hardware(own.job_spec)
@@ -106,7 +105,7 @@ class LocalBackend:
         plan = self._planner.plan(own)
         planned = with_spec(job, runnable(plan.job).job_spec)
         notices = (*name_notices(own.job_spec), *plan.notices)
-        return msgspec.structs.replace(plan, job=planned, notices=notices)
+        return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*study_notes, *plan.notes))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
@@ -350,15 +349,22 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
 
 
-def _check_study(job: Job, settings: BackendSettings) -> None:
-    """Raise ConfigError for a tuning job that breaks a rule, UnavailableError without what it needs."""
+def _check_study(job: Job, settings: BackendSettings) -> tuple[str, ...]:
+    """A note on how parameters are suggested, where the study leaves that open.
+
+    Raises ConfigError for a tuning job that breaks a rule, UnavailableError without what it needs.
+    """
     from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
     from vtrain.messages.study_rules import check_tuning_job
+    from vtrain.runtime.tuning.study import GRID, RANDOM
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
     assert isinstance(job, HyperparameterTuningJob)
     check_tuning_job(job)
-    choose_sampler(job.study_spec or StudySpec(), settings.study.sampler)
+    sampler = choose_sampler(job.study_spec or StudySpec(), settings.study.sampler)
+    if sampler.name in (GRID, RANDOM):
+        return ()
+    return (f"Parameters are suggested by {sampler.name.upper()}: {sampler.reason}.",)
 
 
 def _study_part(job: Job, settings: BackendSettings) -> StudyPart | None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from vtrain.backends import Plan, Replica, Steps
-from vtrain.errors import UnavailableError
+from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.resources import Job, spec_of
 from vtrain.runtime.folder import JobOrder
 
@@ -48,11 +49,14 @@ class Planner(Protocol):
 def runnable(job: Job) -> CustomJob:
     """What of the job runs here: a custom job itself, or what each trial of a tuning job is made of.
 
-    Raises UnavailableError for any other kind.
+    Raises UnavailableError for any other kind, ConfigError for a tuning job without the job of its trials.
     """
     if isinstance(job, CustomJob):
         return job
     spec = spec_of(job)
+    if spec is None and isinstance(job, HyperparameterTuningJob):
+        hint = "Name a trainer (--local-package-path=DIR), or describe the job of a trial under trialJobSpec."
+        raise ConfigError("What the trials run is not given.", hint=hint)
     if spec is None:
         raise UnavailableError(
             f"A {type(job).__name__} runs on Vertex AI, and not on this machine yet.",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from vtrain.backends import Plan
 from vtrain.backends.base import CREDENTIALS_FLAG, TrainerForm
 from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.commands.session import Session, Target, check_current_folder
@@ -30,6 +31,7 @@ from vtrain.flags.local import (
 )
 from vtrain.flags.project_job import JobLine
 from vtrain.flags.secrets import with_callers_values
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
@@ -234,5 +236,19 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         console.progress(step)
     if dry_run and prepared.plan.cached:
         console.progress(" ".join(f"{what}: cached." for what in prepared.plan.cached))
-    for replica in prepared.plan.replicas if dry_run else ():
-        console.progress(f"Would start {replica.name}: {' '.join(masked_words(replica.argv))}")
+    if dry_run:
+        _show_replicas(console, prepared.plan)
+
+
+def _show_replicas(console: Console, plan: Plan) -> None:
+    """Say what would be started; of a tuning job, in each trial."""
+    job, where = plan.job, ""
+    parameters: tuple[str, ...] = ()
+    if plan.replicas and isinstance(job, HyperparameterTuningJob):
+        study = job.study_spec or StudySpec()
+        parameters = tuple(f"--{parameter.parameter_id}=…" for parameter in study.parameters)
+        where = " in each trial"
+        console.progress(f"Would run {job.max_trial_count} trials, {job.parallel_trial_count} at a time.")
+    for replica in plan.replicas:
+        words = " ".join((*masked_words(replica.argv), *parameters))
+        console.progress(f"Would start {replica.name}{where}: {words}")

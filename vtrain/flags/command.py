@@ -98,6 +98,8 @@ class FlagCommand(TyperCommand):
         """Where a word that is no flag of the command belongs: to the machines, or to the trainer."""
         from vtrain.flags.pools import FLAG, MACHINE_KEYS
 
+        if word.partition("=")[0] == FLAG:
+            return "The pools of a trial are described in the file of --config: trialJobSpec.workerPoolSpecs"
         key = word.removeprefix("--").partition("=")[0]
         if key in MACHINE_KEYS and any(FLAG in param.opts for param in self.params):
             return f"{key} is a key of {FLAG} and of [tool.vtrain.job]: write {FLAG}={key}=…"
@@ -114,13 +116,15 @@ class FlagCommand(TyperCommand):
                 message, hint=f"The trainer's own arguments stand after --: {ctx.command_path} … -- {rest}"
             )
         path = shlex.quote(word)
-        short, place = "vtrain run", ""
-        if self.info.name == "create":
-            short, place = "vtrain submit", " --local-package-path=."
-        if os.path.isdir(word):  # noqa: PTH112 - pathlib costs more to import than the rest of a start
-            flags = f"--local-package-path={path} --python-module=MODULE"
-            return UsageError(message, hint=f"Write {flags}, or: {short} {path} -m MODULE")
-        return UsageError(message, hint=f"Write --script={path}{place}, or: {short} {path}")
+        is_folder = os.path.isdir(word)  # noqa: PTH112 - pathlib costs more to import than the rest of a start
+        place = " --local-package-path=." if self.info.name == "create" else ""
+        flags = (
+            f"--local-package-path={path} --python-module=MODULE" if is_folder else f"--script={path}{place}"
+        )
+        short = "vtrain submit" if self.info.name == "create" else "vtrain run"
+        rest = f"{path} -m MODULE" if is_folder else path
+        others = "" if "hp-tuning-jobs" in ctx.command_path else f", or: {short} {rest}"
+        return UsageError(message, hint=f"Write {flags}{others}")
 
 
 def _without_opposites(args: list[str], params: list[Any]) -> list[str]:
