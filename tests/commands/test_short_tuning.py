@@ -6,14 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from stored_jobs import add_job, local_name
-from tuning_jobs import tuning_document
+from tuning_jobs import TRIALS, tuning_document
 from vertex_service import VertexService
 
+from vtrain.commands.job_names import newest_jobs, replicas_of
 from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, TUNING_JOB, ResourceKind
 from vtrain.commands.references import find_reference
 from vtrain.flags.options import PlaceFlags
-from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL
+from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL
 
 PARENT = "projects/demo/locations/us-central1"
 NAME = f"{PARENT}/hyperparameterTuningJobs/2001"
@@ -53,3 +55,26 @@ def test_short_commands_take_the_name_of_a_tuning_job(vtrain: Any, vertex: Verte
     removed = vtrain("rm", NAME)
     assert removed.code == 0 and f"Deleted HyperparameterTuningJob [{NAME}]." in removed.err
     assert vertex.resources == {}
+
+
+def test_shells_offer_tuning_jobs_and_the_replicas_of_their_trials(
+    vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTRAIN_BACKEND", "process")
+    fields = tuning_document("", trials=TRIALS[:2])
+    pools = [{"replicaCount": "1"}, {"replicaCount": "2"}]
+    fields |= {"name": local_name("2000", collection=HYPERPARAMETER_TUNING_JOBS)}
+    fields["trialJobSpec"] = {
+        "workerPoolSpecs": [pool | {"containerSpec": {"imageUri": "i"}} for pool in pools],
+    }
+    add_job(vtrain_home, "1000", "digits", created="2026-11-01T10:00:00Z")
+    add_job(vtrain_home, "2000", "tune", collection=HYPERPARAMETER_TUNING_JOBS, fields=fields)
+    both = (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS)
+    assert sorted(name for name, _ in newest_jobs(both, "show", {})) == ["1000", "2000"]
+    assert [name for name, _ in newest_jobs(both[1:], "show", {})] == ["2000"]
+    assert replicas_of("tune", {}) == [
+        f"trial-{trial}/{replica}"
+        for trial in (1, 2)
+        for replica in ("workerpool0-0", "workerpool1-0", "workerpool1-1")
+    ]
+    assert replicas_of("digits", {}) == []

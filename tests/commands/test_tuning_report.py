@@ -14,6 +14,8 @@ import pytest
 from tuning_jobs import STUDY, TRIALS, trial, tuning_document
 from vertex_service import VertexService
 
+from vtrain.messages.secrets import MASK
+
 pytest.importorskip("optuna", reason="needs the extra tuning")
 pytest.importorskip("plotly", reason="needs the extra tuning")
 
@@ -131,7 +133,9 @@ def test_no_text_of_a_job_is_markup(report: Any) -> None:
 
 def test_a_secret_is_masked(report: Any, tmp_path: Path) -> None:
     pool = {"containerSpec": {"imageUri": "i", "env": [{"name": "API_TOKEN", "value": "hunter22secret"}]}}
-    report(trialJobSpec={"workerPoolSpecs": [pool]})
+    failed = trial(1, None) | {"infeasibleReason": "ValueError: no access with hunter22secret"}
+    page = report(trialJobSpec={"workerPoolSpecs": [pool]}, trials=[failed])
+    assert f"ValueError: no access with {MASK}" in page.cells
     assert "hunter22secret" not in (tmp_path / "report.html").read_text()
 
 

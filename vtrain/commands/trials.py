@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from vtrain.commands.conclusion import model_folder
@@ -43,15 +43,14 @@ def trials(
         lines = TrialTable(found).lines(shown, coloured=has_colours(sys.stdout)) if shown else []
         return "".join(f"{line}\n" for line in lines)
 
-    documents = trial_documents(session, found, chosen)
-    is_table = not wanted.best
+    has_models = wanted.best or session.console.format is not None
     show_list(
         session.console,
         listing,
-        documents,
-        default=TABLE if is_table else "yaml",
+        _documents(session, found, chosen, has_models=has_models),
+        default="yaml" if wanted.best else TABLE,
         uri_of=session.uri_of,
-        draw=draw if is_table else None,
+        draw=None if wanted.best else draw,
     )
 
 
@@ -62,15 +61,13 @@ def tuning_job(session: Session, name: str) -> HyperparameterTuningJob:
     return job
 
 
-def trial_documents(
-    session: Session, job: HyperparameterTuningJob, trials: Iterable[Trial]
-) -> list[dict[str, Any]]:
-    """The trials as the job's document has them, each with the folder of its model, if there is one."""
+def _documents(
+    session: Session, job: HyperparameterTuningJob, trials: Iterable[Trial], *, has_models: bool
+) -> Iterator[dict[str, Any]]:
+    """The trials as the job's document has them; with `has_models` each that has a model with its folder."""
     documents = {
         str(document.get("id", "")): document for document in resource_document(job).get("trials", ())
     }
-    found = []
     for trial in trials:
-        model = model_folder(session, job, trial)
-        found.append(documents[trial.id] | ({"modelDir": model} if model else {}))
-    return found
+        model = model_folder(session, job, trial) if has_models else ""
+        yield documents[trial.id] | ({"modelDir": model} if model else {})

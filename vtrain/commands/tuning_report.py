@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from vtrain.atomic import publish_file
 from vtrain.commands.kinds import TUNING_JOB
@@ -12,12 +13,13 @@ from vtrain.commands.trials import tuning_job
 from vtrain.errors import ConfigError, StorageError
 from vtrain.flags.options import CommonFlags, NameFlag, PlaceFlags
 from vtrain.flags.tuning_options import ReportFlags
+from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.secrets import masked_document
 from vtrain.messages.states import short
 from vtrain.output.printers import render
 from vtrain.output.projection import parse_format
-from vtrain.output.study_page import Chart, StudyPage, study_page
+from vtrain.output.study_page import StudyPage, study_page
 from vtrain.output.trials import TrialTable, best_first, best_trials, progress_text, study_trials
 from vtrain.runtime.tuning.figures import plotly_script, study_figures
 from vtrain.settings import user_path
@@ -32,8 +34,8 @@ def report(job: NameFlag, report: ReportFlags, place: PlaceFlags, common: Common
     """Write the page of a tuning job."""
     target = _target(report.output)
     session, name = open_named(common, place, job.text, TUNING_JOB)
-    found = tuning_job(session, name)
-    document = masked_document(resource_document(found))
+    document = masked_document(resource_document(tuning_job(session, name)))
+    found = from_document(HyperparameterTuningJob, document)
     page = study_page(_page(found, document))
     try:
         publish_file(target, page.encode("utf-8", "replace"), FILE_MODE)
@@ -55,17 +57,16 @@ def _target(text: str) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _page(job: HyperparameterTuningJob, document: dict[str, object]) -> StudyPage:
+def _page(job: HyperparameterTuningJob, document: dict[str, Any]) -> StudyPage:
     ordered = best_first(job)
     best = {trial.id for trial in best_trials(job)}
-    table = TrialTable(job)
-    headings, *rows = table.cells(ordered, reasons=True)
+    headings, *rows = TrialTable(job).cells(ordered, reasons=True)
     configuration = {name: value for name, value in document.items() if name not in NOT_SHOWN}
     figures = study_figures(job.study_spec or StudySpec(), study_trials(job))
     return StudyPage(
         title=job.display_name or job.name,
         facts=tuple(_facts(job)),
-        charts=[Chart(*figure) for figure in figures],
+        figures=figures,
         headings=headings,
         rows=rows,
         best=frozenset(place for place, trial in enumerate(ordered) if trial.id in best),

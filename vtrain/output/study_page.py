@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
+from vtrain.runtime.tuning.figures import Figure
+
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
@@ -36,15 +38,8 @@ for (const place of document.querySelectorAll(".chart")) {
 """
 
 
-class Chart(NamedTuple):
-    """A chart: its title, and its description for plotly.js as JSON."""
-
-    title: str
-    document: str
-
-
 class StudyPage(NamedTuple):
-    """The content of a page, all of it plain text but for the charts.
+    """The content of a page, all of it plain text but for the figures.
 
     `facts` are labels with their texts, `rows` the cells of the trials below `headings`, and `best` the
     numbers of the rows of the best.
@@ -52,7 +47,7 @@ class StudyPage(NamedTuple):
 
     title: str
     facts: Sequence[tuple[str, str]]
-    charts: Sequence[Chart]
+    figures: Sequence[Figure]
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     best: frozenset[int]
@@ -75,16 +70,16 @@ def _lines(page: StudyPage) -> Iterator[str]:
     for label, text in page.facts:
         yield f"<tr><th>{escape(label)}</th><td>{escape(text)}</td></tr>"
     yield "</table>"
-    if not page.charts:
+    if not page.figures:
         yield '<p class="note">No trial has a result yet, so there are no charts.</p>'
-    for number, chart in enumerate(page.charts):
-        yield f'<h2>{escape(chart.title)}</h2>\n<div class="chart" id="chart-{number}"></div>'
+    for number, figure in enumerate(page.figures):
+        yield f'<h2>{escape(figure.title)}</h2>\n<div class="chart" id="chart-{number}"></div>'
         yield f'<script type="application/json" id="data-chart-{number}">'
-        yield f"{_inside_script(chart.document)}</script>"
+        yield f"{_inside_script(figure.document)}</script>"
     yield "<h2>Trials</h2>"
     yield from _table(page)
     yield f"<h2>Configuration</h2>\n<pre>{escape(page.configuration)}</pre>"
-    if page.charts:
+    if page.figures:
         yield f"<script>{page.script}</script>\n<script>{_DRAW}</script>"
     yield "</body>\n</html>"
 
