@@ -61,7 +61,7 @@ _AUTHORITY = re.compile(r"""(?<=://)[^\s/?#"'<>\\]+""")
 _Found = tuple[int, int, str]
 """The start and end of a secret in a text, and the secret."""
 _COMMAND_LINES = ("args", "command")
-_SEARCHED = ("env", "error", "replicas", *_COMMAND_LINES)
+_SEARCHED = ("env", "error", "infeasibleReason", "replicas", *_COMMAND_LINES)
 """Fields whose texts may quote a secret of another field."""
 
 
