@@ -160,7 +160,8 @@ def test_a_secret_in_a_file_is_named_too(vtrain: Any, vertex: VertexService, tmp
     ended = vtrain(*create)
     assert ended.code == 0 and "WARNING: HF_TOKEN looks like a secret" in ended.err
     assert vertex.requests[-1].body["jobSpec"]["workerPoolSpecs"][0]["containerSpec"] == container
-    study = {"metrics": [{"metricId": "m", "goal": "MAXIMIZE"}], "parameters": []}
+    rate = {"parameterId": "rate", "doubleValueSpec": {"minValue": 0.1, "maxValue": 1.0}}
+    study = {"metrics": [{"metricId": "m", "goal": "MAXIMIZE"}], "parameters": [rate]}
     (tmp_path / "tuning.json").write_text(json.dumps({"studySpec": study, "trialJobSpec": spec}))
     tuning = ("hp-tuning-jobs", "create", "--display-name=a", f"--config={tmp_path / 'tuning.json'}")
     requests = len(vertex.requests)
