@@ -17,11 +17,10 @@ REDRAW_SECONDS = 0.5
 
 
 class TrialWatch:
-    """Shows the trials on a terminal; elsewhere it `tells` of each that has ended."""
+    """Shows the trials on a terminal, and elsewhere tells of each that has ended."""
 
-    def __init__(self, console: Console, *, tells: bool = True) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._tells = tells
         self._told: set[str] = set()
         self._drawn_at = 0.0
         self._lines: Sequence[str] = ()
@@ -31,7 +30,7 @@ class TrialWatch:
         """Show the trials above the text about the job's state; with `more`, how far they are behind it."""
         self._console.show_state(f"{text}  {self._progress}" if more else text, self._lines)
         if not self._console.has_status_line:
-            self._tell(job.trials if self._tells else ())
+            self._tell(job.trials)
         elif time.monotonic() - self._drawn_at >= REDRAW_SECONDS or has_ended(job.state):
             self._lines = live_lines(job, most=max(shutil.get_terminal_size().lines // 2, 3))
             self._progress = progress_text(job) if job.trials else ""

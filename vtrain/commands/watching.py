@@ -77,7 +77,8 @@ class JobWatcher:
         if short(job.state) == "QUEUED" and not self._has_told_queued:
             self._has_told_queued = True
             self.console.progress(f"{shown_name(job.name)} is QUEUED, until there is room for it.")
-            if _is_here(job.name):
+            full = parse_name(job.name)
+            if full is not None and full.project == LOCAL_PROJECT:
                 self.console.progress(ROOM_HINT)
         preparing = self.console.activity if short(job.state) == "PENDING" else ""
         what = preparing or (self.sink.frame if self.sink else "") or job.display_name
@@ -93,8 +94,7 @@ class JobWatcher:
         if self._trials is None:
             from vtrain.commands.trial_watch import TrialWatch
 
-            # The log of a job on this machine tells of its trials itself.
-            self._trials = TrialWatch(self.console, tells=self.sink is None or not _is_here(job.name))
+            self._trials = TrialWatch(self.console)
         self._trials.show(job, text, more=more)
 
     def _used(self, job: Job) -> str:
@@ -115,12 +115,6 @@ class JobWatcher:
     def heard_nothing(self, job: Job, elapsed: float) -> None:
         if not self.console.has_status_line:
             self.console.progress(f"{short(job.state)} for {clock(elapsed)}, no line for a while: {job.name}")
-
-
-def _is_here(name: str) -> bool:
-    """Whether a job of this name is on this machine."""
-    full = parse_name(name)
-    return full is not None and full.project == LOCAL_PROJECT
 
 
 def clock(seconds: float) -> str:

@@ -50,6 +50,7 @@ class TerminalSink:
         self._open: dict[tuple[str, str], bytes] = {}
         self._complaints: list[LogEntry] = []
         self._prefixes: dict[tuple[int, str, str], bytes] = {}
+        self._width = NAME_WIDTH
         self.frame = ""
 
     def show(self, entries: Sequence[LogEntry]) -> None:
@@ -122,7 +123,11 @@ class TerminalSink:
 
     def _make_prefix(self, second: int, severity: str, task: str) -> bytes:
         stamp = time.strftime("%H:%M:%S", time.localtime(second))
-        name = short_task(task).ljust(NAME_WIDTH)
+        name = short_task(task)
+        if len(name) > self._width:  # `trial-3/worker0-0`
+            self._width = len(name)
+            self._prefixes.clear()
+        name = name.ljust(self._width)
         if not self._has_colours:
             return f"{stamp} {name} │ ".encode()
         role = _ROLES.get(severity, Role.ERROR)

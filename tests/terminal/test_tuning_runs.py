@@ -1,0 +1,51 @@
+"""Tuning jobs of this machine on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from terminal.conftest import Both, Golden, Start
+
+STUDY = """
+maxTrialCount: 2
+parallelTrialCount: 1
+maxFailedTrialCount: 1
+studySpec:
+  metrics: [{metricId: loss, goal: MINIMIZE}]
+  algorithm: GRID_SEARCH
+  parameters:
+  - {parameterId: rate, discreteValueSpec: {values: [1, 2]}}
+"""
+TRAINER = """
+import json, os, sys
+from pathlib import Path
+rate = float(sys.argv[-1].partition("=")[2])
+print("rate", rate)
+if "fail" in sys.argv:
+    raise ValueError("no data")
+Path(os.environ["CLOUD_ML_HP_METRIC_FILE"]).write_text(json.dumps({"loss": rate}))
+folder = Path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / "model").touch()
+"""
+CREATE = ("hp-tuning-jobs", "create", "--display-name=tune", "--config=study.yaml", "--backend=process")
+RUN = (*CREATE, "--local-package-path=.", "--script=train.py", "--stream-logs")
+
+
+def test_a_study_from_its_create_to_its_best_trial(
+    start: Start, golden: Golden, on_both: Both, place: Path
+) -> None:
+    (place / "study.yaml").write_text(STUDY)
+    (place / "train.py").write_text(TRAINER)
+    terminal = start(*RUN)
+    assert terminal.end() == 0, terminal.transcript
+    golden("study", terminal)
+    on_both("study-dry", *RUN, "--dry-run", "--algorithm=random-search")
+
+
+def test_a_study_whose_first_trial_fails(start: Start, golden: Golden, place: Path) -> None:
+    (place / "study.yaml").write_text(STUDY)
+    (place / "train.py").write_text(TRAINER)
+    terminal = start(*RUN, "--", "fail")
+    assert terminal.end() == 10, terminal.transcript
+    golden("study-fails", terminal)
