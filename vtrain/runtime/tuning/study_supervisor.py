@@ -108,6 +108,7 @@ class StudySupervisor:
         self._records: dict[int, TrialRecord] = {}
         self._files: dict[int, MetricFile] = {}
         self._measured: dict[int, list[Measurement]] = {}
+        self._compared: dict[int, int] = {}  # how many trials had ended when a running one was compared last
         self._told: dict[int, str] = {}
         self._wakeup = Wakeup(folder.wake_fifo)
         self._log = ServiceLog(folder)
@@ -240,8 +241,11 @@ class StudySupervisor:
             started = job.start_time or timestamp()
             record = msgspec.structs.replace(record, state=ACTIVE, start_time=started)
             self._keep(record)
-        if record.state != ACTIVE or not self._read(record, job):
+        ended = sum(other.has_ended for other in self._records.values())
+        has_news = self._read(record, job) or self._compared.get(record.id) != ended
+        if record.state != ACTIVE or not has_news:
             return
+        self._compared[record.id] = ended
         trial = record.study_trial(tuple(self._measured[record.id]))
         if should_stop(self._spec, trial, [one.study_trial() for one in self._records.values()]):
             self._keep(msgspec.structs.replace(record, state=STOPPING))

@@ -1,0 +1,234 @@
+"""Tuning jobs that really run on this machine, as processes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtrain.messages.names import CUSTOM_JOBS
+from vtrain.runtime.store import Store
+
+TRAINER = '''
+import argparse, json, os, signal, sys, time
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--case", default="good")
+parser.add_argument("--n", type=int, required=True)
+parser.add_argument("--kind")
+options = parser.parse_args()
+trial, reports = os.environ["CLOUD_ML_TRIAL_ID"], []
+
+
+def report(value, name="accuracy", step=1):
+    """Write the file as cloudml-hypertune does: the whole of it, anew."""
+    entry = {"checkpoint_path": "", "global_step": str(step), "timestamp": time.time(), "trial": trial}
+    reports.append(json.dumps(entry | {name: str(value)}, sort_keys=True))
+    with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "w") as file:
+        file.writelines(line + "\\n" for line in reports)
+
+
+print("argv", sys.argv[1:], flush=True)
+os.makedirs(os.environ["AIP_MODEL_DIR"], exist_ok=True)
+open(os.path.join(os.environ["AIP_MODEL_DIR"], "model.txt"), "w").write(str(options.n))
+if options.case == "nothing":
+    sys.exit()
+if options.case == "wrong-name":
+    report(0.5, name="acc")
+if options.case in ("nan", "text"):
+    report("nan" if options.case == "nan" else "high")
+if options.case == "fails" or options.case == "one-fails" and options.n == 4:
+    sys.exit("out of luck")
+if options.case in ("good", "one-fails"):
+    report(options.n / 100, step=1)
+    report(options.n / 10, step=2)
+if options.case == "hangs":
+    report(options.n / 10)
+    signal.sigwait([signal.SIGUSR1])
+if options.case == "slow-if-poor":
+    for step in range(1, 4):
+        report(options.n / 10, step=step)
+    if options.n == 1:
+        time.sleep(600)
+'''
+STUDY = """
+maxTrialCount: {trials}
+parallelTrialCount: {parallel}
+maxFailedTrialCount: {failures}
+studySpec:
+  algorithm: GRID_SEARCH
+  metrics: [{{metricId: accuracy, goal: MAXIMIZE}}]
+  parameters: [{{parameterId: n, integerValueSpec: {{minValue: 1, maxValue: {most}}}}}]
+"""
+Tune = Callable[..., Any]
+
+
+@pytest.fixture
+def tune(vtrain: Any, tmp_path: Path) -> Tune:
+    """Create a tuning job of that trainer, and stay until it has ended."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(TRAINER)
+
+    def run(case: str, *flags: str, wait: bool = True, **counts: int) -> Any:
+        study = tmp_path / "study.yaml"
+        counts = {"trials": 4, "parallel": 2, "failures": 0, "most": 9} | counts
+        study.write_text(STUDY.format(**counts))
+        return vtrain(
+            *("hp-tuning-jobs", "create", "--backend=process", "--display-name=tune", f"--config={study}"),
+            *(f"--local-package-path={tmp_path / 'code'}", "--script=train.py", "--format=json"),
+            *(["--wait"] if wait else []),
+            *flags,
+            *("--", f"--case={case}"),
+        )
+
+    return run
+
+
+def trials_of(ended: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(ended.out)["trials"]
+    return found
+
+
+def test_all_trials_succeed_and_are_described_as_by_the_api(tune: Tune, vtrain: Any) -> None:
+    ended = tune("good")
+    assert ended.code == 0, ended.err
+    job = json.loads(ended.out)
+    assert (job["state"], job["name"].split("/")[4]) == ("JOB_STATE_SUCCEEDED", "hyperparameterTuningJobs")
+    assert job["study"] == {"sampler": "grid", "seed": job["study"]["seed"]}
+    assert [trial["id"] for trial in job["trials"]] == ["1", "2", "3", "4"]
+    for number, trial in enumerate(job["trials"], 1):
+        assert trial["state"] == "SUCCEEDED"
+        assert trial["parameters"] == [{"parameterId": "n", "value": float(number)}]
+        final = trial["finalMeasurement"]
+        assert (final["stepCount"], final["metrics"]) == (
+            "2",
+            [{"metricId": "accuracy", "value": number / 10}],
+        )
+        assert job["createTime"] <= trial["startTime"] <= trial["endTime"] <= job["endTime"]
+    child = json.loads(vtrain("custom-jobs", "describe", job["trials"][2]["customJob"], "--format=json").out)
+    assert child["displayName"] == "tune-trial-3"
+    assert child["jobSpec"]["baseOutputDirectory"]["outputUriPrefix"].endswith("/3")
+    assert child["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]["args"] == ["--case=good", "--n=3"]
+
+
+def test_every_trial_has_its_own_model(tune: Tune, vtrain_home: Path) -> None:
+    ended = tune("good", trials=2)
+    base = json.loads(ended.out)["trialJobSpec"]["baseOutputDirectory"]["outputUriPrefix"]
+    folder = vtrain_home / "buckets" / base.removeprefix("gs://")
+    assert [(folder / trial / "model/model.txt").read_text() for trial in "12"] == ["1", "2"]
+
+
+def test_logs_of_trials_are_merged_and_labelled(tune: Tune, vtrain: Any) -> None:
+    name = json.loads(tune("good", trials=3).out)["name"]
+    words = "argv ['--case=good', '--n={}']"
+    whole = vtrain("hp-tuning-jobs", "stream-logs", name)
+    assert whole.code == 0
+    for trial in (1, 2, 3):
+        line = f"trial-{trial}/workerpool0-0\t{words.format(trial)}"
+        assert whole.out.count(line) == 1
+        for task in (f"trial-{trial}", f"trial-{trial}/workerpool0-0"):
+            alone = vtrain("hp-tuning-jobs", "stream-logs", name, f"--task-name={task}").out
+            assert alone.count("argv") == 1 and line in alone
+    assert vtrain("hp-tuning-jobs", "stream-logs", name, "--task-name=workerpool0-0").out.count("argv") == 3
+    assert whole.out.count("Job is running.") == 1, "the trials' own service lines are not repeated"
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("nothing", "did not report accuracy"),
+        ("wrong-name", "its metric file holds acc"),
+        ("nan", "only as nan"),
+        ("text", "only as high"),
+    ],
+)
+def test_trials_without_the_metric_are_infeasible(tune: Tune, case: str, reason: str) -> None:
+    ended = tune(case, trials=2)
+    assert ended.code == 10, ended.err
+    assert [trial["state"] for trial in trials_of(ended)] == ["INFEASIBLE"] * 2
+    assert all(reason in trial["infeasibleReason"] for trial in trials_of(ended))
+    assert "No trial has a measurement of accuracy" in json.loads(ended.out)["error"]["message"]
+
+
+def test_one_failed_trial_of_ten_does_not_end_the_study(tune: Tune) -> None:
+    ended = tune("one-fails", trials=9, parallel=3)
+    assert ended.code == 0, ended.err
+    states = [trial["state"] for trial in trials_of(ended)]
+    assert states == ["SUCCEEDED"] * 3 + ["INFEASIBLE"] + ["SUCCEEDED"] * 5
+    assert "exited with a non-zero status of 1" in trials_of(ended)[3]["infeasibleReason"]
+
+
+def test_a_first_trial_that_fails_ends_the_study(tune: Tune) -> None:
+    ended = tune("fails", trials=9, parallel=1)
+    assert ended.code == 10
+    assert len(trials_of(ended)) == 1
+    assert "1 trial has failed" in json.loads(ended.out)["error"]["message"]
+
+
+def test_as_many_failures_as_are_allowed_end_the_study(tune: Tune) -> None:
+    ended = tune("fails", trials=9, parallel=1, failures=3)
+    assert ended.code == 10
+    assert len(trials_of(ended)) == 3
+    assert "3 trials have failed (maxFailedTrialCount is 3)" in json.loads(ended.out)["error"]["message"]
+
+
+def test_a_study_ends_where_its_grid_is_used_up(tune: Tune) -> None:
+    ended = tune("good", trials=20, most=3)
+    assert ended.code == 0
+    assert [trial["parameters"][0]["value"] for trial in trials_of(ended)] == [1.0, 2.0, 3.0]
+
+
+def test_a_cancelled_study_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+    name = json.loads(tune("hangs", wait=False).out)["name"]
+    while True:
+        job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
+        if [trial["state"] for trial in job.get("trials", ())] == ["ACTIVE"] * 2:
+            break
+    assert vtrain("hp-tuning-jobs", "delete", name).code == 1
+    assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
+    assert vtrain("hp-tuning-jobs", "wait", name).code == 11
+    job = json.loads(vtrain("hp-tuning-jobs", "describe", name, "--format=json").out)
+    assert [trial["state"] for trial in job["trials"]] == ["INFEASIBLE"] * 2
+    children = [Store.open(vtrain_home).get(trial["customJob"]).state for trial in job["trials"]]
+    assert children == ["JOB_STATE_CANCELLED"] * 2
+
+
+def test_a_trial_without_prospect_is_stopped_early(vtrain: Any, tune: Tune, tmp_path: Path) -> None:
+    more = "--set=studySpec.medianAutomatedStoppingSpec={}"
+    ended = tune("slow-if-poor", more, "--set=maxTrialCount=5")
+    assert ended.code == 0, ended.err
+    first = trials_of(ended)[0]
+    assert (first["state"], first["finalMeasurement"]["metrics"][0]["value"]) == ("SUCCEEDED", 0.1)
+    child = json.loads(vtrain("custom-jobs", "describe", first["customJob"], "--format=json").out)
+    assert child["state"] == "JOB_STATE_CANCELLED"
+
+
+def test_a_study_goes_on_from_another(tune: Tune) -> None:
+    first = json.loads(tune("good", trials=3).out)
+    ended = tune("good", f"--continue-from={first['name']}", trials=5)
+    assert ended.code == 0, ended.err
+    found = trials_of(ended)
+    assert [trial["parameters"][0]["value"] for trial in found] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert [trial["customJob"] for trial in found[:3]] == [trial["customJob"] for trial in first["trials"]]
+    assert json.loads(ended.out)["study"]["continueFrom"] == first["name"]
+
+
+def test_deleting_a_study_removes_its_trials_alone(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+    first, second = (json.loads(tune("good", trials=2).out) for _ in range(2))
+    assert vtrain("hp-tuning-jobs", "delete", first["name"]).code == 0
+    left = {path.name for path in (vtrain_home / "jobs").iterdir()}
+    children = {trial["customJob"].rpartition("/")[2] for trial in second["trials"]}
+    assert left == {second["name"].rpartition("/")[2], *children}
+    assert Store.open(vtrain_home).ids(CUSTOM_JOBS) == children
+
+
+def test_the_seed_decides_what_a_random_study_tries(tune: Tune) -> None:
+    flags = ("--algorithm=random-search", "--seed=7")
+    tried = [
+        [trial["parameters"] for trial in trials_of(tune("good", *flags, trials=3, most=10**6))]
+        for _ in range(2)
+    ]
+    assert tried[0] == tried[1]
