@@ -14,6 +14,7 @@ ROW = JobRow(
     id="616775",
     name="mnist",
     state="SUCCEEDED",
+    trials="",
     created="3 min ago",
     took="12 s",
     exit="0",
@@ -39,6 +40,14 @@ def test_the_exit_code_is_that_of_the_replica_that_failed_first(replicas: object
     ended = {"endTime": "2026-11-01T10:00:01Z", "replicas": replicas}
     assert job_row(ended, shown_id="1", backend="process").exit == expected
     assert job_row({"replicas": replicas}, shown_id="1", backend="process").exit == ""
+
+
+def test_a_tuning_job_tells_how_many_trials_have_ended() -> None:
+    trials = [{"state": "SUCCEEDED"}, {"state": "INFEASIBLE"}, {"state": "ACTIVE"}]
+    row = job_row({"maxTrialCount": 20, "trials": trials}, shown_id="1", backend="process")
+    assert row.trials == "2 of 20"
+    assert "TRIALS" in job_table([row], width=80, coloured=False)
+    assert "TRIALS" not in job_table([ROW], width=80, coloured=False)
 
 
 def test_a_job_that_runs_has_taken_the_time_since_its_start() -> None:

@@ -10,9 +10,10 @@ from vtrain.messages.states import short
 from vtrain.output.colours import Role, paint, state_role
 from vtrain.output.table import display_width
 from vtrain.output.terminal import on_one_line
+from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, duration_in_words, epoch
 
-HEADINGS = ("ID", "NAME", "STATE", "CREATED", "TOOK", "EXIT", "BACKEND")
+HEADINGS = ("ID", "NAME", "STATE", "TRIALS", "CREATED", "TOOK", "EXIT", "BACKEND")
 GAP = 2
 LEAST_NAME = 12
 """Columns that a name keeps where the terminal is narrow."""
@@ -24,6 +25,7 @@ class JobRow(NamedTuple):
     id: str
     name: str
     state: str
+    trials: str
     created: str
     took: str
     exit: str
@@ -36,6 +38,7 @@ def job_row(document: Mapping[str, Any], *, shown_id: str, backend: str) -> JobR
         id=shown_id,
         name=str(document.get("displayName", "")),
         state=short(str(document.get("state", ""))),
+        trials=_trials(document),
         created=ago(str(document.get("createTime", ""))),
         took=_took(document),
         exit=_exit_code(document),
@@ -56,7 +59,7 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
     if name is not None:
         spare = width - sum(widths) - GAP * (len(widths) - 1)
         widths[name] = max(min(widths[name], LEAST_NAME), widths[name] + min(spare, 0))
-    roles = [Role.DIM if place in (3, 4, 6) else None for place in kept]
+    roles = [Role.DIM if place in (4, 5, 7) else None for place in kept]
     text = ""
     for number, cells in enumerate(lines):
         parts = []
@@ -75,6 +78,14 @@ def _cut(text: str, width: int) -> str:
     while display_width(text) > width - 1:
         text = text[:-1]
     return f"{text}…"
+
+
+def _trials(document: Mapping[str, Any]) -> str:
+    """How many trials of a tuning job have ended, of how many; empty for any other job."""
+    if "maxTrialCount" not in document:
+        return ""
+    ended = sum(trial.get("state") in ENDED for trial in document.get("trials") or [])
+    return f"{ended} of {document['maxTrialCount']}"
 
 
 def _took(document: Mapping[str, Any]) -> str:
