@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,18 @@ def test_a_secret_is_masked(report: Any, tmp_path: Path) -> None:
     page = report(trialJobSpec={"workerPoolSpecs": [pool]}, trials=[failed])
     assert f"ValueError: no access with {MASK}" in page.cells
     assert "hunter22secret" not in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("module", ["optuna", "plotly.offline"])
+def test_without_the_extra_the_line_that_installs_it_is_told(
+    vtrain: Any, vertex: VertexService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    vertex.resources[NAME] = tuning_document(NAME)
+    ended = vtrain("hp-tuning-jobs", "report", "2001", f"--output={tmp_path / 'report.html'}")
+    assert ended.code == 1 and "A report needs Optuna and Plotly, which are not installed." in ended.err
+    assert "pip install" in ended.err and "optuna" in ended.err
+    assert not (tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize(
