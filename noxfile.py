@@ -144,7 +144,7 @@ def gcloud(session: nox.Session) -> None:
 @nox.session
 def torch(session: nox.Session) -> None:
     """PyTorch on several replicas; skipped where pip finds no CPU build of it (see PIP_FIND_LINKS)."""
-    _install(session, ".[test]")
+    _install(session, ".[test,tuning]")
     if not _has_torch(session):
         session.skip(f"pip finds no {TORCH}: name its folder (PIP_FIND_LINKS) or index (PIP_EXTRA_INDEX_URL)")
     session.run(".ci/make-torch-image", "python", external=True, success_codes=range(256))

@@ -145,6 +145,12 @@ def test_the_sampler_that_auto_takes_is_told(create: Any) -> None:
     assert told not in create("tune", "--dry-run").err
 
 
+def test_parts_of_a_study_without_effect_are_told(create: Any) -> None:
+    convex = "--set=studySpec.convexAutomatedStoppingSpec.maxStepCount=10"
+    told = create("tune", "--dry-run", convex).err
+    assert "Note: convexAutomatedStoppingSpec has no effect here" in told
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [

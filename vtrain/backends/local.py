@@ -350,21 +350,25 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
 
 
 def _check_study(job: Job, settings: BackendSettings) -> tuple[str, ...]:
-    """A note on how parameters are suggested, where the study leaves that open.
+    """Notes: parts of the study without effect, and how parameters are suggested where it leaves that open.
 
     Raises ConfigError for a tuning job that breaks a rule, UnavailableError without what it needs.
     """
     from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-    from vtrain.messages.study_rules import check_tuning_job
+    from vtrain.messages.study_rules import check_tuning_job, not_reproduced_of_study
     from vtrain.runtime.tuning.study import GRID, RANDOM
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
     assert isinstance(job, HyperparameterTuningJob)
     check_tuning_job(job)
-    sampler = choose_sampler(job.study_spec or StudySpec(), settings.study.sampler)
+    spec = job.study_spec or StudySpec()
+    sampler, notes = choose_sampler(spec, settings.study.sampler), not_reproduced_of_study(spec)
     if sampler.name in (GRID, RANDOM):
-        return ()
-    return (f"Parameters are suggested by {sampler.name.upper()}: {sampler.reason}.",)
+        return notes
+    return (
+        *notes,
+        f"Parameters are suggested by {sampler.name.upper()}: {sampler.reason}.",
+    )
 
 
 def _study_part(job: Job, settings: BackendSettings) -> StudyPart | None:

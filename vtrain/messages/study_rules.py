@@ -318,9 +318,7 @@ def not_reproduced_of_study(spec: StudySpec) -> tuple[str, ...]:
     """Sentences about the parts of a study that only Vertex AI has, and a local study leaves out."""
     found = []
     if spec.convex_automated_stopping_spec is not None:
-        found.append(
-            "convexAutomatedStoppingSpec: no trial is stopped early; median and decay curve stop some."
-        )
+        found.append("convexAutomatedStoppingSpec has no effect here: no trial is stopped early.")
     if spec.study_stopping_config is not None:
         found.append("studyStoppingConfig is for studies of Vertex AI Vizier, and has no effect.")
     if spec.observation_noise not in ("", "OBSERVATION_NOISE_UNSPECIFIED"):

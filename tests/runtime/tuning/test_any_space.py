@@ -179,7 +179,7 @@ def test_a_trial_that_failed_teaches_nothing_though_it_measured() -> None:
         StudyTrial(id=n, parameters=point, state="INFEASIBLE", final=good[0].final) for n in range(20, 30)
     ]
     asked = [
-        next_parameters(spec, [*good, *failed], sampler="tpe", seed=1, number=30)
+        next_parameters(spec, [*good, *failed], sampler="tpe", seed=1, number=31)
         for failed in (silent, measured)
     ]
     assert asked[0] == asked[1]

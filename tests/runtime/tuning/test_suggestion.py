@@ -59,7 +59,7 @@ def test_the_same_seed_and_results_give_the_same_suggestions(sampler: str) -> No
 
 def test_trials_that_run_at_the_same_time_differ(sampler: str) -> None:
     trials: list[StudyTrial] = []
-    for number in range(1, 9):
+    for number in range(1, 31):
         found = next_parameters(WIDE, trials, sampler=sampler, seed=1, number=number)
         assert found is not None
         assert found not in [trial.parameters for trial in trials]
@@ -89,14 +89,17 @@ def test_results_guide_bayesian_optimisation() -> None:
 def test_trials_of_another_space_are_left_out() -> None:
     pytest.importorskip("optuna", reason="needs the extra tuning")
     spec = study(LEARNING_RATE, LAYERS)
+    good = [ended(number, {"lr": 10.0**-number, "layers": 1.0}, 1.0) for number in range(1, 5)] * 4
     others = [
-        ended(1, {"lr": 0.1}, 1.0),
-        ended(2, {"lr": 5.0, "layers": 1.0}, 1.0),
-        ended(3, {"lr": "text", "layers": 1.0}, 1.0),
-        ended(4, {"lr": 0.1, "layers": 1.0, "more": 1.0}, 1.0),
+        ended(21, {"lr": 0.1}, 9.0),
+        ended(22, {"lr": 5.0, "layers": 1.0}, 9.0),
+        ended(23, {"lr": "text", "layers": 1.0}, 9.0),
+        ended(24, {"lr": 0.1, "layers": 1.0, "more": 1.0}, 9.0),
+        ended(25, {"lr": 0.1, "layers": 1.5}, 9.0),
     ]
-    alone = next_parameters(spec, [], sampler="tpe", seed=1, number=5)
-    assert next_parameters(spec, others, sampler="tpe", seed=1, number=5) == alone
+    for number in (31, 33):  # by TPE, and close to the best one
+        alone = next_parameters(spec, good, sampler="tpe", seed=1, number=number)
+        assert next_parameters(spec, [*good, *others], sampler="tpe", seed=1, number=number) == alone
 
 
 def test_a_grid_has_every_point_once_and_then_ends() -> None:
@@ -142,3 +145,15 @@ def test_the_algorithm_of_the_study_comes_first() -> None:
 def test_any_seed_suggests_at_random(seed: int, number: int) -> None:
     found = next_parameters(WIDE, (), sampler="random", seed=seed, number=number)
     assert found == next_parameters(WIDE, (), sampler="random", seed=seed, number=number)
+
+
+def test_several_metrics_are_searched_for_their_front(sampler: str) -> None:
+    spec = study(LEARNING_RATE, LAYERS, OPTIMIZER, goals=("MAXIMIZE", "MINIMIZE"))
+    trials: list[StudyTrial] = []
+    for number in range(1, 41):
+        found = next_parameters(spec, trials, sampler=sampler, seed=1, number=number)
+        assert found == next_parameters(spec, trials, sampler=sampler, seed=1, number=number)
+        assert found is not None
+        trials.append(ended(number, found, -distance(found), float(found["layers"])))
+    fronts = [trial for trial in trials[20:] if distance(trial.parameters) < 0.5]
+    assert len(fronts) >= (8 if sampler == "tpe" else 1)

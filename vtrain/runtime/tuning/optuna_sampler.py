@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
-from vtrain.messages.study_rules import SAME_VALUE, is_value_of
 from vtrain.runtime.tuning.scale import double_at, is_logarithmic, mirrored_integer, share_of
 from vtrain.runtime.tuning.study import (
     ENDED,
@@ -18,6 +17,7 @@ from vtrain.runtime.tuning.study import (
     StudyTrial,
     assignment,
     every_parameter,
+    fits,
     losses,
 )
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from optuna.trial import Trial as OptunaTrial
 
 
-class _Elsewhere(Exception):
-    """A trial of another space."""
+STARTUP = 7
+"""Suggestions are random while fewer trials than these are known."""
 
 
 def suggest(spec: StudySpec, trials: Sequence[StudyTrial], *, sampler: str, seed: int) -> Parameters:
@@ -52,7 +52,7 @@ def study_of(spec: StudySpec, trials: Sequence[StudyTrial], sampler: BaseSampler
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     directions = [optuna.study.StudyDirection.MINIMIZE for _ in spec.metrics]
     study = optuna.create_study(directions=directions, sampler=sampler)
-    study.add_trials([frozen for trial in trials if (frozen := _frozen(spec, trial)) is not None])
+    study.add_trials([_frozen(spec, trial) for trial in trials if fits(spec, trial.parameters)])
     return study
 
 
@@ -60,37 +60,38 @@ def _sampler(spec: StudySpec, name: str, seed: int) -> BaseSampler:
     from optuna.samplers import GPSampler, TPESampler
 
     if name == GP:
-        return GPSampler(seed=seed)
+        return GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)
     has_conditions = any(one.conditional_parameter_specs for one in every_parameter(spec))
-    return TPESampler(seed=seed, multivariate=True, group=has_conditions, constant_liar=True)
+    return TPESampler(
+        seed=seed,
+        n_startup_trials=STARTUP,
+        multivariate=True,
+        group=has_conditions,
+        constant_liar=True,
+    )
 
 
-def _frozen(spec: StudySpec, trial: StudyTrial) -> FrozenTrial | None:
+def _frozen(spec: StudySpec, trial: StudyTrial) -> FrozenTrial:
+    """A trial as Optuna knows it: complete, failed or running."""
     from optuna.trial import TrialState, create_trial
 
     distributions: dict[str, BaseDistribution] = {}
     inner: dict[str, Any] = {}
 
-    def pick(parameter: ParameterSpec, place: str) -> ParameterValue:
-        value = trial.parameters.get(parameter.parameter_id)
-        if value is None:
-            raise _Elsewhere
+    def take(parameter: ParameterSpec, place: str) -> ParameterValue:
+        value = trial.parameters[parameter.parameter_id]
         distributions[place], inner[place] = distribution(parameter), _inner(parameter, value)
         return value
 
+    assignment(spec, take)
     values = losses(spec, trial.final) if trial.state == SUCCEEDED else None
-    state = TrialState.COMPLETE if values else TrialState.FAIL
-    try:
-        if assignment(spec, pick).keys() != trial.parameters.keys():
-            return None
-        return create_trial(
-            state=state if trial.state in ENDED else TrialState.RUNNING,
-            params=inner,
-            distributions=distributions,
-            values=values,
-        )
-    except (_Elsewhere, ValueError):  # ValueError: no value of a categorical parameter
-        return None
+    ended = TrialState.COMPLETE if values else TrialState.FAIL
+    return create_trial(
+        state=ended if trial.state in ENDED else TrialState.RUNNING,
+        params=inner,
+        distributions=distributions,
+        values=values,
+    )
 
 
 def _ask(trial: OptunaTrial, name: str, wanted: BaseDistribution) -> Any:
@@ -135,19 +136,12 @@ def _outer(parameter: ParameterSpec, value: Any) -> ParameterValue:
 
 
 def _inner(parameter: ParameterSpec, value: ParameterValue) -> Any:
-    """What Optuna has for a value. Raises _Elsewhere for one that the parameter does not take."""
-    if parameter.categorical_value_spec is not None:
-        return value
+    """What Optuna has for a value of the parameter."""
     if isinstance(value, str):
-        raise _Elsewhere
+        return value
     if parameter.discrete_value_spec is not None:
         values = parameter.discrete_value_spec.values
-        found = [place for place, one in enumerate(values) if abs(one - value) <= SAME_VALUE]
-        if not found:
-            raise _Elsewhere
-        return found[0]
-    if not is_value_of(parameter, value):
-        raise _Elsewhere
+        return min(range(len(values)), key=lambda place: abs(values[place] - value))
     if parameter.integer_value_spec is not None:
         return mirrored_integer(parameter, int(value))
     return share_of(parameter, value)

@@ -13,6 +13,20 @@ def is_logarithmic(parameter: ParameterSpec) -> bool:
     return parameter.scale_type in (LOG, REVERSE_LOG)
 
 
+def value_at(parameter: ParameterSpec, share: float) -> float | str:
+    """The value of any parameter that far along its scale, or along its list; `share` is less than 1."""
+    if parameter.double_value_spec is not None:
+        return double_at(parameter, share)
+    if parameter.integer_value_spec is not None:
+        return float(integer_at(parameter, share))
+    if parameter.categorical_value_spec is not None:
+        texts = parameter.categorical_value_spec.values
+        return texts[int(share * len(texts))]
+    assert parameter.discrete_value_spec is not None
+    values = parameter.discrete_value_spec.values
+    return float(values[int(share * len(values))])
+
+
 def double_at(parameter: ParameterSpec, share: float) -> float:
     """The value of a DOUBLE parameter that far along its scale: 0 is its lowest value, 1 its highest."""
     low, high = _ends(parameter)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, ParameterSpec, StudySpec
-from vtrain.messages.study_rules import in_condition
+from vtrain.messages.study_rules import in_condition, is_value_of
 
 ParameterValue = float | str
 Parameters = dict[str, ParameterValue]
@@ -48,6 +48,21 @@ def _assign(parameter: ParameterSpec, place: str, pick: Pick, found: Parameters)
     for number, child in enumerate(parameter.conditional_parameter_specs):
         if child.parameter_spec is not None and in_condition(child, value):
             _assign(child.parameter_spec, f"{place}{parameter.parameter_id}/{number}/", pick, found)
+
+
+def fits(spec: StudySpec, parameters: Parameters) -> bool:
+    """Whether the parameters are a point of the study's space; those of an earlier study may not be."""
+
+    def take(parameter: ParameterSpec, _place: str) -> ParameterValue:
+        value = parameters[parameter.parameter_id]
+        if not is_value_of(parameter, value):
+            raise KeyError(parameter.parameter_id)
+        return value
+
+    try:
+        return assignment(spec, take).keys() == parameters.keys()
+    except KeyError:
+        return False
 
 
 def every_parameter(spec: StudySpec) -> Iterator[ParameterSpec]:

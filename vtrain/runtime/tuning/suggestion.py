@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from random import Random
-from typing import TypeVar
 
 import msgspec
 
@@ -13,7 +12,7 @@ from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
 from vtrain.messages.study_rules import in_condition
-from vtrain.runtime.tuning.scale import double_at, integer_at
+from vtrain.runtime.tuning.sampling import near_best, random_point, spread_point
 from vtrain.runtime.tuning.study import (
     AUTO,
     GP,
@@ -23,12 +22,13 @@ from vtrain.runtime.tuning.study import (
     Parameters,
     ParameterValue,
     StudyTrial,
-    assignment,
     every_parameter,
 )
 
-T = TypeVar("T")
-
+START = 8
+"""So many trials are spread over the space before a sampler has results to learn from."""
+NEAR_EVERY = 3
+"""With TPE every such trial is close to the best one, as TPE alone finds the right region and little more."""
 GP_MAX_PARAMETERS = 12
 """A Gaussian process is taken by itself for at most so many parameters, as its time grows with them."""
 
@@ -81,9 +81,13 @@ def next_parameters(
         known = {frozenset(trial.parameters.items()) for trial in trials}
         return next((point for point in grid(spec) if frozenset(point.items()) not in known), None)
     own_seed = Random(f"{seed}/{number}").getrandbits(32)
+    rng = Random(own_seed)
     if sampler == RANDOM:
-        rng = Random(own_seed)
-        return assignment(spec, lambda parameter, _: random_value(parameter, rng))
+        return random_point(spec, rng)
+    if number <= START:
+        return spread_point(spec, seed, number, START)
+    if sampler == TPE and number % NEAR_EVERY == 0 and (near := near_best(spec, trials, rng, START)):
+        return near
     from vtrain.runtime.tuning.optuna_sampler import suggest
 
     return suggest(spec, trials, sampler=sampler, seed=own_seed)
@@ -122,20 +126,3 @@ def _values(parameter: ParameterSpec) -> Iterator[ParameterValue]:
     elif parameter.integer_value_spec is not None:
         whole = parameter.integer_value_spec
         yield from map(float, range(whole.min_value, whole.max_value + 1))
-
-
-def random_value(parameter: ParameterSpec, rng: Random) -> ParameterValue:
-    """A value at random, evenly on the parameter's scale."""
-    share = rng.random()
-    if parameter.double_value_spec is not None:
-        return double_at(parameter, share)
-    if parameter.integer_value_spec is not None:
-        return float(integer_at(parameter, share))
-    if parameter.categorical_value_spec is not None:
-        return _at(parameter.categorical_value_spec.values, share)
-    assert parameter.discrete_value_spec is not None
-    return float(_at(parameter.discrete_value_spec.values, share))
-
-
-def _at(values: Sequence[T], share: float) -> T:
-    return values[int(share * len(values))]
