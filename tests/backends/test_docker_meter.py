@@ -127,6 +127,26 @@ def test_metering_goes_on_whatever_asking_raises(
     assert "KeyError: 'memory_stats'" in capfd.readouterr().err
 
 
+def test_a_container_that_the_kernel_has_shown_is_never_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine answers late for a container that it is just cleaning up."""
+    looks, asked = [], []
+
+    def kernel(container: str) -> Usage | None:
+        looks.append(container)
+        return Usage(cpu_seconds=1.0) if looks.count(CONTAINER) == 1 and container == CONTAINER else None
+
+    monkeypatch.setattr(meter, "kernel_usage", kernel)
+    monkeypatch.setattr(meter, "FIRST_SECONDS", 0.001)
+    measuring = meter.Meter(lambda container: asked.append(container))
+    measuring.add(CONTAINER)
+    measuring.add("another")
+    until(lambda: looks.count(CONTAINER) > 3 and "another" in asked)
+    assert CONTAINER not in asked
+    assert measuring.usage(CONTAINER) == Usage(cpu_seconds=1.0)
+    measuring.drop(CONTAINER)
+    measuring.drop("another")
+
+
 def exit_of(backend: LocalBackend, home: Path, spec: WorkerPoolSpec) -> ReplicaExit:
     job = CustomJob(display_name="test", job_spec=CustomJobSpec(worker_pool_specs=(spec,)))
     name = submit(backend, job)

@@ -55,6 +55,7 @@ class Meter(threading.Thread):
         self._more = threading.Event()
         self._found: dict[str, Usage] = {}
         self._due: dict[str, tuple[float, float]] = {}
+        self._shown: set[str] = set()
 
     def add(self, container: str) -> None:
         """Measure a container from now on."""
@@ -80,6 +81,7 @@ class Meter(threading.Thread):
         with self._lock:
             self._due.pop(container, None)
             self._found.pop(container, None)
+            self._shown.discard(container)
 
     def run(self) -> None:
         """Measure for as long as the process lives."""
@@ -101,9 +103,11 @@ class Meter(threading.Thread):
     def _measure(self, container: str, pause: float) -> None:
         usage = kernel_usage(container)
         next_pause = min(pause * 2, LONGEST_SECONDS)
-        if usage is None:
+        if usage is not None:
+            self._shown.add(container)
+        elif container not in self._shown:  # the kernel shows no longer what has ended
             usage, next_pause = self._ask_usage(container), ASKED_SECONDS
-        self._note(container, usage)
+        self._note(container, usage or Usage())
         with self._lock:
             if container in self._due:
                 self._due[container] = (time.monotonic() + next_pause, next_pause)
