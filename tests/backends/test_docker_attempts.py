@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,11 @@ from stand_in_engine import stand_in_engine
 
 from vtrain.backends.docker import watch as watching
 from vtrain.backends.docker.container import WORK, ContainerOrder, bind, job_labels
+from vtrain.backends.docker.container_view import ContainerView
 from vtrain.backends.docker.exits import HALF_STARTED, interruption_of, with_late_oom
 from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
 from vtrain.backends.docker.orders import later_order
-from vtrain.backends.docker.watch import ContainerWatch, Faults
+from vtrain.backends.docker.watch import STOP_RETRY_SECONDS, ContainerWatch, Faults, Stopping
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect
@@ -194,6 +196,33 @@ def test_a_start_that_an_engine_refused_while_it_ended(
     end = replica.exit()
     assert end is not None
     assert (end.interruption, end.message) == (interruption, message)
+
+
+def test_a_container_that_ends_slowly_is_not_asked_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a job of 50 replicas started a hundred threads each tenth of a second."""
+    asked: list[str] = []
+
+    class Counted(threading.Thread):
+        def start(self) -> None:
+            asked.append(self.name)
+            super().start()
+
+    with stand_in_engine() as stand_in:
+        stand_in.run_seconds = 600.0
+        job_engine = JobEngine(EngineAddress(host=stand_in.host, origin="test"))
+        calls = job_engine.engine().calls
+        calls.post("/images/create", fromImage="trainer", tag="latest")
+        container = calls.post("/containers/create", {"Image": "trainer:latest"})["Id"]
+        calls.post(f"/containers/{container}/start")
+        view = ContainerView(job_engine.engine, job_engine.hang_up, container)
+        view.inspect()
+        monkeypatch.setattr(threading, "Thread", Counted)
+        stopping, began = Stopping(view, job_engine, grace_seconds=600.0), time.monotonic()
+        while (took := time.monotonic() - began) < 3 * STOP_RETRY_SECONDS:
+            stopping.ask()
+            time.sleep(0.001)
+        job_engine.hang_up()
+    assert 1 < asked.count("stop") <= took / STOP_RETRY_SECONDS + 1
 
 
 @pytest.mark.docker

@@ -21,6 +21,8 @@ from vtrain.errors import EngineError
 
 STARTS_AT_ONCE = 8
 """More make an engine no faster."""
+SIGNALS_AT_ONCE = 4
+"""More make it slower: a container that has ended is cleaned up while the others still get their signal."""
 
 
 class JobEngine:
@@ -28,6 +30,7 @@ class JobEngine:
 
     def __init__(self, address: EngineAddress) -> None:
         self.turns = threading.BoundedSemaphore(STARTS_AT_ONCE)
+        self.signals = threading.BoundedSemaphore(SIGNALS_AT_ONCE)
         self.meter = Meter(self.statistics)
         self._address = address
         self._engine: Engine | None = None

@@ -137,7 +137,7 @@ class DockerLauncher:
 
     def lives(self, replica: ReplicaFolder) -> bool:
         watch = self._watches.get(replica.path)
-        return replica.exit() is None and (watch is None or watch.is_alive())
+        return watch.is_watching if watch is not None else replica.exit() is None
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
         watch = self._watches.get(replica.path)

@@ -33,7 +33,6 @@ from vtrain.backends.docker.exits import (
     with_late_oom,
 )
 from vtrain.backends.docker.job_engine import JobEngine
-from vtrain.backends.docker.meter import Meter
 from vtrain.containers.engine import is_going
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.errors import EngineAwayError, EngineError
@@ -63,9 +62,15 @@ class ContainerWatch(threading.Thread):
         self._replica = replica
         self._job_engine = job_engine
         self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
-        self._stopping = Stopping(self._view, job_engine.meter, order.grace_seconds)
+        self._stopping = Stopping(self._view, job_engine, order.grace_seconds)
         self._stopping.wanted = stopping
         self._seen_running = 0.0
+        self._has_recorded = False
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether it has still to write how the container ended."""
+        return self.is_alive() and not self._has_recorded
 
     def run(self) -> None:
         """Watch until the exit is written; then remove the container.
@@ -108,6 +113,7 @@ class ContainerWatch(threading.Thread):
             cpu_seconds=used.cpu_seconds,
         )
         write_struct(self._replica.path / "exit.json", end)
+        self._has_recorded = True
         self._replica.job.wake()
 
     def _gave_up(self, fault: Exception) -> bool:
@@ -288,45 +294,44 @@ STOP_RETRY_SECONDS = 0.5
 class Stopping:
     """Asked again and again until the container has ended; `wanted` says that it has to."""
 
-    def __init__(self, view: ContainerView, meter: Meter, grace_seconds: float) -> None:
+    def __init__(self, view: ContainerView, job_engine: JobEngine, grace_seconds: float) -> None:
         self.wanted = False
         self._view = view
-        self._meter = meter
+        self._job_engine = job_engine
         self._grace_seconds = grace_seconds
         self._terminated_at = 0.0
         self._asked_at = 0.0
         self._asking: threading.Thread | None = None
 
     def ask(self) -> None:
-        """Comes back at once, so that the containers of a job are stopped at the same time."""
+        """Comes back at once, so that the containers of a job are stopped at the same time.
+
+        The engine is asked at most twice a second, and not before it has answered at all.
+        """
         self.wanted = True
-        if self._may_ask() and (self._asking is None or not self._asking.is_alive()):
+        is_due = self._view.is_connected and time.monotonic() - self._asked_at >= STOP_RETRY_SECONDS
+        if is_due and (self._asking is None or not self._asking.is_alive()):
+            self._asked_at = time.monotonic()
             self._asking = threading.Thread(target=self._ask, name="stop", daemon=True)
             self._asking.start()
 
     def kill(self) -> None:
         """End the container now."""
         self.wanted = True
-        self._asked_at = 0.0
-        self._signal("SIGKILL")
-
-    def _ask(self) -> None:
-        now = time.monotonic()
-        if not self._terminated_at:
-            self._meter.look(self._view.id)
-            self._terminated_at = now if self._signal("SIGTERM") else 0.0
-        elif now - self._terminated_at > self._grace_seconds:
+        if self._view.is_connected:
             self._signal("SIGKILL")
 
-    def _may_ask(self) -> bool:
-        """At most twice a second, and not before the engine has answered at all."""
-        return self._view.is_connected and time.monotonic() - self._asked_at >= STOP_RETRY_SECONDS
+    def _ask(self) -> None:
+        with self._job_engine.signals:
+            now = time.monotonic()
+            if not self._terminated_at:
+                self._job_engine.meter.look(self._view.id)
+                self._terminated_at = now if self._signal("SIGTERM") else 0.0
+            elif now - self._terminated_at > self._grace_seconds:
+                self._signal("SIGKILL")
 
     def _signal(self, name: str) -> bool:
         """Whether the engine took the signal."""
-        if not self._may_ask():
-            return False
-        self._asked_at = time.monotonic()
         try:
             self._view.signal(name)
         except EngineError:
