@@ -140,10 +140,31 @@ def test_a_table_that_is_nested_too_deeply_is_refused(file: Path, value: str) ->
         nearest_pyproject(file.parent)
 
 
-def test_a_file_that_does_not_name_vtrain_may_be_anything(file: Path) -> None:
-    file.write_text("[tool.black\n")
+@pytest.mark.parametrize("text", ["[tool.black\n", "[project]\ndependencies = ['vtrain'\n[tool.other\n"])
+def test_a_file_without_a_table_of_vtrains_may_be_anything(file: Path, text: str) -> None:
+    file.write_text(text)
     project = nearest_pyproject(file.parent)
     assert project is not None and project.setting("backend") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.vtrain]\nbackend = 'docker'\n",
+        "[ tool\t. vtrain ]\nbackend = 'docker'\n",
+        "['tool'.\"vtrain\"]\nbackend = 'docker'\n",
+        "[tool]\nvtrain = {backend = 'docker'}\n",
+        "[ 'tool' ]\nvtrain.backend = 'docker'\n",
+        'tool.vtrain.backend = "docker"\n',
+        "\"tool\" . 'vtrain' = {backend = 'docker'}\n",
+        "tool = {vtrain = {backend = 'docker'}}\n",
+        "'tool'={other = 1, vtrain.backend = 'docker'}\n",
+    ],
+)
+def test_the_table_is_found_however_it_is_written(file: Path, text: str) -> None:
+    file.write_text(text)
+    project = nearest_pyproject(file.parent)
+    assert project is not None and project.setting("backend") == "docker"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ MAX_SIZE = 16_000_000
 """Bytes of the largest file that is read."""
 
 _PLACE = r" \(at (?:line (\d+), column \d+|end of document)\)\Z"  # compiled where there is an error
+_MAY_NAME_THE_TABLE = r"""tool["']?[ \t]*(?:\.[ \t]*["']?vtrain|\]|=)"""
 _EXPECTED = r"Expected `([^`]+)`( [<>]= -?\d+)?(?:, got `([^`]+)`)?"
 _WHERE = r"`\$([^`]*)`\Z"
 _WORDS = {
@@ -168,7 +169,8 @@ def read_pyproject(file: Path) -> Pyproject:
 @lru_cache(maxsize=4)
 def parse_pyproject(file: Path, text: str) -> Pyproject:
     """The text of a file, checked; once for all the settings that a command asks for."""
-    if "vtrain" not in text:  # a file that is of no concern to vtrain may be anything
+    if "vtrain" not in text or not re.search(_MAY_NAME_THE_TABLE, text):
+        # A file that is of no concern to vtrain may be anything. Reading TOML takes a twentieth of a command.
         return Pyproject(file=file, text=text, settings=ProjectSettings())
     document = _document(file, text)
     try:
