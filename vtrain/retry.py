@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
@@ -71,6 +70,8 @@ def growing(
     Where many clients ask one service, each pause is changed by a random part of at most `jitter`, so that
     they do not all come back at once.
     """
+    import random
+
     number, pause = 0, first
     while times is None or number < times:
         yield pause * random.uniform(1 - jitter, 1 + jitter)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
@@ -162,6 +161,8 @@ def debugger_of(flags: LocalFlags) -> "Debugger | None":
         return None
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:6]) <= 65535:
         raise UsageError(f"{DEBUGPY_FLAG}: expected a port such as 5678, found {text!r}.")
+    import socket  # for this flag alone
+
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

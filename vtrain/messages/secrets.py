@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -251,6 +250,8 @@ def _read(found: Iterable[_Found], text: str) -> tuple[str, tuple[str, ...]]:
 
 def _spellings(secrets: Iterable[str]) -> tuple[str, ...]:
     """The spellings to search for, the longest first: plain, in JSON, and in JSON within JSON."""
+    import json
+
     found = set()
     for secret in secrets:
         for ascii_only in (True, False):

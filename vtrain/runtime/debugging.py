@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,6 +81,8 @@ def debugger_variables(task: PythonPackageSpec, places: CodePlaces) -> Mapping[s
 
     These copies also count as the user's own code, although they lie among the libraries.
     """
+    import json
+
     pairs = _pairs(task.python_module, places) if places.source else []
     return {
         "PATHS_FROM_ECLIPSE_TO_PYTHON": json.dumps(pairs),  # pydevd's name for its table of paths

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -33,6 +32,8 @@ class Standby:
 
     def __init__(self, home: Path, backend: str) -> None:
         """`backend` is the one whose modules it loads. Raises OSError where no process can be started."""
+        import socket
+
         self.home = home.absolute()
         self.job_id = random_job_id()
         self.folder = self.home / "jobs" / self.job_id
@@ -47,6 +48,8 @@ class Standby:
     def take(self, lock: int) -> bool:
         """Hand the lock over, and close it here; False where the supervisor has ended meanwhile."""
         with self._channel:
+            import socket
+
             try:
                 socket.send_fds(self._channel, [b"."], [lock])
             except OSError:
@@ -135,6 +138,8 @@ def await_job(folder: Path, channel: int) -> int:
 
     From then on standard output and error go to the job's `supervisor.log`.
     """
+    import socket
+
     with socket.socket(fileno=channel) as connection:
         try:
             locks = socket.recv_fds(connection, 1, 1)[1]
