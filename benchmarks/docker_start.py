@@ -2,7 +2,7 @@
 
 Against a plain script with Docker's SDK that creates, starts and removes the very same containers on the same
 kind of network, one after another. The primary ends when all replicas run; the others sleep until they are
-stopped.
+stopped. A third side makes only the script's calls, several at once: what the engine itself takes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from measure import VTRAIN, arguments, judge, until
 
 LIMIT = 0.60
 JUDGED_FROM = 10
-OURS, PLAIN = "vtrain custom-jobs create", "a plain script"
-PROGRAM = Path(__file__).with_name("docker_start_plain.py")
+OURS, PLAIN, FLOOR = "vtrain custom-jobs create", "a plain script", "the same calls at once"
+HERE = Path(__file__).parent
 
 
 class Taken(NamedTuple):
@@ -57,7 +57,8 @@ def compare(scene: Scene, replicas: int, runs: int) -> None:
     print(f"{replicas} replica{'s' if replicas > 1 else ''}")
     sides: dict[str, Callable[[], Taken]] = {
         OURS: lambda: ours(scene, replicas),
-        PLAIN: lambda: plain(scene),
+        PLAIN: lambda: scripted(scene, "docker_start_plain.py"),
+        FLOOR: lambda: scripted(scene, "docker_start_floor.py"),
     }
     taken: dict[str, list[Taken]] = {name: [] for name in sides}
     for run in range(runs + 1):
@@ -67,11 +68,12 @@ def compare(scene: Scene, replicas: int, runs: int) -> None:
                 taken[name].append(one)
     for field in ("running", "ended"):
         medians = {name: show(name, field, [getattr(one, field) for one in taken[name]]) for name in sides}
-        ratio = medians[OURS] / medians[PLAIN]
+        ratio, floor = (medians[side] / medians[PLAIN] for side in (OURS, FLOOR))
         if replicas >= JUDGED_FROM:
             judge(f"{replicas} replicas to {field}, of the script's", ratio, LIMIT)
         else:
             print(f"      {replicas} replicas to {field}, of the script's: {ratio:.2f}")
+        print(f"      the same calls at once, of the script's: {floor:.2f}")
 
 
 def show(name: str, field: str, values: list[float]) -> float:
@@ -106,10 +108,10 @@ def ours(scene: Scene, replicas: int) -> Taken:
     return Taken(running, ended)
 
 
-def plain(scene: Scene) -> Taken:
-    """The same containers, by the script."""
+def scripted(scene: Scene, program: str) -> Taken:
+    """The same containers, by a script."""
     scene.signal.unlink(missing_ok=True)
-    argv = [sys.executable, str(PROGRAM), str(scene.folder / "containers.json")]
+    argv = [sys.executable, str(HERE / program), str(scene.folder / "containers.json")]
     started = time.perf_counter()
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout is not None

@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docker import APIClient
-from docker.types import IPAMConfig, IPAMPool
-
 NAME = "vtrain-benchmark-start"
-SUBNET = "10.198.0.0/24"
+SUBNET = "10.199.0.0/24"
 
 
 def main() -> None:
+    from docker import APIClient
+    from docker.types import IPAMConfig, IPAMPool
+
     client = APIClient(base_url=os.environ.get("DOCKER_HOST"))
     configs = [on_network(config) for config in json.loads(Path(sys.argv[1]).read_text())]
     addresses = IPAMConfig(pool_configs=[IPAMPool(subnet=SUBNET)])
