@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 NAME = "vtrain-benchmark-start"
-SUBNET = "10.199.0.0/24"
+SUBNET = "10.198.0.0/24"
 
 
 def main() -> None:
