@@ -22,10 +22,10 @@ DISTRIBUTED = ("--config=examples/distributed/job.yaml", "--local-package-path=e
 SCRIPT = ("--local-package-path=examples/script", "--script=train.py")
 
 
-def vtrain(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A `vtrain custom-jobs` line, typed in the project's folder."""
+def vtrain(*arguments: str, group: str = "custom-jobs") -> subprocess.CompletedProcess[str]:
+    """A `vtrain custom-jobs` line, or that of another group, typed in the project's folder."""
     return subprocess.run(
-        [sys.executable, "-m", "vtrain", "custom-jobs", *arguments],
+        [sys.executable, "-m", "vtrain", group, *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -49,6 +49,22 @@ def test_digits_reaches_its_accuracy(vtrain_home: Path) -> None:
     assert [line[:5] for line in run.stdout.splitlines()].count("epoch") == 20
     _check_second_run(vtrain("local-run", DIGITS, "--python-module=trainer.task", "--", "--epochs=1"))
     _check_created(vtrain_home)
+
+
+@pytest.mark.pages
+@pytest.mark.network
+def test_tuning_beats_the_untuned_digits(vtrain_home: Path) -> None:
+    trainer = (DIGITS, "--python-module=trainer.task")
+    untuned = vtrain("local-run", *trainer, "--", "--epochs=5")
+    assert untuned.returncode == 0, untuned.stderr
+    study = ("--config=examples/tuning/study.yaml", "--display-name=digits", "--seed=2")
+    argv = (*study, "--backend=process", *trainer, "--wait", "--format=json", "--", "--epochs=5")
+    tuned = vtrain("create", *argv, group="hp-tuning-jobs")
+    assert tuned.returncode == 0, tuned.stderr
+    trials = json.loads(tuned.stdout)["trials"]
+    assert len(trials) == 20
+    found = [trial["finalMeasurement"]["metrics"][0]["value"] for trial in trials]
+    assert max(found) > written(vtrain_home, "metrics.json")["accuracy"]
 
 
 def _check_second_run(run: subprocess.CompletedProcess[str]) -> None:

@@ -16,10 +16,16 @@ class Epoch(NamedTuple):
     accuracy: float
 
 
-def train(split: Split, *, epochs: int, learning_rate: float, seed: int) -> Iterator[Epoch]:
+def train(
+    split: Split, *, epochs: int, learning_rate: float, alpha: float, hidden: int, seed: int
+) -> Iterator[Epoch]:
     """Train, and tell after every epoch how it went."""
     model = MLPClassifier(
-        hidden_layer_sizes=(128,), batch_size=32, learning_rate_init=learning_rate, random_state=seed
+        hidden_layer_sizes=(hidden,),
+        batch_size=32,
+        learning_rate_init=learning_rate,
+        alpha=alpha,
+        random_state=seed,
     )
     digits = np.unique(split.train_digits)
     for _ in range(epochs):
