@@ -262,10 +262,33 @@ def test_appended_lines_are_each_read_from_the_disk_once(path: Path, monkeypatch
     assert read < 1.5 * path.stat().st_size
 
 
+def test_endless_measurements_are_not_all_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_file, "MOST_MEASUREMENTS", 100)
+    monkeypatch.setattr(metric_file, "REMEMBERED", 50)
+    reading, found = reader(path), []
+    for part in range(5):
+        with path.open("a") as file:
+            file.write("".join(line(part * 60 + step, acc=step) for step in range(60)))
+        found += reading.read()
+    assert [each.step_count for each in found] == list(range(100))
+    assert [each.step_count for each in reading.read(ended=True)] == [299], "the last one always counts"
+    assert len(reading._known._items) <= 50
+
+
+def test_another_reader_of_a_long_file_goes_on_too(path: Path) -> None:
+    path.write_text("".join(line(step, acc=1) for step in range(3000)))
+    known = reader(path).read()
+    again = MetricFile(path, ["acc"], started=time.time(), known=known)
+    assert again.read() == []
+    with path.open("a") as file:
+        file.write(line(3000, acc=1))
+    assert [each.step_count for each in again.read()] == [3000]
+
+
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    counts=st.lists(st.integers(0, 30), max_size=30),
-    kept=st.integers(1, 40),
+    counts=st.lists(st.integers(0, 12), max_size=12),
+    kept=st.integers(1, 20),
     data=st.data(),
 )
 def test_whoever_rewrites_nothing_is_read_twice_or_lost(

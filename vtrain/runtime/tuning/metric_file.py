@@ -25,8 +25,10 @@ LAST_BYTES = 64 << 20
 """Read when the trainer has ended; of a file with more left, only its end is read."""
 LONGEST_LINE = 64 << 10
 """A longer line is skipped."""
-REMEMBERED_LINES = 1000
-"""By these a line is known again in a rewritten file. hypertune keeps 100; other reporters may keep more."""
+MOST_MEASUREMENTS = 100_000
+"""Returned of one trial; of more, only the very last one."""
+REMEMBERED = 1000
+"""Lines and measurements by which a rewritten file is known again. hypertune keeps 100 lines."""
 MOST_NAMES = 100
 LONGEST_NAME = 200
 _BLOCK = 64 << 10
@@ -56,7 +58,9 @@ class MetricFile:
         self._place = (0, "")  # step and elapsed time of what is collected
         self._usable: set[str] = set()
         self._unusable: dict[str, str] = {}
-        self._known = _Known([_essence(each) for each in known])
+        self._known = _Known([_essence(each) for each in known], limit=REMEMBERED)
+        self._room = max(MOST_MEASUREMENTS - len(known), 0)
+        self._beyond: Measurement | None = None
 
     def read(self, *, ended: bool = False) -> list[Measurement]:
         """The measurements since the last call.
@@ -71,7 +75,16 @@ class MetricFile:
         if ended:
             found += self._closed()
         fresh = self._known.new([_essence(each) for each in found])
-        return [found[place] for place in fresh]
+        return self._as_many_as_fit([found[place] for place in fresh], ended)
+
+    def _as_many_as_fit(self, found: list[Measurement], ended: bool) -> list[Measurement]:
+        fitting, beyond = found[: self._room], found[self._room :]
+        self._room -= len(fitting)
+        self._beyond = beyond[-1] if beyond else self._beyond
+        if ended and self._beyond is not None:
+            fitting.append(self._beyond)
+            self._beyond = None
+        return fitting
 
     def complaint(self) -> str:
         """A sentence about metrics of the study that were not reported; empty where all were."""
@@ -161,7 +174,7 @@ def _step(value: Any) -> int:
 class _Known(Generic[T]):
     """What is known of a sequence that may begin again, from anywhere in the middle."""
 
-    def __init__(self, items: Sequence[T] = (), limit: int | None = None) -> None:
+    def __init__(self, items: Sequence[T] = (), *, limit: int) -> None:
         self._items = deque(items, maxlen=limit)
         self._expected: deque[T] | None = None
 
@@ -205,7 +218,7 @@ class _Lines:
         self._head = b""
         self._tail = b""
         self._is_skipping = False
-        self._known: _Known[int] = _Known(limit=REMEMBERED_LINES)
+        self._known: _Known[int] = _Known(limit=REMEMBERED)
 
     def read(self, path: Path, *, ended: bool) -> list[bytes]:
         # The trainer may put a link, a pipe or a folder in the place of its file.
