@@ -1,4 +1,4 @@
-"""What a study takes beside its trials: per trial, per suggestion, and to read the measurements of a trial."""
+"""What a study takes beside its trials: per trial, per suggestion, and to read one trial's measurements."""
 
 from __future__ import annotations
 

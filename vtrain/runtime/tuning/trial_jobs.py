@@ -1,0 +1,249 @@
+"""The trials of one study: the records of what was decided, and the jobs that run them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.errors import DamagedError, NotFoundError
+from vtrain.messages import states
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Measurement, StudySpec, Trial
+from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL, parse_name
+from vtrain.runtime.boot import boot_id
+from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.enrolment import enrol, pending
+from vtrain.runtime.folder import JobFolder, JobOrder, TrialPart
+from vtrain.runtime.history import stored_job
+from vtrain.runtime.replica import trial_spec
+from vtrain.runtime.service_log import ServiceLog
+from vtrain.runtime.store import Record, Store
+from vtrain.runtime.supervisor_process import new_job_id
+from vtrain.runtime.tuning.metric_file import MetricFile
+from vtrain.runtime.tuning.ranking import final_measurement
+from vtrain.runtime.tuning.stopping import should_stop
+from vtrain.runtime.tuning.study import INFEASIBLE, SUCCEEDED, Parameters, StudyTrial, arguments
+from vtrain.runtime.tuning.trial_record import (
+    ACTIVE,
+    REQUESTED,
+    STOPPING,
+    TrialRecord,
+    read_records,
+    thinned,
+    write_record,
+)
+from vtrain.runtime.working_folder import kept_files
+from vtrain.times import epoch, timestamp
+
+
+class TrialJobs:
+    """The trials that there are, by number, and how they stand."""
+
+    def __init__(
+        self, folder: JobFolder, store: Store, log: ServiceLog, job: HyperparameterTuningJob
+    ) -> None:
+        self._folder = folder
+        self._order = folder.order()
+        self._home = Path(self._order.home)
+        self._store = store
+        self._log = log
+        self._display_name = job.display_name
+        self._spec = job.study_spec or StudySpec()
+        self._records: dict[int, TrialRecord] = {}
+        self._files: dict[int, MetricFile] = {}
+        self._measured: dict[int, list[Measurement]] = {}
+        self._compared: dict[int, int] = {}  # how many trials had ended when a running one was compared last
+
+    @property
+    def records(self) -> list[TrialRecord]:
+        """All trials, by number."""
+        return list(self._records.values())
+
+    @property
+    def running(self) -> list[TrialRecord]:
+        return [record for record in self.records if not record.has_ended]
+
+    @property
+    def messages(self) -> tuple[Trial, ...]:
+        """The trials as the API answers them."""
+        return tuple(record.message for record in self.records)
+
+    @property
+    def study_trials(self) -> list[StudyTrial]:
+        """The trials as suggestions and early stopping see them."""
+        return [record.study_trial() for record in self.records]
+
+    def load(self, continue_from: str = "") -> None:
+        """Read the records. A new study begins with the ended trials of the one that it continues from.
+
+        Raises DamagedFileError.
+        """
+        self._records = {record.id: record for record in read_records(self._folder)}
+        if not self._records and continue_from:
+            earlier = read_records(job_folder(self._home, continue_from))
+            for number, record in enumerate((record for record in earlier if record.has_ended), 1):
+                self._keep(msgspec.structs.replace(record, id=number))
+
+    def begin(self, parameters: Parameters) -> None:
+        """Start another trial: its record first, then its job."""
+        name = parse_name(self._order.name)
+        assert name is not None
+        job = msgspec.structs.replace(name, collection=CUSTOM_JOBS, id=new_job_id(self._home))
+        record = TrialRecord(id=max(self._records, default=0) + 1, parameters=parameters, job=str(job))
+        self._keep(record)
+        self._submit(record)
+
+    def look(self) -> None:
+        """Learn how each running trial stands: submitted at all, measured, without prospect, ended."""
+        for record in self.running:
+            job = self._job_of(record)
+            if job is None:
+                self._end(record, INFEASIBLE, reason="Its job was deleted while it ran.")
+            elif states.has_ended(job.state):
+                self._conclude(record, job)
+            else:
+                self._measure(record, job)
+
+    def _job_of(self, record: TrialRecord) -> CustomJob | None:
+        """The trial's job, submitted where the supervisor died before that. None for one that was deleted."""
+        try:
+            row = self._store.get(record.job)
+        except NotFoundError:
+            if record.state != REQUESTED:
+                return None
+            self._submit(record)
+            row = self._store.get(record.job)
+        look_after(self._store, self._home, row)
+        return self._read_job(row)
+
+    def _read_job(self, row: Record) -> CustomJob:
+        try:
+            job = stored_job(row)
+        except DamagedError:
+            return CustomJob(name=row.name, state=row.state)
+        assert isinstance(job, CustomJob)
+        return job
+
+    def _measure(self, record: TrialRecord, job: CustomJob) -> None:
+        if record.state == REQUESTED and job.state == states.RUNNING:
+            started = job.start_time or timestamp()
+            record = msgspec.structs.replace(record, state=ACTIVE, start_time=started)
+            self._keep(record)
+        if record.state != ACTIVE:
+            return
+        ended = sum(other.has_ended for other in self.records)
+        if self._read(record, job):
+            record = msgspec.structs.replace(record, measurements=thinned(tuple(self._measured[record.id])))
+            self._keep(record)  # for a supervisor that takes over: the file holds the last hundred alone
+        elif self._compared.get(record.id) == ended:
+            return
+        self._compared[record.id] = ended
+        trial = record.study_trial(tuple(self._measured[record.id]))
+        if should_stop(self._spec, trial, self.study_trials):
+            self._keep(msgspec.structs.replace(record, state=STOPPING))
+            self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
+            self._request(record.job, "cancel")
+
+    def _read(self, record: TrialRecord, job: CustomJob, *, ended: bool = False) -> bool:
+        """Read what the trial has reported since; whether it has."""
+        if record.id not in self._files:
+            wanted = [metric.metric_id for metric in self._spec.metrics]
+            file = job_folder(self._home, record.job).metric_file
+            started = epoch(job.start_time or job.create_time)
+            known = record.measurements
+            self._files[record.id] = MetricFile(file, wanted, started=started, known=known)
+            self._measured[record.id] = [*known]
+        found = self._files[record.id].read(ended=ended)
+        self._measured[record.id] += found
+        return bool(found)
+
+    def _conclude(self, record: TrialRecord, job: CustomJob) -> None:
+        """The end of a trial whose job has ended."""
+        self._read(record, job, ended=True)
+        measured = tuple(self._measured.pop(record.id))
+        complaint = self._files.pop(record.id).complaint()
+        if not record.start_time:
+            record = msgspec.structs.replace(record, start_time=job.start_time or job.create_time)
+        counts = job.state == states.SUCCEEDED or record.state == STOPPING
+        final = final_measurement(self._spec, measured) if counts else None
+        record = msgspec.structs.replace(record, final=final, measurements=thinned(measured))
+        if final is not None:
+            self._end(record, SUCCEEDED, at=job.end_time)
+        elif counts:
+            self._end(record, INFEASIBLE, at=job.end_time, reason=complaint)
+        else:
+            cancelled = job.state == states.CANCELLED and (job.error is None or not job.error.details)
+            reason = job.error.message if job.error else f"Its job is {states.short(job.state)}."
+            reason = "Its job was cancelled." if cancelled else reason
+            self._end(record, INFEASIBLE, at=job.end_time, reason=reason, failed=not cancelled)
+
+    def _end(
+        self, record: TrialRecord, state: str, *, at: str = "", reason: str = "", failed: bool = False
+    ) -> None:
+        ended = msgspec.structs.replace(
+            record, state=state, end_time=at or timestamp(), infeasible_reason=reason, failed=failed
+        )
+        self._keep(ended)
+
+    def end(self, verb: str, reason: str) -> bool:
+        """Ask what runs to end (`cancel`, `kill`); whether nothing of the study runs any more.
+
+        Also the jobs of trials whose records are damaged.
+        """
+        living = [name for name in self._store.trials(self._order.name) if self._lives(name)]
+        for name in living:
+            self._request(name, verb)
+        for record in self.running:
+            if record.job not in living:
+                self._end(record, INFEASIBLE, reason=reason)
+        return not living
+
+    def _lives(self, name: str) -> bool:
+        try:
+            row = self._store.get(name)
+        except NotFoundError:
+            return False
+        look_after(self._store, self._home, row)
+        return not states.has_ended(row.state)
+
+    def _submit(self, record: TrialRecord) -> None:
+        """Submit the trial's job under the name that the record has."""
+        remove_folder(job_folder(self._home, record.job).path)  # what a supervisor that died had begun
+        job = self._trial_job(record)
+        enrol(self._store, job, self._trial_order(record, job), snapshot=kept_files(self._folder))
+        values = " ".join(arguments(self._spec, record.parameters))
+        self._log.say(f"Trial {record.id} begins: {values}")
+
+    def _trial_job(self, record: TrialRecord) -> CustomJob:
+        template = self._order.job
+        spec = trial_spec(template.job_spec, str(record.id), arguments(self._spec, record.parameters))
+        job = CustomJob(
+            display_name=f"{self._display_name[:100]}-trial-{record.id}",
+            job_spec=spec,
+            encryption_spec=template.encryption_spec,
+            labels={TRIAL_LABEL: self._folder.path.name},
+        )
+        return pending(job, record.job)
+
+    def _trial_order(self, record: TrialRecord, job: CustomJob) -> JobOrder:
+        return msgspec.structs.replace(
+            self._order,
+            name=record.job,
+            job=job,
+            study=None,
+            trial=TrialPart(study=self._order.name, id=str(record.id)),
+            boot_id=boot_id(),
+        )
+
+    def _request(self, name: str, verb: str) -> None:
+        with suppress(NotFoundError):
+            self._store.request(name, verb)
+            if not job_folder(self._home, name).wake():
+                look_after(self._store, self._home, self._store.get(name), at_once=True)
+
+    def _keep(self, record: TrialRecord) -> None:
+        write_record(self._folder, record)
+        self._records[record.id] = record
