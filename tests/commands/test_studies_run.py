@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vtrain.messages.names import CUSTOM_JOBS
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.store import Store
+from vtrain.runtime.tuning.trial_record import readable_records
 
 TRAINER = '''
 import argparse, json, os, signal, sys, time
@@ -90,6 +95,16 @@ def tune(vtrain: Any, tmp_path: Path) -> Tune:
 def trials_of(ended: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(ended.out)["trials"]
     return found
+
+
+def supervisor_of(folder: JobFolder) -> int:
+    """The process of a study's supervisor."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
+            if words[1].endswith(b"/supervise.py") and os.fsencode(folder.path) in words:
+                return int(entry.name)
+    raise AssertionError(f"{folder.path} has no supervisor")
 
 
 def test_all_trials_succeed_and_are_described_as_by_the_api(tune: Tune, vtrain: Any) -> None:
@@ -232,3 +247,20 @@ def test_the_seed_decides_what_a_random_study_tries(tune: Tune) -> None:
         for _ in range(2)
     ]
     assert tried[0] == tried[1]
+
+
+def test_a_damaged_record_ends_the_study_and_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+    name = json.loads(tune("hangs", wait=False).out)["name"]
+    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
+    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
+        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+    children = [record.job for record in readable_records(folder)]
+    (folder.path / "trials" / "1.json").write_text("garbage")
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    ended = vtrain("hp-tuning-jobs", "wait", name)
+    assert ended.code == 10, ended.err
+    assert "its trials/1.json cannot be read" in ended.err
+    assert [Store.open(vtrain_home).get(child).state for child in children] == ["JOB_STATE_CANCELLED"] * 2
+    assert "argv" in vtrain("hp-tuning-jobs", "stream-logs", name, "--task-name=trial-2").out
+    assert vtrain("hp-tuning-jobs", "delete", name).code == 0
+    assert not any((vtrain_home / "jobs").iterdir())

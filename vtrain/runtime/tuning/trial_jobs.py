@@ -32,6 +32,7 @@ from vtrain.runtime.tuning.trial_record import (
     STOPPING,
     TrialRecord,
     read_records,
+    readable_records,
     thinned,
     write_record,
 )
@@ -83,7 +84,7 @@ class TrialJobs:
         """
         self._records = {record.id: record for record in read_records(self._folder)}
         if not self._records and continue_from:
-            earlier = read_records(job_folder(self._home, continue_from))
+            earlier = readable_records(job_folder(self._home, continue_from))
             for number, record in enumerate((record for record in earlier if record.has_ended), 1):
                 self._keep(msgspec.structs.replace(record, id=number))
 

@@ -6,12 +6,13 @@ same name, or finds it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
-from vtrain.runtime.folder import JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
@@ -68,16 +69,24 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_records(folder: JobFolder) -> list[TrialRecord]:
     """The trials of a study, by number. Raises DamagedFileError."""
-    numbers = (int(path.stem) for path in _folder(folder).glob("*.json") if path.stem.isdecimal())
-    found = (read_struct(_folder(folder) / f"{number}.json", TrialRecord) for number in sorted(numbers))
+    found = (read_struct(path, TrialRecord) for path in _files(folder))
     return [record for record in found if record is not None]
+
+
+def readable_records(folder: JobFolder) -> list[TrialRecord]:
+    """The trials of a study whose records are not damaged, by number."""
+    records = []
+    for path in _files(folder):
+        with suppress(DamagedFileError):
+            records.append(read_struct(path, TrialRecord))
+    return [record for record in records if record is not None]
 
 
 def trial_logs(folder: JobFolder) -> dict[str, Path]:
     """The folders with the logs of a study's trials, by trial; none for any other job."""
     if not _folder(folder).is_dir():
         return {}
-    jobs = {str(record.id): record.job.rpartition("/")[2] for record in read_records(folder)}
+    jobs = {str(record.id): record.job.rpartition("/")[2] for record in readable_records(folder)}
     return {trial: folder.path.with_name(job) / folder.logs.name for trial, job in jobs.items()}
 
 
@@ -91,6 +100,11 @@ def thinned(measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
     """At most `MOST_KEPT` of them, evenly chosen, the last one among them."""
     step = -(-len(measurements) // MOST_KEPT) or 1
     return measurements[::-1][::step][::-1]
+
+
+def _files(folder: JobFolder) -> list[Path]:
+    numbers = (int(path.stem) for path in _folder(folder).glob("*.json") if path.stem.isdecimal())
+    return [_folder(folder) / f"{number}.json" for number in sorted(numbers)]
 
 
 def _folder(folder: JobFolder) -> Path:
