@@ -166,3 +166,9 @@ def test_names_that_are_hard_to_print(make_tree):
 def test_vtrains_own_folder_never_goes_in(make_tree):
     folder = make_tree({"t.py": "", "out/packages/x": ""})
     assert belonging_files(folder, excluded=(folder / "out",)).files == ("t.py",)
+
+
+def test_the_home_inside_the_folder_never_goes_in(make_tree, monkeypatch):
+    folder = make_tree({"t.py": "", "runs/home/jobs/1/spec.json": "", "runs/kept.txt": ""})
+    monkeypatch.setenv("VTRAIN_HOME", str(folder / "runs" / "home"))
+    assert belonging_files(folder).files == ("runs/kept.txt", "t.py")

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.packaging.git_patterns import GitPattern, read_pattern
+from vtrain.settings import home_folder
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +148,7 @@ class IgnoreRules:
 
     def __init__(self, folder: Path, *, excluded: tuple[Path, ...] = ()) -> None:
         self.folder = folder
-        self.excluded = frozenset(str(path.resolve()) for path in excluded)
+        self.excluded = frozenset(str(path.resolve()) for path in (home_folder(), *excluded))
         self.file = next((name for name in IGNORE_FILES if (folder / name).is_file()), "")
         self.rule_sets = self._root_rules()
         self.kept_by_name = self._kept_by_name()
@@ -185,7 +186,7 @@ class IgnoreRules:
             return True
         full = self.folder / path
         return os.path.isfile(full / "pyvenv.cfg") or (  # noqa: PTH113 - false where the folder is closed
-            bool(self.excluded) and str(full.resolve()) in self.excluded
+            str(full.resolve()) in self.excluded
         )
 
 
