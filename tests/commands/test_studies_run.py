@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,8 +38,9 @@ def report(value, name="accuracy", step=1):
 
 
 print("argv", sys.argv[1:], flush=True)
-os.makedirs(os.environ["AIP_MODEL_DIR"], exist_ok=True)
-open(os.path.join(os.environ["AIP_MODEL_DIR"], "model.txt"), "w").write(str(options.n))
+folder = os.environ["AIP_MODEL_DIR"].replace("gs://", "/gcs/", 1)  # a bucket is mounted below /gcs
+os.makedirs(folder, exist_ok=True)
+open(os.path.join(folder, "model.txt"), "w").write(str(options.n))
 if options.case == "nothing":
     sys.exit()
 if options.case == "wrong-name":
@@ -264,3 +266,70 @@ def test_a_damaged_record_ends_the_study_and_its_trials(tune: Tune, vtrain: Any,
     assert "argv" in vtrain("hp-tuning-jobs", "stream-logs", name, "--task-name=trial-2").out
     assert vtrain("hp-tuning-jobs", "delete", name).code == 0
     assert not any((vtrain_home / "jobs").iterdir())
+
+
+@pytest.mark.docker
+def test_trials_in_containers_report_and_have_their_own_model(
+    tune: Tune, base_image: str, vtrain_home: Path
+) -> None:
+    ended = tune("good", "--backend=docker", f"--executor-image-uri={base_image}", trials=2)
+    assert ended.code == 0, ended.err
+    job = json.loads(ended.out)
+    values = [trial["finalMeasurement"]["metrics"][0]["value"] for trial in job["trials"]]
+    assert values == [0.1, 0.2]
+    base = job["trialJobSpec"]["baseOutputDirectory"]["outputUriPrefix"].removeprefix("gs://")
+    models = [vtrain_home / "buckets" / base / trial / "model/model.txt" for trial in "12"]
+    assert [model.read_text() for model in models] == ["1", "2"]
+
+
+BLOG_STUDY = """
+studySpec:
+  metrics:
+  - metricId: ACCURACY
+    goal: MAXIMIZE
+  parameters:
+  - parameterId: learning_rate
+    scaleType: UNIT_LOG_SCALE
+    doubleValueSpec: {minValue: 1e-6, maxValue: 1e-2}
+  - parameterId: weight_decay
+    discreteValueSpec: {values: [0.0001, 0.001, 0.01]}
+  - parameterId: optimizer
+    categoricalValueSpec: {values: [adam, sgd]}
+  algorithm: RANDOM_SEARCH
+"""
+BLOG_TRAINER = """
+import argparse
+import hypertune
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--learning_rate", type=float, required=True)
+parser.add_argument("--weight_decay", type=float, required=True)
+parser.add_argument("--optimizer", choices=("adam", "sgd"), required=True)
+options = parser.parse_args()
+reporter = hypertune.HyperTune()
+for epoch in range(1, 4):
+    accuracy = 0.9 - abs(options.learning_rate - 0.001) - options.weight_decay + epoch / 100
+    reporter.report_hyperparameter_tuning_metric(
+        hyperparameter_metric_tag="ACCURACY", metric_value=accuracy, global_step=epoch
+    )
+"""
+
+
+def test_a_trainer_of_the_real_hypertune_is_tuned(vtrain: Any, tmp_path: Path) -> None:
+    pytest.importorskip("hypertune", reason="needs cloudml-hypertune")
+    (tmp_path / "train.py").write_text(BLOG_TRAINER)
+    (tmp_path / "study.yaml").write_text(BLOG_STUDY)
+    ended = vtrain(
+        *("hp-tuning-jobs", "create", "--backend=process", "--display-name=blog", "--wait", "--format=json"),
+        *(f"--config={tmp_path / 'study.yaml'}", "--max-trial-count=6", "--parallel-trial-count=3"),
+        *(f"--local-package-path={tmp_path}", "--script=train.py", "--environment=current"),
+        f"--python={sys.executable}",
+    )
+    assert ended.code == 0, ended.err
+    trials = trials_of(ended)
+    assert [trial["state"] for trial in trials] == ["SUCCEEDED"] * 6
+    assert {trial["finalMeasurement"]["stepCount"] for trial in trials} == {"3"}
+    name = json.loads(ended.out)["name"]
+    best = json.loads(vtrain("hp-tuning-jobs", "trials", name, "--best", "--format=json").out)
+    found = max(trials, key=lambda trial: trial["finalMeasurement"]["metrics"][0]["value"])
+    assert best[0]["id"] == found["id"]
