@@ -13,7 +13,13 @@ from vtrain.messages.custom_job import (
     MachineSpec,
     WorkerPoolSpec,
 )
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, MetricSpec, StudySpec
+from vtrain.messages.hyperparameter_tuning_job import (
+    DoubleValueSpec,
+    HyperparameterTuningJob,
+    MetricSpec,
+    ParameterSpec,
+    StudySpec,
+)
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
 from vtrain.messages.training_pipeline import TrainingPipeline
 
@@ -27,7 +33,14 @@ TUNING_JOB = HyperparameterTuningJob(
     display_name="tune",
     max_trial_count=4,
     parallel_trial_count=2,
-    study_spec=StudySpec(metrics=(MetricSpec(metric_id="loss", goal="MINIMIZE"),)),
+    study_spec=StudySpec(
+        metrics=(MetricSpec(metric_id="loss", goal="MINIMIZE"),),
+        parameters=(
+            ParameterSpec(
+                parameter_id="rate", double_value_spec=DoubleValueSpec(min_value=0.1, max_value=1.0)
+            ),
+        ),
+    ),
     trial_job_spec=SPEC,
 )
 PIPELINE = TrainingPipeline(

@@ -24,6 +24,7 @@ NEEDS_INDEX = [README, ROOT / "docs/tutorial/first-job.md"]
 DEMONSTRATIONS = ROOT / "docs/tutorial/demonstrations.md"
 DEBUG_PAGE = ROOT / "docs/how-to/debug-a-trainer.md"
 RESTARTS_PAGE = ROOT / "docs/how-to/survive-restarts.md"
+PYTORCH_PAGE = ROOT / "docs/tutorial/pytorch-on-vertex.md"
 DOCKER_PAGES = [
     DEMONSTRATIONS,
     ROOT / "docs/how-to/run-in-docker.md",
@@ -66,8 +67,9 @@ def test_snippets_that_wait_for_a_debugger(checkout: Checkout) -> None:
 @pytest.mark.network
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch beside vtrain: run nox -s torch")
-def test_snippets_that_train_with_torch(checkout: Checkout) -> None:
-    run_all(commands(RESTARTS_PAGE, notes=(TORCH,)), *checkout)
+@pytest.mark.parametrize("page", [RESTARTS_PAGE, PYTORCH_PAGE], ids=lambda page: page.stem)
+def test_snippets_that_train_with_torch(page: Path, checkout: Checkout) -> None:
+    run_all(commands(page, notes=(TORCH,)), *checkout)
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ def failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Path
     limit, name = job.max_failed_trial_count, parse_name(last.job)
     rule = f"maxFailedTrialCount is {limit}" if limit else "no maxFailedTrialCount allows that"
     count = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"
-    advice = "" if limit else " To let the study go on: --max-failed-trial-count=N"
+    advice = "" if limit else "With --max-failed-trial-count=N the study would go on. "
     metadata = {
         "trial": str(last.id),
         "log": str(job_folder(home, last.job).logs),
-        "hint": f"Look at its job: vtrain custom-jobs describe {name.id if name else last.job}.{advice}",
+        "hint": f"{advice}Look at its job: vtrain custom-jobs describe {name.id if name else last.job}",
     }
     message = f"{count} failed ({rule}). Trial {last.id}: {last.infeasible_reason}"
     return _failed(message, "TRIALS_FAILED", metadata)
