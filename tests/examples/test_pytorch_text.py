@@ -32,7 +32,7 @@ def python(folder: Path, *words: str, **variables: str) -> str:
 def test_it_learns_and_predicts(tmp_path: Path) -> None:
     python(tmp_path, "trainer.task")
     assert json.loads((tmp_path / "model" / "metrics.json").read_text())["accuracy"] >= 0.8
-    sentences = ("I loved this lovely garden", "What a boring museum")
+    sentences = ("I loved this lovely garden", "The museum was boring in every way")
     printed = python(tmp_path, "trainer.predict", str(tmp_path / "model"), *sentences)
     assert [line.split()[0] for line in printed.splitlines()] == ["positive", "negative"]
 

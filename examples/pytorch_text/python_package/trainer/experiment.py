@@ -1,6 +1,7 @@
 """Training and evaluation."""
 
 import argparse
+from collections.abc import Callable
 
 import torch
 from torch import nn
@@ -19,12 +20,13 @@ def run(args: argparse.Namespace) -> float:
     optimizer = torch.optim.AdamW(model.parameters(), lr=args.learning_rate, weight_decay=args.weight_decay)
     data = tensors(training, vocabulary)
     evaluation = tensors(held_out, vocabulary)
+    report = make_reporter() if args.hp_tune else None
     accuracy = 0.0
     for epoch in range(1, args.num_epochs + 1):
         loss = train(model, optimizer, data, args.batch_size)
         accuracy = evaluate(model, evaluation)
         print(f"epoch {epoch}/{args.num_epochs}  loss {loss:.3f}  accuracy {accuracy:.3f}", flush=True)
-        if args.hp_tune:
+        if report is not None:
             report(accuracy, epoch)
     state = {"weights": model.state_dict(), "vocabulary": vocabulary}
     utils.save(state, accuracy, utils.model_folder())
@@ -65,10 +67,11 @@ def evaluate(model: nn.Module, data: tuple[torch.Tensor, torch.Tensor]) -> float
         return (model(numbers).argmax(1) == labels).float().mean().item()
 
 
-def report(accuracy: float, epoch: int) -> None:
-    """Tell the tuning job how good this trial is so far."""
+def make_reporter() -> Callable[[float, int], None]:
+    """Tells the tuning job how good the trial is. One reporter for all epochs: it rewrites its file each time."""
     import hypertune
 
-    hypertune.HyperTune().report_hyperparameter_tuning_metric(
+    reporter = hypertune.HyperTune()
+    return lambda accuracy, epoch: reporter.report_hyperparameter_tuning_metric(
         hyperparameter_metric_tag=metadata.METRIC, metric_value=accuracy, global_step=epoch
     )
