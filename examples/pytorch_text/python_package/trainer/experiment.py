@@ -68,7 +68,7 @@ def evaluate(model: nn.Module, data: tuple[torch.Tensor, torch.Tensor]) -> float
 
 
 def make_reporter() -> Callable[[float, int], None]:
-    """Tells the tuning job how good the trial is. One reporter for all epochs: it rewrites its file each time."""
+    """The report to the tuning job. One reporter serves all epochs, as it rewrites its file each time."""
     import hypertune
 
     reporter = hypertune.HyperTune()
