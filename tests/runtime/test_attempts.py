@@ -245,12 +245,13 @@ def test_an_early_report_stands_for_an_attempt_whose_shim_was_killed(folder: Job
     write_struct(
         worker.path / "exited.json", ReplicaExit(code=0, started=1.0, ended=2.0, peak_memory_bytes=5)
     )
-    (worker.path / "exit.json.tmp").write_bytes(b" " * 10)
+    for name in ("exit.json.tmp", "started.json.tmp"):
+        (worker.path / name).write_bytes(b" " * 10)
     launcher.living.clear()
     found = {ended.attempt.name: ended for ended in attempts.ended()}
     assert (found[WORKER].cause, found[WORKER].exit.peak_memory_bytes) == (Cause.DONE, 5)
     assert found[PRIMARY].cause is Cause.OUTSIDE
-    assert sorted(path.name for path in worker.path.glob("exit*")) == ["exit.json"]
+    assert not list(worker.path.glob("*.tmp")) and [*worker.path.glob("exit*")] == [worker.path / "exit.json"]
 
 
 @pytest.mark.parametrize(

@@ -95,3 +95,18 @@ def test_what_a_killed_supervisor_had_begun_to_write_goes(tmp_path: Path) -> Non
     folder.clear_unpublished()
     left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert left == ["spec.json"] * 3
+
+
+@pytest.mark.parametrize("attempt", [0, 2])
+def test_what_a_killed_shim_had_begun_to_write_goes_with_its_exit(tmp_path: Path, attempt: int) -> None:
+    """Also when the supervisor that stored the exit was killed before it removed the rest."""
+    replica = JobFolder(tmp_path).replica("workerpool0-0", attempt)
+    replica.path.mkdir(parents=True)
+    begun = {"exited.json", "exit.json.tmp", "started.json.tmp", "processes.json.tmp"}
+    for name in begun:
+        (replica.path / name).touch()
+    JobFolder(tmp_path).clear_unpublished()
+    assert {path.name for path in replica.path.iterdir() if path.is_file()} == begun  # its shim may live
+    (replica.path / "exit.json").touch()
+    JobFolder(tmp_path).clear_unpublished()
+    assert [path.name for path in replica.path.iterdir() if path.is_file()] == ["exit.json"]

@@ -23,7 +23,6 @@ from vtrain.runtime.folder import (
     JobFolder,
     ReplicaExit,
     ReplicaFolder,
-    discard,
     write_struct,
 )
 from vtrain.runtime.history import History, Preempted, read_history, write_history
@@ -239,8 +238,7 @@ class Attempts:
         end = attempt.early_exit() or ReplicaExit(code=LOST_CODE, started=start, ended=now, interruption=why)
         make_private(attempt.path)
         write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=lost))
-        for name in ("exited.json", "exit.json.tmp"):  # what the shim had begun
-            discard(attempt.path / name)
+        attempt.clear_begun()
 
     def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
         """Whether it ended by its preemption, and not in the instant before."""

@@ -278,6 +278,11 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
         except DamagedFileError:
             return None
 
+    def clear_begun(self) -> None:
+        """Remove what a shim had begun to write before it was killed; only once `exit.json` is there."""
+        for path in (self.path / "exited.json", *self.path.glob("*.json.tmp")):
+            discard(path)
+
     @property
     def is_ordered(self) -> bool:
         """Whether it is on record how the replica is run."""
@@ -369,6 +374,11 @@ class JobFolder(msgspec.Struct, frozen=True):
         for place in (".", "replicas/*", "replicas/*/restarts/*"):
             for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
                 path.unlink(missing_ok=True)
+        for root in self.path.glob("replicas/*"):
+            for number in self.attempts(root.name):
+                attempt = self.replica(root.name, number)
+                if attempt.exit() is not None:
+                    attempt.clear_begun()
 
     def order(self) -> JobOrder:
         """The order as it was submitted. Raises DamagedFileError."""
