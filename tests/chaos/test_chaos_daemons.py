@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from aftermath import check_all
@@ -25,6 +26,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 JOBS = 4
 KILLS = 200 if os.environ.get(KILLS_VARIABLE) else 20
 """Read here: a test has no such variable."""
+PAUSE_SECONDS = 0.02
 TRAINER = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(os.environ["TMPDIR"]).parent
@@ -59,6 +61,11 @@ def daemon_of(place: Place, replica: ReplicaFolder) -> int:
     return pid if pid in daemons(place) else 0
 
 
+def is_under_way(replica: ReplicaFolder) -> bool:
+    """Whether an attempt runs and has left its daemon behind: else supervisors alone would be killed."""
+    return (replica.path / "daemon").exists() and lock_holder(replica.lock) > 0 and replica.exit() is None
+
+
 def kill_one(place: Place, name: str, replica: ReplicaFolder, victim: str) -> bool:
     """SIGKILL to something of a replica; whether it was there."""
     if victim == "shim":
@@ -87,11 +94,12 @@ def test_daemons_never_outlive_their_job(process_place: Place) -> None:
                 names.append(place.submit(place.job(code=TRAINER, pools=(1, 1))))
                 continue
             name = place.chance.choice(living)
-            found = [
-                replica for replica in replicas(place.folder(name)) if (replica.path / "daemon").exists()
-            ]
-            replica = place.chance.choice(found) if found else None
-            for victim in place.chance.choice(VICTIMS) if replica is not None else ():
+            found = [replica for replica in replicas(place.folder(name)) if is_under_way(replica)]
+            if not found:  # what was killed before is being made again
+                time.sleep(PAUSE_SECONDS)
+                continue
+            replica = place.chance.choice(found)
+            for victim in place.chance.choice(VICTIMS):
                 kills += kill_one(place, name, replica, victim)
         for name in names:
             place.backend.cancel(name)
