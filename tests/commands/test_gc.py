@@ -12,7 +12,7 @@ import pytest
 
 from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
-from vtrain.containers.images import find_image, remove_image
+from vtrain.containers.images import find_image, list_images, remove_image
 from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.privacy import home_label
@@ -116,6 +116,37 @@ def test_images_say_which_home_made_them(
     image = find_image(docker_engine, json.loads(made.out)["image"])
     assert image is not None
     assert image.labels[IMAGE_HOME_LABEL] == home_label(vtrain_home)
+
+
+SETUP = """
+from setuptools import setup
+commands = {{"console_scripts": ["gc-test=task:x"]}}
+setup(name="gc-test", version="{number}", py_modules=["task"], entry_points=commands)
+"""
+
+
+@pytest.mark.docker
+def test_the_runtime_image_of_a_job_stays_for_another_home(
+    vtrain,
+    docker_engine: Engine,
+    base_image: str,
+    tmp_path: Path,
+    vtrain_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A package with commands of its own is installed into an image, which vtrain builds for the job."""
+    (tmp_path / "setup.py").write_text(SETUP.format(number=uuid.uuid4().int))
+    (tmp_path / "task.py").write_text("print('trained')\n")
+    pool = f"machine-type=n1-standard-4,executor-image-uri={base_image},python-module=task"
+    words = ("custom-jobs", "create", "--backend=docker", "--display-name=gc", "--wait")
+    ended = vtrain(*words, f"--worker-pool-spec={pool},local-package-path={tmp_path}")
+    assert ended.code == 0, ended.err
+    (image,) = list_images(docker_engine, {KIND_LABEL: "runtime", IMAGE_HOME_LABEL: home_label(vtrain_home)})
+    monkeypatch.setenv("VTRAIN_HOME", str(tmp_path / "another home"))
+    assert listed(vtrain, "--dry-run") == {}
+    assert listed(vtrain, "--dry-run", "--all-homes")[image.tags[0]] == "would be removed"
+    monkeypatch.setenv("VTRAIN_HOME", str(vtrain_home))
+    assert listed(vtrain) == {image.tags[0]: "removed"}
 
 
 @pytest.mark.docker
