@@ -19,6 +19,7 @@ BASE64 = base64.b64encode(random.Random(1).randbytes(SIZE * 3 // 4)).decode().rs
 HARMLESS = {
     "base64": BASE64,
     "padded": BASE64 + "==",
+    "base64 for URLs": BASE64.replace("+", "-").replace("/", "_"),
     "one letter": "a" * SIZE,
     "dashes": "-" * SIZE,
     "words": "Key" * (SIZE // 3),
