@@ -206,7 +206,19 @@ def script(folder: Path, replica: Replica, packages: tuple[str, ...]) -> str:
     site = folder / "site"
     paths = os.pathsep.join(filter(None, [str(site), replica.env.get("PYTHONPATH", "")]))
     env = [f"{name}={value}" for name, value in (replica.env | {"PYTHONPATH": paths}).items()]
-    install = shlex.join([sys.executable, "-m", "pip", "install", "-q", "-t", str(site), *packages])
+    install = shlex.join(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--disable-pip-version-check",
+            "-t",
+            str(site),
+            *packages,
+        ]
+    )
     return SCRIPT.format(
         folder=shlex.quote(str(folder)),
         install=f"{install} >> log 2>&1" if packages else "true",
