@@ -44,3 +44,14 @@ def test_it_reports_after_each_epoch(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in reports.read_text().splitlines()]
     assert [line["global_step"] for line in lines] == ["1", "2", "3"]
     assert all(0 < float(line["accuracy"]) <= 1 for line in lines)
+
+
+def test_it_saves_the_model_of_its_best_report(tmp_path: Path) -> None:
+    """The study ranks a trial by its best measurement, so that is the model to find in its folder."""
+    pytest.importorskip("hypertune", reason="needs cloudml-hypertune")
+    reports = tmp_path / "reports" / "output.metrics"
+    words = ("--hp-tune=y", "--num-epochs=6", "--learning-rate=0.0028705")
+    python(tmp_path, "trainer.task", *words, CLOUD_ML_HP_METRIC_FILE=str(reports))
+    accuracies = [float(json.loads(line)["accuracy"]) for line in reports.read_text().splitlines()]
+    saved = json.loads((tmp_path / "model" / "metrics.json").read_text())["accuracy"]
+    assert saved == pytest.approx(max(accuracies))

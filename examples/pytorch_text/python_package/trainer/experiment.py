@@ -11,7 +11,7 @@ from trainer.model import SentimentModel
 
 
 def run(args: argparse.Namespace) -> float:
-    """Train, evaluate after each epoch, save the model; its accuracy on sentences that were held out."""
+    """Train, evaluate after each epoch, save the model of the best; its accuracy on held-out sentences."""
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)  # so small a model is fastest on one thread, and trials run side by side
     training, held_out = utils.split(utils.read_sentences())
@@ -21,16 +21,18 @@ def run(args: argparse.Namespace) -> float:
     data = tensors(training, vocabulary)
     evaluation = tensors(held_out, vocabulary)
     report = make_reporter() if args.hp_tune else None
-    accuracy = 0.0
+    best = -1.0
     for epoch in range(1, args.num_epochs + 1):
         loss = train(model, optimizer, data, args.batch_size)
         accuracy = evaluate(model, evaluation)
         print(f"epoch {epoch}/{args.num_epochs}  loss {loss:.3f}  accuracy {accuracy:.3f}", flush=True)
         if report is not None:
             report(accuracy, epoch)
-    state = {"weights": model.state_dict(), "vocabulary": vocabulary}
-    utils.save(state, accuracy, utils.model_folder())
-    return accuracy
+        if accuracy > best:
+            best = accuracy
+            state = {"weights": model.state_dict(), "vocabulary": vocabulary}
+            utils.save(state, accuracy, utils.model_folder())
+    return best
 
 
 def tensors(
