@@ -205,6 +205,21 @@ def test_jobs_whose_files_are_damaged_while_they_run_end(home: Path) -> None:
     assert found <= {states.CANCELLED, states.FAILED}
 
 
+def test_a_log_whose_files_were_both_removed_is_named(vtrain, home: Path) -> None:
+    backend = opened(home)
+    name = submit(backend, Script().write("trained\n"))
+    assert until_ended(backend, name) == states.SUCCEEDED
+    logs = JobFolder(home / "jobs" / name.rpartition("/")[2]).logs
+    for path in logs.glob("workerpool0-0.*"):
+        path.unlink()
+    for selected in ((), ("--task-name=workerpool0-0",)):
+        ended = vtrain("custom-jobs", "stream-logs", name, *selected)
+        assert ended.code == 0
+        assert "WARNING: The log of workerpool0-0 cannot be read: " in ended.err
+        assert f"{logs}/workerpool0-0.log is missing or is no file." in ended.err
+    assert "cannot be read" not in vtrain("custom-jobs", "stream-logs", name, "--task-name=service").err
+
+
 @pytest.mark.parametrize("is_killed", [False, True], ids=["supervised", "adopted"])
 def test_a_lock_that_is_no_file_hides_no_replica(home: Path, is_killed: bool) -> None:
     backend = opened(home)

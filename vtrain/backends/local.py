@@ -190,7 +190,9 @@ class LocalBackend:
             with suppress(FileNotFoundError):  # in the middle of it, where the job is being deleted
                 if folder.logs.exists():
                     ended = states.has_ended(record.state)
-                    return read_logs(folder.logs, query, ended=ended, trials=trial_logs(folder))
+                    started = folder.started_replicas() if ended else ()
+                    trials = trial_logs(folder)
+                    return read_logs(folder.logs, query, ended=ended, trials=trials, started=started)
         self._open_store().get(query.name)
         return lost_log(query)
 

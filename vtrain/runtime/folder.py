@@ -406,6 +406,10 @@ class JobFolder(msgspec.Struct, frozen=True):
         later = {int(path.name) for path in root.glob("restarts/*") if path.name.isdecimal()}
         return later | ({0} if root.is_dir() else set())
 
+    def started_replicas(self) -> list[str]:
+        """The replicas whose program runs or has run: each has a log."""
+        return [path.parent.name for path in self.path.glob("replicas/*/started.json")]
+
     def wake(self) -> bool:
         """Make the supervisor look around now; False when none lives."""
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -57,16 +57,22 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 def read_logs(
-    folder: Path, query: LogQuery, *, ended: bool, trials: Mapping[str, Path] = NO_TRIALS
+    folder: Path,
+    query: LogQuery,
+    *,
+    ended: bool,
+    trials: Mapping[str, Path] = NO_TRIALS,
+    started: Iterable[str] = (),
 ) -> LogPage:
     """The entries that the journals in `folder` hold from the query's cursor on.
 
     With `ended`, nothing will be written any more: the last line of a stream is whole even without a
     newline. `trials` are the folders of a study's trials: their tasks are read too, but for what the runtime
-    itself says of each. Raises nothing for a folder without logs: there are no entries then.
+    itself says of each. `started` are replicas whose journals were begun: a trouble names one that is gone.
+    Raises nothing for a folder without logs: there are no entries then.
     """
     places = _decode_cursor(query.cursor)
-    sources = [_Source(folder, task) for task in _task_names(folder)]
+    sources = [_Source(folder, task) for task in _task_names(folder, started)]
     for trial, logs in trials.items():
         sources += [_Source(logs, task, trial) for task in _task_names(logs) if task != SERVICE]
     wanted = [source for source in sources if source.is_wanted(query)]
@@ -143,6 +149,7 @@ def _decode_cursor(cursor: str) -> dict[str, Place]:
         raise ConfigError(f"{cursor[:80]!r} is not a place in a log: {error}.") from error
 
 
-def _task_names(folder: Path) -> list[str]:
+def _task_names(folder: Path, started: Iterable[str] = ()) -> list[str]:
     names = {path.stem for suffix in (INDEX_SUFFIX, RAW_SUFFIX) for path in folder.glob("*" + suffix)}
+    names.update(started)
     return sorted(names, key=lambda name: ([int(n) for n in re.findall(r"\d+", name)], name))
