@@ -58,6 +58,9 @@ GROUPS = {
     "hp-tuning-jobs": Listed(
         SAME, "vtrain.commands.hp_tuning_jobs", "Create, watch and manage hyperparameter tuning jobs."
     ),
+    "training-pipelines": Listed(
+        MORE, "vtrain.commands.training_pipelines", "Train, and register the model that comes of it."
+    ),
     "persistent-resources": Listed(
         SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
     ),

@@ -22,7 +22,24 @@ WELL_KNOWN = {
     "google.protobuf.Value": "value",
     "google.protobuf.BoolValue": "bool",
     "google.protobuf.Int32Value": "int32",
-    "google.cloud.aiplatform.v1.Model": "document",
+    **dict.fromkeys(
+        (
+            f"google.cloud.aiplatform.v1.{name}"
+            for name in (
+                "ExplanationSpec",
+                "DeployedModelRef",
+                "Checkpoint",
+                "Model.ExportFormat",
+                "Model.DataStats",
+                "Model.BaseModelSource",
+                "Probe.ExecAction",
+                "Probe.HttpGetAction",
+                "Probe.GrpcAction",
+                "Probe.TcpSocketAction",
+            )
+        ),
+        "document",
+    ),
 }
 SCALARS = {1: "double", 3: "int64", 5: "int32", 8: "bool", 9: "string", 14: "enum"}
 """Kinds by the numbers of `google.protobuf.FieldDescriptorProto.Type`."""

@@ -23,10 +23,10 @@ from vtrain.backends import (
     Replica,
     Steps,
 )
+from vtrain.backends.local_parents import check_parent, parent_parts
 from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, runnable, with_spec
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
-from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, ResourceName, parse_name
@@ -39,7 +39,6 @@ from vtrain.runtime.folder import (
     JobOrder,
     ReplicaFolder,
     SimulatedPreemption,
-    StudyPart,
     TypedCommand,
 )
 from vtrain.runtime.history import stored_job
@@ -89,7 +88,7 @@ class LocalBackend:
         from vtrain.runtime.machines import name_notices
 
         own = runnable(job)
-        study_notes = _check_study(job, self._settings) if own is not job else ()
+        parent_notes = check_parent(job, self._settings) if own is not job else ()
         check_job(own, executor_required=False)
         check_replicas(own.job_spec)
         check_hardware(own.job_spec)
@@ -105,7 +104,7 @@ class LocalBackend:
         plan = self._planner.plan(own)
         planned = with_spec(job, runnable(plan.job).job_spec)
         notices = (*name_notices(own.job_spec), *plan.notices)
-        return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*study_notes, *plan.notes))
+        return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
         """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
@@ -184,6 +183,7 @@ class LocalBackend:
         self._adopt(record)
         with storage_errors(self._home):
             from vtrain.runtime.log_reader import lost_log, read_logs
+            from vtrain.runtime.pipelines.task_record import task_logs
             from vtrain.runtime.tuning.trial_record import trial_logs
 
             folder = self._folder(query.name)
@@ -191,8 +191,8 @@ class LocalBackend:
                 if folder.logs.exists():
                     ended = states.has_ended(record.state)
                     started = folder.started_replicas() if ended else ()
-                    trials = trial_logs(folder)
-                    return read_logs(folder.logs, query, ended=ended, trials=trials, started=started)
+                    children = trial_logs(folder) or task_logs(folder)
+                    return read_logs(folder.logs, query, ended=ended, children=children, started=started)
         self._open_store().get(query.name)
         return lost_log(query)
 
@@ -314,7 +314,7 @@ class LocalBackend:
             active_python=self._settings.active_python,
             credentials_file=self._settings.container.credentials_file,
             boot_id=boot_id(),
-            study=_study_part(job, self._settings),
+            **parent_parts(job, self._settings),
         )
         return job, self._planner.complete(order)
 
@@ -349,45 +349,6 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     names = [member.name for member in replica_ids(job.job_spec)]
     newest = [folder.replica(name, max(folder.attempts(name), default=0)) for name in names]
     return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
-
-
-def _check_study(job: Job, settings: BackendSettings) -> tuple[str, ...]:
-    """Notes: parts of the study without effect, and how parameters are suggested where it leaves that open.
-
-    Raises ConfigError for a tuning job that breaks a rule, UnavailableError without what it needs.
-    """
-    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-    from vtrain.messages.study_rules import check_tuning_job, not_reproduced_of_study
-    from vtrain.runtime.tuning.study import GRID, RANDOM
-    from vtrain.runtime.tuning.suggestion import choose_sampler
-
-    assert isinstance(job, HyperparameterTuningJob)
-    check_tuning_job(job)
-    spec = job.study_spec or StudySpec()
-    sampler, notes = choose_sampler(spec, settings.study.sampler), not_reproduced_of_study(spec)
-    if sampler.name in (GRID, RANDOM):
-        return notes
-    return (
-        *notes,
-        f"Parameters are suggested by {sampler.name.upper()}: {sampler.reason}.",
-    )
-
-
-def _study_part(job: Job, settings: BackendSettings) -> StudyPart | None:
-    """What the order of a tuning job has beyond that of its trials; None for any other job."""
-    if isinstance(job, CustomJob):
-        return None
-    from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-    from vtrain.runtime.tuning.suggestion import choose_sampler
-
-    assert isinstance(job, HyperparameterTuningJob)
-    wish = settings.study
-    return StudyPart(
-        job=to_document(job),
-        sampler=choose_sampler(job.study_spec or StudySpec(), wish.sampler).name,
-        seed=wish.seed if wish.seed is not None else int.from_bytes(os.urandom(4), "big"),
-        continue_from=wish.continue_from,
-    )
 
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:

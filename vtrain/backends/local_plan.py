@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
 from vtrain.backends import Plan, Replica, Steps
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.resources import Job, spec_of
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import TaskJob, task_of, with_task
 from vtrain.runtime.folder import JobOrder
 
 if TYPE_CHECKING:
@@ -47,19 +48,21 @@ class Planner(Protocol):
 
 
 def runnable(job: Job) -> CustomJob:
-    """What of the job runs here: a custom job itself, or what each trial of a tuning job is made of.
+    """What of the job runs here: a custom job itself, or what each trial of a tuning job is made of; of a
+    training pipeline that of its task.
 
-    Raises UnavailableError for any other kind, ConfigError for a tuning job without the job of its trials.
+    Raises UnavailableError for a task of another kind, ConfigError where the job of the trials is missing.
     """
     if isinstance(job, CustomJob):
         return job
     spec = spec_of(job)
-    if spec is None and isinstance(job, HyperparameterTuningJob):
+    task = task_of(job) if isinstance(job, TrainingPipeline) else job
+    if spec is None and task is not None:
         hint = "Name a trainer (--local-package-path=DIR), or describe the job of a trial under trialJobSpec."
         raise ConfigError("What the trials run is not given.", hint=hint)
     if spec is None:
         raise UnavailableError(
-            f"A {type(job).__name__} runs on Vertex AI, and not on this machine yet.",
+            "This machine runs pipelines with a custom task or a tuning task, and not those of AutoML.",
             hint="Add --backend=vertex --project=PROJECT_ID.",
         )
     return CustomJob(display_name=job.display_name, job_spec=spec, encryption_spec=job.encryption_spec)
@@ -67,6 +70,10 @@ def runnable(job: Job) -> CustomJob:
 
 def with_spec(job: Job, spec: CustomJobSpec) -> Job:
     """The job with another description of what runs."""
+    if isinstance(job, TrainingPipeline):
+        task = task_of(job)
+        assert task is not None
+        return with_task(job, cast("TaskJob", with_spec(task, spec)))
     field = "job_spec" if isinstance(job, CustomJob) else "trial_job_spec"
     return msgspec.structs.replace(job, **{field: spec})
 

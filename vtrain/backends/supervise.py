@@ -16,25 +16,40 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
-from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.folder import JobFolder, JobOrder
+
+if TYPE_CHECKING:
+    from vtrain.runtime.parent_supervisor import ParentSupervisor
 
 
 def main(folder: str, lock: int) -> None:
-    """Supervise the job in `folder`: a study, or replicas with the launcher that its backend has."""
+    """Supervise the job in `folder`: a parent of jobs, or replicas with the launcher that its backend has."""
     os.chdir(folder)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     order = JobFolder(Path(folder)).order()
-    if order.study is not None:
-        from vtrain.runtime.tuning.study_supervisor import supervise_study
+    if order.is_parent:
+        from vtrain.runtime.parent_supervisor import supervise_parent
 
-        supervise_study(Path(folder), lock)
+        supervise_parent(_parent_supervisor(order), Path(folder), lock)
     else:
         from vtrain.runtime.supervisor import supervise
 
         supervise(Path(folder), launcher_of(order.backend), lock)
+
+
+def _parent_supervisor(order: JobOrder) -> type[ParentSupervisor[Any]]:
+    """The supervisor of a pipeline, or of a study."""
+    if order.pipeline is not None:
+        from vtrain.runtime.pipelines.pipeline_supervisor import PipelineSupervisor
+
+        return PipelineSupervisor
+    from vtrain.runtime.tuning.study_supervisor import StudySupervisor
+
+    return StudySupervisor
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:

@@ -49,14 +49,14 @@ def create(
     file = read_tuning_file(spec)
     line = job_line(SpecFlags(), trainer, remainder, is_named=names_task(file))
     target = with_local_flags(find_target(common, place, kind=TUNING_JOB, region=line.region), local)
-    target = _with_study(target, study, place)
+    target = with_study(target, study, place)
     packages = packages_place(target, line.trainer)
     draft = compose_tuning(spec, file, line.request(remainder), target.settings.project, target.api_has)
     manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
     create_drafted(target, TUNING_JOB, draft, packages, line, manner)
 
 
-def _with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
+def with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
     """The target with what the flags say of the study. Raises UsageError, ConfigError for a service.
 
     The job to continue from may be named as in any other command.

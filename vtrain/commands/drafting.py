@@ -13,6 +13,7 @@ from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
 from vtrain.flags.containers import container_options, given_flags
+from vtrain.flags.input_files import ConfigFile
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local import (
     AIP_DIRS_FLAG,
@@ -60,19 +61,26 @@ def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobReque
     return request
 
 
-def draft_job(target: Target, request: JobRequest, trainer: TrainerFlags) -> tuple[Draft, Place]:
-    """The job that the flags of `create` describe, and where its packages go."""
+def draft_job(
+    target: Target, request: JobRequest, trainer: TrainerFlags, config: ConfigFile | None = None
+) -> tuple[Draft, Place]:
+    """The job that the flags of `create` describe, and where its packages go.
+
+    `config` is the file of `--config`, where it was read already.
+    """
     place = packages_place(target, trainer)
-    draft = draft_request(target, request)
+    draft = draft_request(target, request, config)
     if "displayName" not in draft.document:
         raise UsageError(NO_NAME)
     return draft, place
 
 
-def draft_request(target: Target, request: JobRequest) -> Draft:
+def draft_request(target: Target, request: JobRequest, config: ConfigFile | None = None) -> Draft:
     """The draft of a request, with the caller's values for `--env NAME`, and with debugpy if it is wanted."""
     request = with_callers_values(request, local=target.backend.is_local)
-    draft = compose(request, executor_required=not target.backend.is_local, api_has=target.api_has)
+    draft = compose(
+        request, executor_required=not target.backend.is_local, api_has=target.api_has, config=config
+    )
     if target.settings.debugger is None or draft.source is None:
         return draft
     if draft.source.script and not draft.source.script.endswith(".py"):

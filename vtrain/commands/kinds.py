@@ -19,6 +19,7 @@ from vtrain.messages.names import (
     GROUPS,
     HYPERPARAMETER_TUNING_JOBS,
     PERSISTENT_RESOURCES,
+    TRAINING_PIPELINES,
     parse_name,
 )
 
@@ -47,20 +48,26 @@ class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
 
 CUSTOM_JOB = ResourceKind(collection=CUSTOM_JOBS, noun="CustomJob", group=GROUPS[CUSTOM_JOBS])
 ANY_JOB = ResourceKind(
-    collection=CUSTOM_JOBS, noun="CustomJob", group=GROUPS[CUSTOM_JOBS], also=(HYPERPARAMETER_TUNING_JOBS,)
+    collection=CUSTOM_JOBS,
+    noun="CustomJob",
+    group=GROUPS[CUSTOM_JOBS],
+    also=(HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES),
 )
-"""What the short commands and `custom-jobs stream-logs` take: a tuning job too. An id alone is that of a
+"""What the short commands and `custom-jobs stream-logs` take: every kind of job. An id alone is that of a
 custom job, where this machine does not know better."""
 TUNING_JOB = ResourceKind(
     collection=HYPERPARAMETER_TUNING_JOBS,
     noun="HyperparameterTuningJob",
     group=GROUPS[HYPERPARAMETER_TUNING_JOBS],
 )
+PIPELINE = ResourceKind(
+    collection=TRAINING_PIPELINES, noun="TrainingPipeline", group=GROUPS[TRAINING_PIPELINES]
+)
 PERSISTENT_RESOURCE = ResourceKind(
     collection=PERSISTENT_RESOURCES, noun="PersistentResource", group=GROUPS[PERSISTENT_RESOURCES]
 )
-JOB_KINDS = (CUSTOM_JOB, TUNING_JOB)
-KINDS = {kind.collection: kind for kind in (CUSTOM_JOB, TUNING_JOB, PERSISTENT_RESOURCE)}
+JOB_KINDS = (CUSTOM_JOB, TUNING_JOB, PIPELINE)
+KINDS = {kind.collection: kind for kind in (*JOB_KINDS, PERSISTENT_RESOURCE)}
 
 
 def noun_of(name: str) -> str:

@@ -139,12 +139,17 @@ def custom_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def any_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Jobs of every kind that the command can be about."""
-    return _jobs(("customJobs", "hyperparameterTuningJobs"), ctx, incomplete)
+    return _jobs(("customJobs", "hyperparameterTuningJobs", "trainingPipelines"), ctx, incomplete)
 
 
 def tuning_jobs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Hyperparameter tuning jobs that the command can be about."""
     return _jobs(("hyperparameterTuningJobs",), ctx, incomplete)
+
+
+def training_pipelines(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of training pipelines that the command can be about."""
+    return _jobs(("trainingPipelines",), ctx, incomplete)
 
 
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:

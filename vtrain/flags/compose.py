@@ -65,13 +65,18 @@ class Images(msgspec.Struct, frozen=True, kw_only=True):
     executors: tuple[str, ...] = ()
 
 
+def _itself(job: Job) -> Job:
+    """The job as it is."""
+    return job
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A job whose trainer may still have to be packaged.
 
     `command` is for containers that run it, `output_image_uri` the name that its image is given.
     `unknown_fields` is a document of what the API is not known to have, to be sent all the same. `config` is
     the file of `--config`, if any, and `file_document` the job as that file alone describes it. `paths` tells
-    the job's message, and the field in which it says what runs.
+    the job's message, and the field in which it says what runs. `wrap` makes of the job what is submitted.
     """
 
     document: dict[str, Any]
@@ -82,6 +87,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     config: ConfigFile | None = None
     file_document: dict[str, Any] = {}
     paths: PathRoot = CUSTOM_JOB_PATHS
+    wrap: Callable[[Job], Job] = _itself
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
@@ -151,7 +157,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
             pools = [change(pool) if _awaits_trainer(pool) else pool for pool in self._pools]
             spec = document[self.paths.spec] | {"workerPoolSpecs": pools}
             document = document | {self.paths.spec: spec}
-        return cast("Job", read_message(self.paths.job, document))
+        return self.wrap(cast("Job", read_message(self.paths.job, document)))
 
 
 def _field_at(document: dict[str, Any], path: str, spec: str) -> Any:
@@ -171,12 +177,20 @@ def _awaits_trainer(pool: dict[str, Any]) -> bool:
     return python is not None and not python.get("packageUris")
 
 
-def compose(request: JobRequest, *, executor_required: bool, api_has: ApiHas = api_has_no_more) -> Draft:
+def compose(
+    request: JobRequest,
+    *,
+    executor_required: bool,
+    api_has: ApiHas = api_has_no_more,
+    config: ConfigFile | None = None,
+) -> Draft:
     """The draft of a job. Raises ConfigError or UsageError with the path of what is wrong.
 
-    `api_has` decides on fields of the file that vtrain does not know.
+    `api_has` decides on fields of the file that vtrain does not know. `config` is the file, where the caller
+    has read it.
     """
-    config = read_config(request.config, "the fields of a CustomJobSpec") if request.config else None
+    if config is None and request.config:
+        config = read_config(request.config, "the fields of a CustomJobSpec")
     document, unknown = _described(config, request, api_has) if config else ({"jobSpec": {}}, {})
     file_document = deepcopy(document)
     spec: dict[str, Any] = document["jobSpec"]

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from vtrain.messages.yaml_reader import Entry
 
 
+_PARENTS = ("", "jobSpec.", "trialJobSpec.", "trainingTaskInputs.", "trainingTaskInputs.trialJobSpec.")
+"""The places in a file from which the path of a field is counted."""
+
+
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     """The text of a file and its content, and the name that errors give it."""
 
@@ -39,11 +43,11 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest one above it that is there; 0 where none is.
 
-        The path begins at the job or, for a field that it lacks, at its spec or that of its trials.
+        The path begins at the job or, for a field that it lacks, at its spec, its task or its trials.
         """
         from vtrain.messages.yaml_reader import line_of
 
-        paths = (path, f"jobSpec.{path}", f"trialJobSpec.{path}")
+        paths = [f"{parent}{path}" for parent in _PARENTS]
         return next(filter(None, (line_of(self.text, each) for each in paths)), 0)
 
 

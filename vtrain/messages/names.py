@@ -12,6 +12,7 @@ CUSTOM_JOBS = "customJobs"
 HYPERPARAMETER_TUNING_JOBS = "hyperparameterTuningJobs"
 TRAINING_PIPELINES = "trainingPipelines"
 PERSISTENT_RESOURCES = "persistentResources"
+MODELS = "models"
 LOCAL_PROJECT = "local"
 LOCAL_PROJECT_NUMBER = "100000000001"
 """The local value of `CLOUD_ML_PROJECT_ID`; on Vertex AI it is the project's number, never its id."""
@@ -19,11 +20,15 @@ KEY_LABEL = "vtrain-idempotency-key"
 """The label that holds the key of `--idempotency-key`."""
 TRIAL_LABEL = "vtrain-hp-tuning-job"
 """The label of a trial's custom job on this machine: the id of its tuning job."""
+PIPELINE_LABEL = "vtrain-training-pipeline"
+"""The label of the job that a training pipeline of this machine runs: the id of the pipeline."""
 DEFAULT_REGION = "us-central1"
 GROUPS = {
     CUSTOM_JOBS: "custom-jobs",
     HYPERPARAMETER_TUNING_JOBS: "hp-tuning-jobs",
+    TRAINING_PIPELINES: "training-pipelines",
     PERSISTENT_RESOURCES: "persistent-resources",
+    MODELS: "models",
 }
 """The command group of each collection."""
 

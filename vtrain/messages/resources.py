@@ -3,14 +3,17 @@
 from vtrain.messages.base import Resource
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.model import Model
 from vtrain.messages.names import (
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
+    MODELS,
     PERSISTENT_RESOURCES,
     TRAINING_PIPELINES,
 )
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import task_of
 
 Job = CustomJob | HyperparameterTuningJob | TrainingPipeline
 """A resource that runs and ends. All take the same verbs; the collection in the name tells the kind."""
@@ -24,14 +27,16 @@ JOBS: dict[str, type[Job]] = {
 RESOURCES: dict[str, type[Resource]] = {
     **JOBS,
     PERSISTENT_RESOURCES: PersistentResource,
+    MODELS: Model,
 }
 
 
 def spec_of(job: Job) -> CustomJobSpec | None:
     """What a job runs; of a tuning job, each trial. None for a job that describes it in another way."""
-    if isinstance(job, CustomJob):
-        return job.job_spec
-    return job.trial_job_spec if isinstance(job, HyperparameterTuningJob) else None
+    task = task_of(job) if isinstance(job, TrainingPipeline) else job
+    if isinstance(task, CustomJob):
+        return task.job_spec
+    return task.trial_job_spec if task is not None else None
 
 
 def collection_of(resource: Resource) -> str:

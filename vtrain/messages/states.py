@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from vtrain.messages.names import TRAINING_PIPELINES
+
 QUEUED = "JOB_STATE_QUEUED"
 PENDING = "JOB_STATE_PENDING"
 RUNNING = "JOB_STATE_RUNNING"
@@ -24,6 +26,11 @@ UNSUCCESSFUL = frozenset({FAILED, CANCELLING, CANCELLED, EXPIRED})
 def job_state(state: str) -> str:
     """The job state of a state; a training pipeline's begins with `PIPELINE_STATE_`."""
     return state.replace("PIPELINE_STATE_", "JOB_STATE_")
+
+
+def state_in(collection: str, state: str) -> str:
+    """The state of a job, as a resource of that collection tells it."""
+    return state.replace("JOB_STATE_", "PIPELINE_STATE_") if collection == TRAINING_PIPELINES else state
 
 
 def has_ended(state: str) -> bool:

@@ -1,11 +1,10 @@
 """TrainingPipeline (`google/cloud/aiplatform/v1/training_pipeline.proto`).
 
-Task inputs, task metadata and the model to upload stay free documents.
+Task inputs and task metadata stay free documents.
 """
 
-from typing import Any
-
 from vtrain.messages.base import EncryptionSpec, EnumName, GcsDestination, Message, Resource, Status, Value
+from vtrain.messages.model import Model
 
 
 class FractionSplit(Message, frozen=True):
@@ -66,7 +65,7 @@ class TrainingPipeline(Resource, frozen=True):
     training_task_definition: str = ""
     training_task_inputs: Value = None
     training_task_metadata: Value = None
-    model_to_upload: dict[str, Any] | None = None
+    model_to_upload: Model | None = None
     model_id: str = ""
     parent_model: str = ""
     state: EnumName = ""

@@ -85,7 +85,7 @@ def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> Non
     error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {
-        "state": states.FAILED,
+        "state": states.state_in(record.collection, states.FAILED),
         "error": to_document(error),
         "endTime": now,
         "updateTime": now,

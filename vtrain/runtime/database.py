@@ -82,6 +82,14 @@ _MIGRATIONS = (
     CREATE INDEX resources_by_state ON resources (state);
     DROP INDEX resources_by_collection;
     """,
+    """
+    CREATE TABLE models (
+        name TEXT NOT NULL, version INTEGER NOT NULL, project TEXT NOT NULL, location TEXT NOT NULL,
+        is_default INTEGER NOT NULL, training_pipeline TEXT NOT NULL, document TEXT NOT NULL,
+        PRIMARY KEY (name, version)
+    );
+    CREATE TABLE model_counts (name TEXT PRIMARY KEY, last INTEGER NOT NULL);
+    """,
 )
 """Each brings the database from the version of its position to the next. Never edit one; append."""
 

@@ -49,8 +49,8 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
         assert lock is not None
         with closed_on_error(lock):
             _insert(store, _record(job, order.backend), order)
-    # A tuning job waits for nothing: its trials do.
-    if order.study is not None or order.claim.is_empty or job.name in due(store, home):
+    # A parent waits for nothing: its jobs do.
+    if order.is_parent or order.claim.is_empty or job.name in due(store, home):
         start(folder, lock)
         return job
     with storage_errors(home), closed_on_error(lock):
@@ -62,8 +62,8 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
 
 def pending(job: J, name: str) -> J:
     """The job under its name, as it is stored first."""
-    now = timestamp()
-    return msgspec.structs.replace(job, name=name, state=states.PENDING, create_time=now, update_time=now)
+    now, state = timestamp(), states.state_in(collection_of(job), states.PENDING)
+    return msgspec.structs.replace(job, name=name, state=state, create_time=now, update_time=now)
 
 
 def _insert(store: Store, record: Record, order: JobOrder) -> None:
@@ -71,7 +71,7 @@ def _insert(store: Store, record: Record, order: JobOrder) -> None:
         if holder := store.holder_of(record):
             raise KeyTakenError(holder)
         store.insert(record)
-        if order.study is None:
+        if not order.is_parent:
             enqueue(connection, record.name, order.claim)
 
 
@@ -79,7 +79,7 @@ def _record(job: Job, backend: str) -> Record:
     return Record(
         name=job.name,
         collection=collection_of(job),
-        state=job.state,
+        state=states.job_state(job.state),
         create_time=job.create_time,
         backend=backend,
         document=msgspec.json.encode(to_document(job)).decode(),

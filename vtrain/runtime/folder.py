@@ -102,6 +102,17 @@ class TrialPart(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
+class DataPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a dataset: the URI of the folder in which they lie, and their format.
+
+    `suffix` is the ending of the files.
+    """
+
+    uri: str
+    format: str
+    suffix: str
+
+
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     """All that a supervisor needs to run a job, decided when the job was submitted.
 
@@ -114,6 +125,8 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     user's, `claim` what the job leases of this machine, `terminal` that of its only replica, `command` the
     line that made it. `launcher` is a document that only the launcher of the backend reads. With `study`
     it is the order of a tuning job, and `job` what each trial is made of. `trial` says whose trial it is.
+    With `pipeline`, its document, it is the order of a training pipeline, and the rest is that of its task.
+    `parent` is the training pipeline whose task it is, and `data` the dataset that its task reads.
     """
 
     home: str
@@ -138,10 +151,20 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     launcher: msgspec.Raw = NO_DOCUMENT
     study: StudyPart | None = None
     trial: TrialPart | None = None
+    pipeline: dict[str, Any] | None = None
+    parent: str = ""
+    data: DataPart | None = None
+
+    @property
+    def is_parent(self) -> bool:
+        """Whether it runs by jobs of its own, which have orders of their own."""
+        return self.study is not None or self.pipeline is not None
 
     @property
     def document(self) -> dict[str, Any]:
         """The resource that was submitted."""
+        if self.pipeline is not None:
+            return self.pipeline
         return self.study.job if self.study is not None else to_document(self.job)
 
 

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 FIELD = "replicas"
 STUDY_FIELD = "study"
-OWN_FIELDS = (FIELD, STUDY_FIELD)
+PARENT_FIELD = "trainingPipeline"
+"""The pipeline whose task a job is."""
+MODEL_FIELD = "model"
+"""The version of a model that was made of what a job has left."""
+OWN_FIELDS = (FIELD, STUDY_FIELD, PARENT_FIELD, MODEL_FIELD)
 """Fields of a stored document beyond those of the API."""
 
 
@@ -82,7 +86,7 @@ def stored_job(record: Record) -> Job:
         raise _damaged(record, "it is not the JSON of a job") from None
     if job.name != record.name:
         raise _damaged(record, "it does not name this job")
-    if job.state not in states.KNOWN:
+    if states.job_state(job.state) not in states.KNOWN:
         raise _damaged(record, "it has no state that a job can be in")
     if states.has_ended(record.state) and not states.has_ended(job.state):
         raise _damaged(record, f"the job has ended, and its state is {states.short(job.state)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,8 +24,18 @@ ENTRY_BYTES = 64
 """How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
 MOST_JOURNALS = 200
 """Read for one page: each is two open files. Those of trials that began later come with a later page."""
-NO_TRIALS: Mapping[str, Path] = {}
 _LOST = "lost"
+
+
+class ChildLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """The logs of a job that another one runs: of a trial, or of the task of a training pipeline.
+
+    `key` tells them apart in a cursor. Of a trial the lines of the runtime itself are left out.
+    """
+
+    folder: Path
+    key: str
+    trial_id: str = ""
 
 
 class _Source(msgspec.Struct, frozen=True):
@@ -34,11 +44,12 @@ class _Source(msgspec.Struct, frozen=True):
     folder: Path
     task: str
     trial_id: str = ""
+    owner: str = ""
 
     @property
     def key(self) -> str:
         """What a cursor calls it."""
-        return f"{self.trial_id}/{self.task}" if self.trial_id else self.task
+        return f"{self.owner}/{self.task}" if self.owner else self.task
 
     def is_wanted(self, query: LogQuery) -> bool:
         """Whether the query selects it: by the task, `trial-3/workerpool0-0`, or `trial-3`."""
@@ -61,22 +72,23 @@ def read_logs(
     query: LogQuery,
     *,
     ended: bool,
-    trials: Mapping[str, Path] = NO_TRIALS,
+    children: Sequence[ChildLogs] = (),
     started: Iterable[str] = (),
 ) -> LogPage:
     """The entries that the journals in `folder` hold from the query's cursor on.
 
     With `ended`, nothing will be written any more: the last line of a stream is whole even without a
-    newline. `trials` are the folders of a study's trials: their tasks are read too, but for what the runtime
-    itself says of each. `started` are replicas whose journals were begun: a trouble names one that is gone.
+    newline. The tasks of `children` are read too. `started` are replicas whose journals were begun: a trouble
+    names one that is gone.
     Raises nothing for a folder without logs: there are no entries then.
     """
     places = _decode_cursor(query.cursor)
     sources = [_Source(folder, task) for task in _task_names(folder, started)]
-    for trial, logs in trials.items():
-        sources += [_Source(logs, task, trial) for task in _task_names(logs) if task != SERVICE]
+    for child in children:
+        tasks = [task for task in _task_names(child.folder) if not (child.trial_id and task == SERVICE)]
+        sources += [_Source(child.folder, task, child.trial_id, child.key) for task in tasks]
     wanted = [source for source in sources if source.is_wanted(query)]
-    if trials:  # most of them have ended, and are read through
+    if children:  # most of them have ended, and are read through
         wanted = [one for one in wanted if not one.is_read(places.setdefault(one.key, Place()))]
     readers = [
         JournalReader(

@@ -19,6 +19,7 @@ from vtrain.digests import content_digest
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
+from vtrain.runtime.folder import DataPart
 
 TRAINING_PORT = 2222
 MASTER_PORT = 3333
@@ -52,6 +53,12 @@ OUTPUT_FOLDERS = {
     "AIP_CHECKPOINT_DIR": "checkpoints",
     "AIP_TENSORBOARD_LOG_DIR": "logs",
 }
+DATA_VARIABLES = {
+    "AIP_TRAINING_DATA_URI": "training",
+    "AIP_VALIDATION_DATA_URI": "validation",
+    "AIP_TEST_DATA_URI": "test",
+}
+"""The variables of a dataset's parts, and how the names of their files begin."""
 SINGLE_REPLICA_POOL = "chief"
 """How CLUSTER_SPEC names the pool of a job with one replica; seen in jobs, not documented."""
 TF_POOL_NAMES = ("chief", "worker", "ps", "evaluator")
@@ -90,7 +97,7 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `output` is the base output directory as the replicas reach it (empty: none), without a trailing slash.
     `trial_id` is the number of the trial whose job this is (empty: it is no trial's); `metric_file` is where
-    its trainer reports.
+    its trainer reports. `data` is the dataset of its training pipeline, with its folder as replicas reach it.
     """
 
     job_id: str
@@ -101,6 +108,7 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     output: str = ""
     trial_id: str = ""
     metric_file: str = HP_METRIC_FILE
+    data: DataPart | None = None
 
     @cached_property
     def pool_sizes(self) -> Counter[int]:
@@ -228,6 +236,10 @@ def _optional_variables(spec: CustomJobSpec, context: JobContext) -> dict[str, s
         variables |= {name: f"{context.output}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
     if context.trial_id:
         variables |= {"CLOUD_ML_TRIAL_ID": context.trial_id, "CLOUD_ML_HP_METRIC_FILE": context.metric_file}
+    if context.data is not None:
+        data = context.data
+        variables |= {"AIP_DATA_FORMAT": data.format}
+        variables |= {name: f"{data.uri}/{part}-*{data.suffix}" for name, part in DATA_VARIABLES.items()}
     if spec.tensorboard:
         api = TENSORBOARD_API_URI.format(region=context.region)
         variables |= {"AIP_TENSORBOARD_RESOURCE_NAME": spec.tensorboard, "AIP_TENSORBOARD_API_URI": api}

@@ -23,7 +23,17 @@ LAST_WORDS = {
     states.FAILED: JOB_FAILED,
     states.CANCELLED: "Job cancelled.",
 }
-ALL_JOBS = frozenset({*PREPARING, *STARTING, RUNNING, TEARING_DOWN, TORN_DOWN, *LAST_WORDS.values()})
+LAST_WORDS_OF_PIPELINES = {
+    states.SUCCEEDED: "Pipeline completed successfully.",
+    states.FAILED: "Pipeline failed.",
+    states.CANCELLED: "Pipeline cancelled.",
+}
+ALL_JOBS = frozenset(
+    {
+        *(*PREPARING, *STARTING, RUNNING, TEARING_DOWN, TORN_DOWN),
+        *(*LAST_WORDS.values(), *LAST_WORDS_OF_PIPELINES.values()),
+    }
+)
 """The lines that the log of every job has, whatever happens in it."""
 
 

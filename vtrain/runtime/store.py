@@ -17,6 +17,7 @@ from vtrain.messages.names import (
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
     KEY_LABEL,
+    TRAINING_PIPELINES,
     TRIAL_LABEL,
     missing_hint,
     parse_name,
@@ -62,9 +63,10 @@ def _sql_list(values: Iterable[str]) -> str:
     return ", ".join(repr(value) for value in sorted(values))
 
 
+_ENDED_AS_TOLD = states.ENDED | {states.state_in(TRAINING_PIPELINES, state) for state in states.ENDED}
 HAS_ENDED = (
     f"(state IN ({_sql_list(states.ENDED)}) OR CASE WHEN json_valid(document) THEN"
-    f" json_extract(document, '$.state') IN ({_sql_list(states.ENDED)})"
+    f" json_extract(document, '$.state') IN ({_sql_list(_ENDED_AS_TOLD)})"
     " AND json_extract(document, '$.name') = resources.name END IS TRUE)"
 )
 """Whether a row's job has ended, by its column or else by its document."""
@@ -244,6 +246,15 @@ class Store:
         )
         return {str(name): str(backend) for name, backend in rows}
 
+    def annotate(self, name: str, fields: Mapping[str, str]) -> None:
+        """Add fields to the document of a resource that has ended; nothing for one that was deleted."""
+        for field, value in fields.items():
+            self._execute(
+                "UPDATE resources SET document = json_set(document, ?, ?)"
+                " WHERE name = ? AND json_valid(document)",
+                (f"$.{field}", value, name),
+            )
+
     def delete(self, name: str) -> bool:
         """Remove a resource and what was requested of it; whether it was there."""
         with self.transaction() as connection:
@@ -304,8 +315,9 @@ def _state(name: str, column: str, document: str) -> str:
         told = msgspec.json.decode(document, type=_Told)
     except msgspec.DecodeError:
         return column
-    is_better = told.state in (states.KNOWN if column not in states.KNOWN else states.ENDED)
-    return told.state if is_better and told.name == name else column
+    state = states.job_state(told.state)
+    is_better = state in (states.KNOWN if column not in states.KNOWN else states.ENDED)
+    return state if is_better and told.name == name else column
 
 
 def _place(name: str) -> tuple[str, str]:

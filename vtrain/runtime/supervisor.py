@@ -24,10 +24,11 @@ from vtrain.messages.secrets import masked_document
 from vtrain.runtime import verdict, working_folder
 from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.runtime.boot import boot_id, boot_seconds
-from vtrain.runtime.capacity.queue import attend, job_folder, look_after, release
+from vtrain.runtime.capacity.queue import attend, release
+from vtrain.runtime.child_jobs import wake_parent
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
-from vtrain.runtime.history import FIELD, replica_records, stored_job
+from vtrain.runtime.history import FIELD, PARENT_FIELD, replica_records, stored_job
 from vtrain.runtime.inheritance import drop_credentials
 from vtrain.runtime.job_storage import stop_serving
 from vtrain.runtime.launcher import Launcher, PrepareFailed
@@ -79,18 +80,8 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     with suppress(VtrainError):
         attend(store, home, changed=True)
     with suppress(VtrainError):
-        _wake_study(folder, store, home)
+        wake_parent(folder, store, home)
     store.close()
-
-
-def _wake_study(folder: JobFolder, store: Store, home: Path) -> None:
-    """Let the study whose trial has ended go on: by its supervisor, or by another where that one has died."""
-    try:
-        trial = folder.order().trial
-    except DamagedFileError:
-        return
-    if trial is not None and not job_folder(home, trial.study).wake():
-        look_after(store, home, store.get(trial.study), at_once=True)
 
 
 class Supervisor:
@@ -367,6 +358,8 @@ class Supervisor:
         if self._attempts.names:
             history = self._attempts.history
             document[FIELD] = replica_records(self._folder, self._attempts.names, history)
+        if self._order.parent:
+            document[PARENT_FIELD] = self._order.parent
         self._store.update(
             self._job.name,
             state=self._job.state,

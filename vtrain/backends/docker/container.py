@@ -180,18 +180,18 @@ OPEN_TO_ALL = 0o777
 reach them, as vtrain's home is the caller's own."""
 
 
-def output_uri(spec: CustomJobSpec, aip_dirs: str = "") -> str:
-    """The base output directory as replicas are told it, without a trailing slash: `gs://…`, or a path."""
-    if not spec.output_uri:
+def told_folder(uri: str, aip_dirs: str = "") -> str:
+    """A folder of a bucket as replicas are told it, without a trailing slash: `gs://…`, or a path."""
+    if not uri:
         return ""
-    scheme, rest = split_uri(spec.output_uri)
+    scheme, rest = split_uri(uri)
     if scheme == "gs" and aip_dirs == LOCAL:
         return f"{MOUNT_POINT}/{rest}".rstrip("/")
-    return (rest if scheme == "file" else spec.output_uri).rstrip("/")
+    return (rest if scheme == "file" else uri).rstrip("/")
 
 
-def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]:
-    """The mounts of all local buckets, and of the job's output. Makes the folders of the output."""
+def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[dict[str, Any], ...]:
+    """The mounts of local buckets, of the job's output and of its data. Makes the folders of the output."""
     buckets = LocalBuckets(home)
     mounts = []
     if spec.output_uri:
@@ -203,6 +203,9 @@ def bucket_mounts(spec: CustomJobSpec, home: Path) -> tuple[dict[str, Any], ...]
                 _open_to_all(folder, buckets.folder)
         if scheme == "file":
             mounts.append(bind(rest, rest))
+    if data_uri.startswith("file:"):
+        data = buckets.local_path(data_uri)
+        mounts.append(bind(data, str(data), read_only=True))
     for bucket in sorted(buckets.folder.iterdir()) if buckets.folder.is_dir() else ():
         if bucket.is_dir():
             _open_to_all(bucket, buckets.folder)

@@ -24,8 +24,8 @@ from vtrain.backends.docker.container import (
     container_name,
     job_labels,
     option_mounts,
-    output_uri,
     program_of,
+    told_folder,
 )
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import docker_part
@@ -71,7 +71,11 @@ def container_orders(
     context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
     if order.trial:
         context = msgspec.structs.replace(context, trial_id=order.trial.id)
-    mounts = (*bucket_mounts(order.job.job_spec, Path(order.home)), *option_mounts(part.container))
+    if order.data:
+        told = told_folder(order.data.uri, order.aip_dirs)
+        context = msgspec.structs.replace(context, data=msgspec.structs.replace(order.data, uri=told))
+    data_uri = order.data.uri if order.data else ""
+    mounts = (*bucket_mounts(order.job.job_spec, Path(order.home), data_uri), *option_mounts(part.container))
     labels = job_labels(order.home, name.id)
     found = {}
     for member in context.hosts:
@@ -151,7 +155,7 @@ def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "
         job_id=job_id,
         region=region,
         hosts=service_hosts(spec, job_id),
-        output=output_uri(spec, aip_dirs),
+        output=told_folder(spec.output_uri, aip_dirs),
     )
 
 

@@ -56,10 +56,10 @@ def refusal() -> str:
     return tried.stdout.strip()
 
 
-def output_folder(spec: CustomJobSpec, home: Path, aip_dirs: str = "") -> str:
-    """The base output directory as processes are told it: a path, or its gs:// URI; empty without one."""
-    if not spec.output_uri:
+def told_folder(uri: str, home: Path, aip_dirs: str = "") -> str:
+    """A folder of a bucket as processes are told it: a path, or its gs:// URI; empty for none."""
+    if not uri:
         return ""
     if aip_dirs == GS:
-        return spec.output_uri.rstrip("/")
-    return str(LocalBuckets(home).local_path(spec.output_uri)).rstrip("/")
+        return uri.rstrip("/")
+    return str(LocalBuckets(home).local_path(uri)).rstrip("/")

@@ -11,10 +11,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.local_plan import package_files
-from vtrain.backends.process.process_buckets import HOST, buckets_folder, output_folder
+from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_folder
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
 from vtrain.privacy import make_private
@@ -87,7 +88,7 @@ class ProcessLauncher:
     ) -> dict[str, ReplicaOrder]:
         spec = order.job.job_spec
         context = job_context(order, free_ports(len(replica_ids(spec)) + 1))
-        output = output_folder(spec, Path(order.home))
+        output = told_folder(spec.output_uri, Path(order.home))
         for name in ("model", "checkpoints", "logs") if output else ():
             Path(output, name).mkdir(parents=True, exist_ok=True)
         storage = storage_variables(folder, order.home, HOST) if order.aip_dirs == GS else {}
@@ -179,6 +180,7 @@ def job_context(order: JobOrder, ports: list[int]) -> JobContext:
     name = parse_name(order.name)
     assert name is not None
     *own, master = ports
+    home = Path(order.home)
     return JobContext(
         job_id=name.id,
         region=name.location,
@@ -187,7 +189,8 @@ def job_context(order: JobOrder, ports: list[int]) -> JobContext:
             for member, port in zip(replica_ids(order.job.job_spec), own, strict=True)
         },
         master_port=master,
-        output=output_folder(order.job.job_spec, Path(order.home), order.aip_dirs),
+        output=told_folder(order.job.job_spec.output_uri, home, order.aip_dirs),
+        data=order.data and replace(order.data, uri=told_folder(order.data.uri, home, order.aip_dirs)),
         trial_id=order.trial.id if order.trial else "",
     )
 

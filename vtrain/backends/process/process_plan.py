@@ -10,7 +10,7 @@ import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
-from vtrain.backends.process.process_buckets import HOST, bucket_notices, output_folder
+from vtrain.backends.process.process_buckets import HOST, bucket_notices, told_folder
 from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.accelerators import process_notice
@@ -151,7 +151,7 @@ def _planned_replicas(job: CustomJob, settings: BackendSettings, trial_id: str =
         job_id=PLANNED_JOB_ID,
         region=settings.region,
         hosts={member: f"{HOST}:{TRAINING_PORT + i}" for i, member in enumerate(members)},
-        output=output_folder(spec, settings.home, settings.aip_dirs),
+        output=told_folder(spec.output_uri, settings.home, settings.aip_dirs),
         trial_id=trial_id,
         metric_file=str(settings.home / "jobs" / PLANNED_JOB_ID / METRIC_FILE),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -15,6 +14,7 @@ from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, M
 from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.enrolment import enrol, pending
 from vtrain.runtime.folder import JobFolder, JobOrder, TrialPart
 from vtrain.runtime.history import stored_job
@@ -146,7 +146,7 @@ class TrialJobs:
         if should_stop(self._spec, trial, self.study_trials):
             self._keep(msgspec.structs.replace(record, state=STOPPING))
             self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
-            self._request(record.job, "cancel")
+            request_end(self._store, self._home, record.job, "cancel")
 
     def _read(self, record: TrialRecord, job: CustomJob, *, ended: bool = False) -> bool:
         """Read what the trial has reported since; whether it has."""
@@ -194,21 +194,15 @@ class TrialJobs:
 
         Also the jobs of trials whose records are damaged.
         """
-        living = [name for name in self._store.trials(self._order.name) if self._lives(name)]
+        living = [
+            name for name in self._store.trials(self._order.name) if is_living(self._store, self._home, name)
+        ]
         for name in living:
-            self._request(name, verb)
+            request_end(self._store, self._home, name, verb)
         for record in self.running:
             if record.job not in living:
                 self._end(record, INFEASIBLE, reason=reason)
         return not living
-
-    def _lives(self, name: str) -> bool:
-        try:
-            row = self._store.get(name)
-        except NotFoundError:
-            return False
-        look_after(self._store, self._home, row)
-        return not states.has_ended(row.state)
 
     def _submit(self, record: TrialRecord) -> None:
         """Submit the trial's job under the name that the record has."""
@@ -235,15 +229,10 @@ class TrialJobs:
             name=record.job,
             job=job,
             study=None,
+            parent="",
             trial=TrialPart(study=self._order.name, id=str(record.id)),
             boot_id=boot_id(),
         )
-
-    def _request(self, name: str, verb: str) -> None:
-        with suppress(NotFoundError):
-            self._store.request(name, verb)
-            if not job_folder(self._home, name).wake():
-                look_after(self._store, self._home, self._store.get(name), at_once=True)
 
     def _keep(self, record: TrialRecord) -> None:
         write_record(self._folder, record)

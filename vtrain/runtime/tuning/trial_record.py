@@ -13,6 +13,7 @@ import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.log_reader import ChildLogs
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
@@ -82,12 +83,15 @@ def readable_records(folder: JobFolder) -> list[TrialRecord]:
     return [record for record in records if record is not None]
 
 
-def trial_logs(folder: JobFolder) -> dict[str, Path]:
-    """The folders with the logs of a study's trials, by trial; none for any other job."""
+def trial_logs(folder: JobFolder) -> list[ChildLogs]:
+    """The logs of a study's trials; none for any other job."""
     if not _folder(folder).is_dir():
-        return {}
+        return []
     jobs = {str(record.id): record.job.rpartition("/")[2] for record in readable_records(folder)}
-    return {trial: folder.path.with_name(job) / folder.logs.name for trial, job in jobs.items()}
+    return [
+        ChildLogs(folder=folder.path.with_name(job) / folder.logs.name, key=trial, trial_id=trial)
+        for trial, job in jobs.items()
+    ]
 
 
 def write_record(folder: JobFolder, record: TrialRecord) -> None:

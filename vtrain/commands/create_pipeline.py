@@ -1,0 +1,83 @@
+"""`vtrain training-pipelines create`."""
+
+from __future__ import annotations
+
+from vtrain.commands.after_create import read_staying
+from vtrain.commands.create import Manner, create_drafted
+from vtrain.commands.create_tuning_job import with_study
+from vtrain.commands.drafting import create_request, draft_job, packages_place, with_local_flags
+from vtrain.commands.idempotency import check_key
+from vtrain.commands.kinds import PIPELINE
+from vtrain.commands.session import Target, find_target
+from vtrain.flags.compose import Draft
+from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.options import (
+    CommonFlags,
+    DryRunFlag,
+    InterruptFlag,
+    KeyFlag,
+    PlaceFlags,
+    PlaintextFlag,
+    WaitFlags,
+)
+from vtrain.flags.pipeline_config import (
+    PipelineFile,
+    as_pipeline,
+    read_pipeline_file,
+    tuning_flags,
+    with_dataset,
+    with_model,
+)
+from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
+from vtrain.flags.project_job import JobLine, job_line
+from vtrain.flags.request import with_key_of
+from vtrain.flags.tuning_config import compose_tuning, names_task
+from vtrain.flags.tuning_options import StudyFlags
+from vtrain.submission import Place
+
+
+def create(
+    spec: SpecFlags,
+    trainer: TrainerFlags,
+    model: ModelFlags,
+    dataset: DatasetFlags,
+    study: StudyFlags,
+    run: DryRunFlag,
+    once: KeyFlag,
+    plaintext: PlaintextFlag,
+    interrupt: InterruptFlag,
+    waiting: WaitFlags,
+    container: ContainerFlags,
+    local: RuntimeFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    remainder: tuple[str, ...] | None,
+) -> None:
+    """From the flags to a training pipeline that is there, or to the plan of one."""
+    staying = read_staying(waiting, interrupt)
+    check_key(once)
+    file = read_pipeline_file(spec.config)
+    is_named = file.task is not None and (names_task(file.task) or not file.is_tuning)
+    line = job_line(spec, trainer, remainder, is_named=is_named)
+    target = with_local_flags(find_target(common, place, kind=PIPELINE, region=line.region), local)
+    target = with_study(target, study, place)
+    settings = target.settings
+    pipeline = with_model(file.pipeline, model, project=settings.project, location=settings.region)
+    pipeline = with_dataset(pipeline, dataset, local=target.backend.is_local)
+    draft, packages = _draft_task(target, file, line, remainder)
+    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
+    create_drafted(target, PIPELINE, as_pipeline(draft, pipeline), packages, line, manner)
+
+
+def _draft_task(
+    target: Target, file: PipelineFile, line: JobLine, remainder: tuple[str, ...] | None
+) -> tuple[Draft, Place]:
+    """The draft of the task's job, and where its packages go."""
+    if file.task is None or not file.is_tuning:
+        request = with_key_of(create_request(line, remainder), line.spec, target.settings.project)
+        return draft_job(target, request, line.trainer, file.task)
+    trial = line.request(remainder)
+    flags = tuning_flags(line.spec)
+    draft = compose_tuning(flags, file.task, trial, target.settings.project, target.api_has)
+    return draft, packages_place(target, line.trainer)

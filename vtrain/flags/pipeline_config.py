@@ -1,0 +1,237 @@
+"""Lay flags over the file of a training pipeline: the task is composed as a job of its own, and then wrapped.
+
+The file holds a TrainingPipeline, or only its task: a CustomJobSpec, a CustomJob, a HyperparameterTuningJob.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any, cast
+
+import msgspec
+
+from vtrain.errors import ConfigError, UsageError
+from vtrain.flags.compose import Draft
+from vtrain.flags.grammar import join_dicts, join_lists, split_list, whole_number
+from vtrain.flags.input_files import ConfigFile, read_config
+from vtrain.flags.job_options import SpecFlags
+from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
+from vtrain.flags.resource_fields import read_labels
+from vtrain.flags.tuning_options import TuningFlags
+from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.model import Model
+from vtrain.messages.names import MODELS, resolve_name
+from vtrain.messages.training_pipeline import (
+    FilterSplit,
+    FractionSplit,
+    InputDataConfig,
+    PredefinedSplit,
+    TrainingPipeline,
+)
+from vtrain.messages.training_task import CUSTOM_TASK, INPUTS, TUNING_TASK, TaskJob, with_task
+from vtrain.settings import user_path
+
+Document = dict[str, Any]
+_DEFINITION = "trainingTaskDefinition"
+_SHARED = ("displayName", "labels", "encryptionSpec")
+"""Fields that a pipeline and the job of its task both have."""
+
+
+class PipelineFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The file of `--config`, divided: the pipeline without its task, and the task as the file of a job."""
+
+    pipeline: TrainingPipeline = TrainingPipeline()
+    task: ConfigFile | None = None
+    is_tuning: bool = False
+
+
+def read_pipeline_file(path: str | None) -> PipelineFile:
+    """What the file says. Raises ConfigError for one that cannot be read, or says something else."""
+    if not path:
+        return PipelineFile()
+    file = read_config(path, "the fields of a TrainingPipeline")
+    with file.blamed():
+        content = with_json_names(TrainingPipeline, file.content)
+        if INPUTS not in content and _DEFINITION not in content:
+            is_tuning = not {"studySpec", "study_spec"}.isdisjoint(content)
+            return PipelineFile(task=file, is_tuning=is_tuning)
+        return _divided(file, content)
+
+
+def _divided(file: ConfigFile, content: Document) -> PipelineFile:
+    inputs = content.get(INPUTS)
+    if not isinstance(inputs, dict):
+        raise ConfigError(f"{INPUTS}: the file does not say what the task runs.")
+    definition = content.get(_DEFINITION, CUSTOM_TASK)
+    if definition not in (CUSTOM_TASK, TUNING_TASK):
+        raise ConfigError(
+            f"{_DEFINITION}: {definition!r} is no task with your own code.", hint=f"Write {CUSTOM_TASK}."
+        )
+    is_tuning = definition == TUNING_TASK
+    shared = {name: content[name] for name in _SHARED if name in content}
+    task = shared | (inputs if is_tuning else {"jobSpec": inputs})
+    own = {
+        name: value
+        for name, value in content.items()
+        if name not in (*_SHARED, INPUTS, "trainingTaskMetadata", *TrainingPipeline.output_fields)
+    }
+    if isinstance(model := own.get("modelToUpload"), dict):
+        own["modelToUpload"] = {k: v for k, v in model.items() if k not in Model.output_fields}
+    return PipelineFile(
+        pipeline=read_message(TrainingPipeline, own),
+        task=msgspec.structs.replace(file, content=task),
+        is_tuning=is_tuning,
+    )
+
+
+def tuning_flags(spec: SpecFlags) -> TuningFlags:
+    """The flags of a pipeline, as far as they are also those of a tuning job."""
+    names = set(TuningFlags.__struct_fields__) & set(SpecFlags.__struct_fields__)
+    return TuningFlags(**{name: getattr(spec, name) for name in names})
+
+
+def as_pipeline(draft: Draft, pipeline: TrainingPipeline) -> Draft:
+    """The draft of a pipeline whose task is the job of `draft`."""
+    unknown = draft.unknown_fields
+    if draft.paths.spec == "jobSpec" and unknown:
+        unknown = unknown.get("jobSpec", {})
+    return msgspec.structs.replace(
+        draft,
+        unknown_fields={INPUTS: unknown} if unknown else {},
+        wrap=partial(_wrapped, pipeline),
+    )
+
+
+def _wrapped(pipeline: TrainingPipeline, job: Any) -> TrainingPipeline:
+    task = cast("TaskJob", job)
+    named = msgspec.structs.replace(
+        pipeline,
+        display_name=task.display_name,
+        labels=task.labels,
+        encryption_spec=task.encryption_spec,
+    )
+    return with_task(named, task)
+
+
+def with_model(
+    pipeline: TrainingPipeline, flags: ModelFlags, *, project: str, location: str
+) -> TrainingPipeline:
+    """The pipeline with the model that the flags describe, laid over that of the file.
+
+    Raises UsageError where a flag does not parse, or is given without a model.
+    """
+    fields, container = _model_fields(flags), _container_fields(flags)
+    if flags.model_display_name is None and pipeline.model_to_upload is None:
+        if fields or container or flags.model_id or flags.parent_model:
+            raise UsageError("Flags about a model need --model-display-name=NAME.")
+        return pipeline
+    document = to_document(pipeline.model_to_upload or Model()) | fields
+    if container:
+        document["containerSpec"] = document.get("containerSpec", {}) | container
+    parent = flags.parent_model
+    if parent:
+        parent = str(resolve_name(parent, project=project, location=location, collection=MODELS))
+    return msgspec.structs.replace(
+        pipeline,
+        model_to_upload=read_message(Model, document),
+        model_id=flags.model_id or pipeline.model_id,
+        parent_model=parent or pipeline.parent_model,
+    )
+
+
+def _model_fields(flags: ModelFlags) -> Document:
+    labels = read_labels(flags.model_labels)
+    values = {
+        "displayName": flags.model_display_name,
+        "versionAliases": list(split_list(flags.model_version_aliases, "--model-version-aliases")),
+        "versionDescription": flags.model_version_description,
+        "labels": labels,
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def _container_fields(flags: ModelFlags) -> Document:
+    env = join_dicts(
+        flags.serving_container_environment_variables, "--serving-container-environment-variables"
+    )
+    ports = split_list(flags.serving_container_ports, "--serving-container-ports")
+    values = {
+        "imageUri": flags.serving_container_image_uri,
+        "command": list(join_lists(flags.serving_container_command, "--serving-container-command")),
+        "args": list(join_lists(flags.serving_container_args, "--serving-container-args")),
+        "env": [{"name": name, "value": value} for name, value in env.items()],
+        "ports": [{"containerPort": whole_number(port, "--serving-container-ports")} for port in ports],
+        "predictRoute": flags.serving_container_predict_route,
+        "healthRoute": flags.serving_container_health_route,
+    }
+    return {name: value for name, value in values.items() if value}
+
+
+def with_dataset(pipeline: TrainingPipeline, flags: DatasetFlags, *, local: bool) -> TrainingPipeline:
+    """The pipeline with the data that the flags name, in place of that of the file.
+
+    With `local` a path is made absolute. Raises UsageError where flags do not parse or contradict each other.
+    """
+    found: list[dict[str, Any]] = [_fractions(flags), _filters(flags), _predefined(flags)]
+    splits = [split for split in found if split]
+    if len(splits) > 1:
+        raise UsageError("A dataset is split by fractions, by filters or by a column; take one of them.")
+    if flags.dataset == "":
+        raise UsageError("--dataset: the name of the dataset is empty.")
+    if flags.dataset is None and pipeline.input_data_config is None:
+        if splits:
+            raise UsageError("Flags about a split need --dataset.")
+        return pipeline
+    config = pipeline.input_data_config or InputDataConfig()
+    if flags.dataset is not None:
+        config = InputDataConfig(dataset_id=_dataset_id(flags.dataset, local=local))
+    for split in splits:
+        config = msgspec.structs.replace(config, **split)
+    return msgspec.structs.replace(pipeline, input_data_config=config)
+
+
+def _dataset_id(text: str, *, local: bool) -> str:
+    """The dataset's id; on this machine its files are named in its place."""
+    if local:
+        return text if "://" in text else str(user_path(text).absolute())
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", text):
+        raise ConfigError(
+            f"--dataset: {text!r} is not the id of a managed dataset, which Vertex AI needs.",
+            hint="Create one of the files in the console of Google Cloud, and give its id.",
+        )
+    return text
+
+
+def _fractions(flags: DatasetFlags) -> dict[str, FractionSplit]:
+    texts = {
+        "training_fraction": (flags.training_fraction_split, "--training-fraction-split"),
+        "validation_fraction": (flags.validation_fraction_split, "--validation-fraction-split"),
+        "test_fraction": (flags.test_fraction_split, "--test-fraction-split"),
+    }
+    given = {name: _fraction(text, flag) for name, (text, flag) in texts.items() if text}
+    return {"fraction_split": FractionSplit(**given)} if given else {}
+
+
+def _fraction(text: str, flag: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 1:
+        raise UsageError(f"{flag}: expected a number from 0 to 1, found {text!r}.")
+    return number
+
+
+def _filters(flags: DatasetFlags) -> dict[str, FilterSplit]:
+    given = (flags.training_filter_split, flags.validation_filter_split, flags.test_filter_split)
+    if given == (None, None, None):
+        return {}
+    training, validation, test = (text or "-" for text in given)
+    split = FilterSplit(training_filter=training, validation_filter=validation, test_filter=test)
+    return {"filter_split": split}
+
+
+def _predefined(flags: DatasetFlags) -> dict[str, PredefinedSplit]:
+    column = flags.predefined_split_column_name
+    return {"predefined_split": PredefinedSplit(key=column)} if column else {}

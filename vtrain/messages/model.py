@@ -1,0 +1,124 @@
+"""Model (`google/cloud/aiplatform/v1/model.proto`).
+
+Explanations, exports and what only Vertex AI makes of a model stay free documents.
+"""
+
+from typing import Any, ClassVar
+
+from vtrain.messages.base import Duration, EncryptionSpec, EnumName, Int64, Message, Resource, Value
+from vtrain.messages.custom_job import EnvVar
+
+Document = dict[str, Any]
+
+
+class Port(Message, frozen=True):
+    container_port: int = 0
+
+
+class Probe(Message, frozen=True):
+    """How a container is asked whether it has started, or is well."""
+
+    exec: Document | None = None
+    http_get: Document | None = None
+    grpc: Document | None = None
+    tcp_socket: Document | None = None
+    period_seconds: int = 0
+    timeout_seconds: int = 0
+    failure_threshold: int = 0
+    success_threshold: int = 0
+    initial_delay_seconds: int = 0
+
+
+class ModelContainerSpec(Message, frozen=True):
+    """The container that answers predictions. It listens on the first of `ports`, by default 8080."""
+
+    image_uri: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+    ports: tuple[Port, ...] = ()
+    predict_route: str = ""
+    health_route: str = ""
+    invoke_route_prefix: str = ""
+    grpc_ports: tuple[Port, ...] = ()
+    deployment_timeout: Duration = ""
+    shared_memory_size_mb: Int64 = 0
+    startup_probe: Probe | None = None
+    health_probe: Probe | None = None
+    liveness_probe: Probe | None = None
+
+
+class PredictSchemata(Message, frozen=True):
+    instance_schema_uri: str = ""
+    parameters_schema_uri: str = ""
+    prediction_schema_uri: str = ""
+
+
+class ModelSourceInfo(Message, frozen=True):
+    source_type: EnumName = ""
+    copy: bool = False
+
+
+class OriginalModelInfo(Message, frozen=True):
+    model: str = ""
+
+
+class Model(Resource, frozen=True):
+    """One version of a trained model, and the container that serves it."""
+
+    output_fields: ClassVar[frozenset[str]] = frozenset(
+        [
+            "name",
+            "versionId",
+            "versionCreateTime",
+            "versionUpdateTime",
+            "supportedExportFormats",
+            "trainingPipeline",
+            "supportedDeploymentResourcesTypes",
+            "supportedInputStorageFormats",
+            "supportedOutputStorageFormats",
+            "createTime",
+            "updateTime",
+            "deployedModels",
+            "modelSourceInfo",
+            "originalModelInfo",
+            "metadataArtifact",
+            "satisfiesPzs",
+            "satisfiesPzi",
+        ]
+    )
+    name: str = ""
+    version_id: str = ""
+    version_aliases: tuple[str, ...] = ()
+    version_create_time: str = ""
+    version_update_time: str = ""
+    display_name: str = ""
+    description: str = ""
+    version_description: str = ""
+    default_checkpoint_id: str = ""
+    predict_schemata: PredictSchemata | None = None
+    metadata_schema_uri: str = ""
+    metadata: Value = None
+    supported_export_formats: tuple[Document, ...] = ()
+    training_pipeline: str = ""
+    pipeline_job: str = ""
+    container_spec: ModelContainerSpec | None = None
+    artifact_uri: str = ""
+    supported_deployment_resources_types: tuple[EnumName, ...] = ()
+    supported_input_storage_formats: tuple[str, ...] = ()
+    supported_output_storage_formats: tuple[str, ...] = ()
+    create_time: str = ""
+    update_time: str = ""
+    deployed_models: tuple[Document, ...] = ()
+    explanation_spec: Document | None = None
+    etag: str = ""
+    labels: dict[str, str] = {}
+    data_stats: Document | None = None
+    encryption_spec: EncryptionSpec | None = None
+    model_source_info: ModelSourceInfo | None = None
+    original_model_info: OriginalModelInfo | None = None
+    metadata_artifact: str = ""
+    base_model_source: Document | None = None
+    satisfies_pzs: bool = False
+    satisfies_pzi: bool = False
+    checkpoints: tuple[Document, ...] = ()

@@ -1,0 +1,42 @@
+"""The jobs that a parent runs: the trials of a study, the task of a training pipeline."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from vtrain.errors import NotFoundError
+from vtrain.messages import states
+from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.folder import DamagedFileError, JobFolder
+from vtrain.runtime.store import Store
+
+
+def is_living(store: Store, home: Path, name: str) -> bool:
+    """Whether a job is there and has not ended; it gets another supervisor where it has none."""
+    try:
+        row = store.get(name)
+    except NotFoundError:
+        return False
+    look_after(store, home, row)
+    return not states.has_ended(row.state)
+
+
+def request_end(store: Store, home: Path, name: str, verb: str) -> None:
+    """Ask a job to end (`cancel`, `kill`); nothing for one that was deleted."""
+    with suppress(NotFoundError):
+        store.request(name, verb)
+        if not job_folder(home, name).wake():
+            look_after(store, home, store.get(name), at_once=True)
+
+
+def wake_parent(folder: JobFolder, store: Store, home: Path) -> None:
+    """Let the parent of a job that has ended go on: by its supervisor, or by another where that has died."""
+    try:
+        order = folder.order()
+    except DamagedFileError:
+        return
+    parent = order.trial.study if order.trial is not None else order.parent
+    if parent and not job_folder(home, parent).wake():
+        with suppress(NotFoundError):  # it was deleted
+            look_after(store, home, store.get(parent), at_once=True)

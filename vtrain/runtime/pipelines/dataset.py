@@ -1,0 +1,238 @@
+"""A dataset of files on this machine, and its parts for training, validation and test.
+
+Source of the rules: `InputDataConfig` and its splits in
+`google/cloud/aiplatform/v1/training_pipeline.proto`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.errors import ConfigError
+from vtrain.messages.training_pipeline import FilterSplit, InputDataConfig
+from vtrain.runtime.pipelines.records import (
+    CSV,
+    JSONL,
+    SUFFIXES,
+    BadDatasetError,
+    all_records,
+    columns,
+    format_of,
+    item_of,
+    labels_of,
+    read_header,
+)
+from vtrain.staging import LocalBuckets
+
+SETS = ("training", "validation", "test")
+"""The parts, by the names that files, variables and predefined splits have."""
+DEFAULT_FRACTIONS = (0.8, 0.1, 0.1)
+NO_ITEMS = "-"
+"""The filter that no data item passes."""
+LABEL_PREFIX = "labels."
+Choice = Callable[[Path, bytes], str]
+
+
+class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a dataset, all of one format."""
+
+    files: tuple[Path, ...]
+    format: str
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the files that are made of it."""
+        return next(suffix for suffix, name in SUFFIXES.items() if name == self.format)
+
+
+def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
+    """The dataset that is named: a file, a folder of files, a pattern, here or in a local bucket.
+
+    Raises ConfigError where there is none, and for a split that this machine does not make.
+    """
+    check_split(config)
+    place = LocalBuckets(home).local_path(config.dataset_id) if "://" in config.dataset_id else None
+    path = place or Path(config.dataset_id)
+    files = sorted(file for file in _files(path) if format_of(file))
+    if not files:
+        raise ConfigError(
+            f"--dataset: {config.dataset_id} has no file that ends in {', '.join(SUFFIXES)}.",
+            hint="Give a file, a folder of files, or a pattern such as data/*.csv.",
+        )
+    formats = {format_of(file) for file in files}
+    if len(formats) > 1:
+        raise ConfigError(
+            f"--dataset: {config.dataset_id} has files of {' and '.join(sorted(formats))}.",
+            hint="Give a pattern that names the files of one format.",
+        )
+    dataset = Dataset(files=tuple(files), format=formats.pop())
+    _check_column(dataset, config)
+    return dataset
+
+
+def _files(path: Path) -> Iterator[Path]:
+    found: Iterator[Path]
+    if any(sign in path.name for sign in "*?["):
+        found = path.parent.glob(path.name)
+    else:
+        found = path.iterdir() if path.is_dir() else iter([path])
+    yield from (file for file in found if file.is_file())
+
+
+def check_split(config: InputDataConfig) -> None:
+    """Raise ConfigError for fractions that cannot be meant, and for splits that are not made here."""
+    names = ("fraction_split", "filter_split", "predefined_split", "timestamp_split", "stratified_split")
+    given = [name for name in names if getattr(config, name) is not None]
+    if len(given) > 1:
+        raise ConfigError(f"inputDataConfig has {' and '.join(given)}.", hint="Give one of them.")
+    for name in ("timestamp_split", "stratified_split"):
+        if name in given:
+            raise ConfigError(
+                f"inputDataConfig: this machine does not make a {name}.", hint="Fractions it does."
+            )
+    fractions = _fractions(config)
+    if min(fractions) < 0 or sum(fractions) > 1 + 1e-9:
+        raise ConfigError("fractionSplit: the fractions are at least 0, and their sum is at most 1.")
+
+
+def _fractions(config: InputDataConfig) -> tuple[float, ...]:
+    """The part of each set. The rest of a smaller sum goes to the training set."""
+    split = config.fraction_split
+    if split is None:
+        return DEFAULT_FRACTIONS
+    given = (split.training_fraction, split.validation_fraction, split.test_fraction)
+    return given if any(given) else DEFAULT_FRACTIONS
+
+
+def _check_column(dataset: Dataset, config: InputDataConfig) -> None:
+    split = config.predefined_split
+    if config.filter_split is not None and dataset.format != JSONL:
+        raise ConfigError("filterSplit is about the labels of data items, which only jsonl files have.")
+    if split is None:
+        return
+    if dataset.format not in (CSV, JSONL):
+        raise ConfigError(f"predefinedSplit needs files of csv or jsonl, and these are of {dataset.format}.")
+    if dataset.format == CSV:
+        for file in dataset.files:
+            if split.key not in columns(read_header(file)):
+                raise ConfigError(f"predefinedSplit: {file} has no column {split.key!r}.")
+
+
+def split_dataset(dataset: Dataset, config: InputDataConfig, folder: Path, seed: str) -> dict[str, int]:
+    """Write the parts into `folder`, one file each; how many records each has.
+
+    The same seed gives the same parts. The folder is there as a whole, or not at all. Raises BadDatasetError,
+    OSError.
+    """
+    half_made = folder.with_name(f".{folder.name}.part")
+    remove_folder(half_made)
+    half_made.mkdir(parents=True)
+    counts = dict.fromkeys(SETS, 0)
+    choose = _choice(dataset, config, seed)
+    with ExitStack() as files:
+        parts = {
+            name: files.enter_context((half_made / f"{name}-00000-of-00001{dataset.suffix}").open("wb"))
+            for name in SETS
+        }
+        if dataset.format == CSV:
+            for part in parts.values():
+                part.write(read_header(dataset.files[0]))
+        for file, record in all_records(dataset.files, dataset.format):
+            if name := choose(file, record):
+                parts[name].write(record)
+                counts[name] += 1
+    if not counts["training"]:
+        remove_folder(half_made)
+        raise BadDatasetError("No record of the dataset belongs to the training set.")
+    remove_folder(folder)
+    half_made.rename(folder)
+    return counts
+
+
+def _choice(dataset: Dataset, config: InputDataConfig, seed: str) -> Choice:
+    """The set of each record; empty for one that is left out."""
+    if config.predefined_split is not None:
+        return _predefined(dataset, config.predefined_split.key)
+    if config.filter_split is not None:
+        return _filtered(config.filter_split)
+    total = sum(1 for _ in all_records(dataset.files, dataset.format))
+    return _drawn(_quotas(_fractions(config), total), random.Random(seed))
+
+
+def _quotas(fractions: tuple[float, ...], total: int) -> list[int]:
+    """How many of that many records each set gets; what is left over goes to the training set."""
+    quotas = [round(fraction * total) for fraction in fractions]
+    quotas[0] = max(total - sum(quotas[1:]), 0)
+    return quotas
+
+
+def _drawn(quotas: list[int], source: random.Random) -> Choice:
+    """Each order is equally likely, and each set gets exactly its number."""
+
+    def choose(_file: Path, _record: bytes) -> str:
+        drawn = source.randrange(sum(quotas)) if sum(quotas) else -1
+        for index, name in enumerate(SETS):
+            if 0 <= drawn < quotas[index]:
+                quotas[index] -= 1
+                return name
+            drawn -= quotas[index]
+        return ""
+
+    return choose
+
+
+def _predefined(dataset: Dataset, key: str) -> Choice:
+    """The set that the record itself names; one without, or with another word, is left out."""
+    places = {file: columns(read_header(file)).index(key) for file in dataset.files if dataset.format == CSV}
+
+    def choose(file: Path, record: bytes) -> str:
+        if dataset.format == CSV:
+            row = columns(record)
+            value = row[places[file]] if places[file] < len(row) else ""
+        else:
+            item = item_of(record, file)
+            value = item.get(key, labels_of(record, file).get(key, ""))
+        word = str(value).strip().lower()
+        return word if word in SETS else ""
+
+    return choose
+
+
+def _filtered(split: FilterSplit) -> Choice:
+    """The first set whose filter the labels of a data item pass; an item that passes none is left out."""
+    texts = (split.training_filter, split.validation_filter, split.test_filter)
+    filters = [(name, parse_filter(text)) for name, text in zip(SETS, texts, strict=True)]
+
+    def choose(file: Path, record: bytes) -> str:
+        labels = labels_of(record, file)
+        for name, wanted in filters:
+            if wanted is not None and all(str(labels.get(key)) == value for key, value in wanted.items()):
+                return name
+        return ""
+
+    return choose
+
+
+def parse_filter(text: str) -> dict[str, str] | None:
+    """The labels that a filter asks for, `labels.KEY=VALUE` joined by AND; None for one that nothing passes.
+
+    Raises ConfigError for any other filter.
+    """
+    if text.strip() in ("", NO_ITEMS):
+        return None
+    wanted = {}
+    for part in text.split(" AND "):
+        name, equals, value = part.strip().partition("=")
+        if not equals or not name.startswith(LABEL_PREFIX):
+            raise ConfigError(
+                f"filterSplit: {part.strip()!r} is not a filter of this machine.",
+                hint="Write labels.KEY=VALUE, several joined by AND, or - for no items.",
+            )
+        wanted[name.removeprefix(LABEL_PREFIX).strip().strip('"')] = value.strip().strip('"')
+    return wanted

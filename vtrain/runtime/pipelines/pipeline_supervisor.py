@@ -1,0 +1,259 @@
+"""Runs one training pipeline: parts its data, submits its task as a job, and registers the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
+from vtrain.messages import states
+from vtrain.messages.base import Status
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
+from vtrain.messages.model import ModelSourceInfo
+from vtrain.messages.names import PIPELINE_LABEL, TRAINING_PIPELINES, ResourceName, parse_name
+from vtrain.messages.resources import collection_of, spec_of
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import (
+    BACKING_JOB,
+    BACKING_TUNING_JOB,
+    BEST_TRIAL_JOB,
+    TaskJob,
+    task_of,
+)
+from vtrain.runtime import verdict
+from vtrain.runtime.boot import boot_id
+from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.child_jobs import is_living, request_end
+from vtrain.runtime.database import lacks_room
+from vtrain.runtime.enrolment import enrol, pending
+from vtrain.runtime.folder import DataPart, JobFolder, JobOrder
+from vtrain.runtime.history import MODEL_FIELD, stored_job
+from vtrain.runtime.model_registry import ModelRegistry
+from vtrain.runtime.parent_supervisor import ParentSupervisor
+from vtrain.runtime.pipelines.dataset import find_dataset, split_dataset
+from vtrain.runtime.pipelines.records import BadDatasetError
+from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
+from vtrain.runtime.replica import OUTPUT_FOLDERS
+from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
+from vtrain.runtime.store import Store
+from vtrain.runtime.supervisor import Decision
+from vtrain.runtime.supervisor_process import new_job_id
+from vtrain.runtime.tuning.ranking import best
+from vtrain.runtime.tuning.trial_record import TrialRecord, readable_records
+from vtrain.runtime.working_folder import kept_files
+from vtrain.staging import LocalBuckets, join_uri
+from vtrain.times import timestamp
+
+
+class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
+    """One training pipeline's life."""
+
+    message = TrainingPipeline
+    last_words = LAST_WORDS_OF_PIPELINES
+
+    def __init__(self, folder: JobFolder, store: Store, lock: int) -> None:
+        super().__init__(folder, store, lock)
+        self._registry = ModelRegistry(store)
+        self._task: TaskRecord | None = None
+
+    def _begin(self) -> None:
+        self._task = read_task(self._folder)
+
+    def _advance(self) -> Decision | None:
+        if self._task is None:
+            try:
+                self._keep(TaskRecord(job=str(self._new_name()), data=self._make_data()))
+            except (BadDatasetError, ConfigError) as error:
+                return _failed(str(error), "DATASET_FAILED")
+            except OSError as error:
+                if lacks_room(error):
+                    raise
+                return _failed(f"The dataset cannot be split: {error}.", "DATASET_FAILED")
+        job = self._task_job()
+        if job is None:
+            return _failed("The job of the pipeline's task was deleted while it ran.", "TASK_DELETED")
+        if not states.has_ended(job.state):
+            self._show(job)
+            return None
+        if job.state != states.SUCCEEDED:
+            return Decision(state=job.state, error=job.error)
+        return self._register(job)
+
+    def _new_name(self) -> ResourceName:
+        pipeline = parse_name(self._order.name)
+        assert pipeline is not None
+        collection = collection_of(self._described())
+        return msgspec.structs.replace(pipeline, collection=collection, id=new_job_id(self._home))
+
+    def _described(self) -> TaskJob:
+        """The task as the pipeline describes it."""
+        task = task_of(self._job)
+        assert task is not None  # checked before the pipeline was submitted
+        return task
+
+    def _make_data(self) -> DataPart | None:
+        """Split the dataset into the folder from which the task reads it; None where there is none."""
+        config = self._job.input_data_config
+        if config is None:
+            return None
+        dataset = find_dataset(config, self._home)
+        spec = spec_of(self._job)
+        assert spec is not None
+        uri = join_uri(spec.output_uri, f"dataset-{self._folder.path.name}")
+        folder = LocalBuckets(self._home).local_path(uri)
+        counts = split_dataset(dataset, config, folder, seed=self._order.name)
+        parts = ", ".join(f"{count} for {part}" for part, count in counts.items())
+        self._log.say(f"The dataset is split: {parts}.")
+        return DataPart(uri=uri, format=dataset.format, suffix=dataset.suffix)
+
+    def _task_job(self) -> TaskJob | None:
+        """The job of the task, submitted where a supervisor died before that. None where it was deleted."""
+        assert self._task is not None
+        name = self._task.job
+        try:
+            row = self._store.get(name)
+        except NotFoundError:
+            if self._task.seen:
+                return None
+            self._submit(name)
+            row = self._store.get(name)
+        if not self._task.seen:
+            self._keep(msgspec.structs.replace(self._task, seen=True))
+        look_after(self._store, self._home, row)
+        try:
+            job = stored_job(row)
+        except DamagedError:
+            return msgspec.structs.replace(self._described(), name=name, state=row.state)
+        assert not isinstance(job, TrainingPipeline)
+        return job
+
+    def _submit(self, name: str) -> None:
+        """Submit the job of the task under the name that the record has."""
+        remove_folder(job_folder(self._home, name).path)  # what a supervisor that died had begun
+        labels = {PIPELINE_LABEL: self._folder.path.name}
+        task = msgspec.structs.replace(
+            self._described(), labels=labels, encryption_spec=self._job.encryption_spec
+        )
+        task = pending(task, name)
+        enrol(self._store, task, self._task_order(task), snapshot=kept_files(self._folder))
+        self._log.say(f"The pipeline runs the {type(task).__name__} {name}.")
+
+    def _task_order(self, task: TaskJob) -> JobOrder:
+        assert self._task is not None
+        study, own = self._order.study, self._order.job
+        if study is not None:
+            study = msgspec.structs.replace(study, job=to_document(task))
+        if isinstance(task, CustomJob):
+            own = task
+        return msgspec.structs.replace(
+            self._order,
+            name=task.name,
+            job=own,
+            study=study,
+            pipeline=None,
+            parent=self._order.name,
+            data=self._task.data,
+            boot_id=boot_id(),
+        )
+
+    def _register(self, job: TaskJob) -> Decision:
+        """Make a model of what the task has left, where the pipeline asks for one."""
+        model = self._job.model_to_upload
+        if model is None:
+            return Decision(state=states.SUCCEEDED)
+        place = parse_name(self._order.name)
+        assert place is not None
+        uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
+        if not model.artifact_uri and not _has_files(LocalBuckets(self._home).local_path(uri)):
+            advice = {"hint": "Let the trainer write its model to the folder that AIP_MODEL_DIR names."}
+            return _failed(f"The task has left no model: {uri} has no files.", "NO_MODEL", advice)
+        made = msgspec.structs.replace(
+            model,
+            artifact_uri=uri,
+            training_pipeline=self._order.name,
+            model_source_info=ModelSourceInfo(source_type="CUSTOM"),
+        )
+        try:
+            kept = self._registry.upload(
+                made,
+                project=place.project,
+                location=place.location,
+                model_id=self._job.model_id,
+                parent=self._job.parent_model,
+            )
+        except (ConfigError, ConflictError, NotFoundError) as error:
+            return _failed(f"The model cannot be registered: {error.message}", "MODEL_REFUSED")
+        self._log.say(f"The model is registered: {kept.name}@{kept.version_id}.")
+        return Decision(state=states.SUCCEEDED)
+
+    def _output(self, job: TaskJob) -> str:
+        """The folder to which the task has written; of a tuning job that of its best trial."""
+        spec = spec_of(job)
+        assert spec is not None
+        best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
+        return join_uri(spec.output_uri, str(best.id)) if best is not None else spec.output_uri
+
+    def _show(self, job: TaskJob) -> None:
+        """Write what has changed to the store."""
+        if self._job.state != states.state_in(TRAINING_PIPELINES, states.PENDING):
+            return
+        if job.state == states.RUNNING:
+            self._change(state=states.RUNNING, start_time=timestamp())
+        elif self._job.training_task_metadata is None:
+            self._change()
+
+    def _end_jobs(self, state: str) -> bool:  # noqa: ARG002 - for studies, whose trials tell it
+        if self._task is None or not is_living(self._store, self._home, self._task.job):
+            return True
+        request_end(self._store, self._home, self._task.job, self._verb())
+        return False
+
+    def _job_names(self) -> Iterable[str]:
+        return [self._task.job] if self._task is not None else []
+
+    def _change(self, **fields: object) -> None:
+        model = self._registry.made_by(self._order.name)
+        if model is not None:
+            fields["model_to_upload"] = msgspec.structs.replace(model, answer=None)
+        self._store_changed({}, **fields, training_task_metadata=self._metadata())
+        if model is not None and self._task is not None:
+            self._store.annotate(self._task.job, {MODEL_FIELD: f"{model.name}@{model.version_id}"})
+
+    def _metadata(self) -> dict[str, str] | None:
+        """The names of the task's jobs, as the service tells them."""
+        if self._task is None:
+            return None
+        if self._order.study is None:
+            return {BACKING_JOB: self._task.job}
+        named = {BACKING_TUNING_JOB: self._task.job}
+        task = self._described()
+        assert isinstance(task, HyperparameterTuningJob)
+        best = best_record(msgspec.structs.replace(task, name=self._task.job), self._home)
+        return named | ({BEST_TRIAL_JOB: best.job} if best is not None else {})
+
+    def _keep(self, task: TaskRecord) -> None:
+        write_task(self._folder, task)
+        self._task = task
+
+
+def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
+    """The record of the best trial, the first of equals; None while no trial has a result."""
+    records = readable_records(job_folder(home, job.name))
+    trials = [record.study_trial() for record in records]
+    chosen = {trial.id for trial in best(job.study_spec or StudySpec(), trials)[:1]}
+    return next((record for record in records if record.id in chosen), None)
+
+
+def _has_files(folder: Path) -> bool:
+    return any(path.is_file() for path in folder.rglob("*"))
+
+
+def _failed(message: str, reason: str, metadata: dict[str, str] | None = None) -> Decision:
+    details = (verdict.error_info(reason, metadata or {}),)
+    error = Status(code=verdict.USER_ERROR_CODE, message=message, details=details)
+    return Decision(state=states.FAILED, error=error)
