@@ -7,11 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from supervisors import supervisor_of
 
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime.folder import JobFolder
@@ -97,16 +97,6 @@ def tune(vtrain: Any, tmp_path: Path) -> Tune:
 def trials_of(ended: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(ended.out)["trials"]
     return found
-
-
-def supervisor_of(folder: JobFolder) -> int:
-    """The process of a study's supervisor."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
-            if words[1].endswith(b"/supervise.py") and os.fsencode(folder.path) in words:
-                return int(entry.name)
-    raise AssertionError(f"{folder.path} has no supervisor")
 
 
 def test_all_trials_succeed_and_are_described_as_by_the_api(tune: Tune, vtrain: Any) -> None:

@@ -28,7 +28,7 @@ from vtrain.commands.session import (
 from vtrain.errors import ServiceError, VtrainError
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages import states
-from vtrain.messages.names import TRIAL_LABEL
+from vtrain.messages.names import PIPELINE_LABEL, TRIAL_LABEL
 from vtrain.output.console import Console
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ def _list(listing: ListFlags, session: Session, kind: ResourceKind) -> None:
 def _with_other_kinds(
     session: Session, kind: ResourceKind, query: Query, jobs: Iterator[Job], damaged: list[str]
 ) -> Iterator[Job]:
-    """The jobs, and those of the kind's other collections, newest first; without trials."""
+    """The jobs, and those of the kind's other collections, newest first; without those that others run."""
     queries = [msgspec.structs.replace(query, collection=each) for each in kind.also]
     others = [all_jobs(session.jobs.list, each, damaged) for each in queries]
     for job in heapq.merge(jobs, *others, key=attrgetter("create_time"), reverse=True):
-        if TRIAL_LABEL not in job.labels:
+        if TRIAL_LABEL not in job.labels and PIPELINE_LABEL not in job.labels:
             yield job
 
 

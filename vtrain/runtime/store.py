@@ -17,6 +17,7 @@ from vtrain.messages.names import (
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
     KEY_LABEL,
+    PIPELINE_LABEL,
     TRAINING_PIPELINES,
     TRIAL_LABEL,
     missing_hint,
@@ -73,10 +74,12 @@ HAS_ENDED = (
 _DISPLAY_NAME = (
     "CASE WHEN json_valid(document) THEN coalesce(json_extract(document, '$.displayName'), '') ELSE '' END"
 )
-_IS_TRIAL = (
-    f"CASE WHEN json_valid(document) THEN json_extract(document, '$.labels.\"{TRIAL_LABEL}\"') IS NOT NULL"
-    " ELSE FALSE END"
+_IS_CHILD = (
+    "CASE WHEN json_valid(document) THEN"
+    f" coalesce(json_extract(document, '$.labels.\"{TRIAL_LABEL}\"'),"
+    f" json_extract(document, '$.labels.\"{PIPELINE_LABEL}\"')) IS NOT NULL ELSE FALSE END"
 )
+"""Whether another job runs this one: it is a trial, or the task of a training pipeline."""
 _HAS_KEY = "key = ?"
 _HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
 _FIELDS = "name, collection, state, create_time, end_time, backend, document, key"
@@ -214,13 +217,13 @@ class Store:
     def named(self, collections: Sequence[str], word: str, *, location: str, limit: int) -> list[Named]:
         """Resources whose id begins with `word` or called `word`: that whole id first, then the newest.
 
-        Without a word, the newest but for trials; with a location only those that are there.
+        Without a word, the newest but for those that others run; with a location only those that are there.
         """
         whole, places = f"%/{word}", ", ".join("?" * len(collections))
         rows = self._execute(
             f"SELECT name, {_DISPLAY_NAME} AS display_name, state, create_time FROM resources"
             f" WHERE collection IN ({places}) AND (? = '' OR location = ?)"
-            f" AND (? = '' AND NOT {_IS_TRIAL} OR display_name = ? OR ? AND name LIKE ?)"
+            f" AND (? = '' AND NOT {_IS_CHILD} OR display_name = ? OR ? AND name LIKE ?)"
             " ORDER BY name LIKE ? AND ? DESC, rowid DESC LIMIT ?",
             (
                 *(*collections, location, location),

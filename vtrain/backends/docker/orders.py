@@ -31,7 +31,7 @@ from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import docker_part
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.messages.names import parse_name
+from vtrain.messages.names import ResourceName, parse_name
 from vtrain.runtime.debugging import CodePlaces, Debugger, debugger_variables
 from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
 from vtrain.runtime.inheritance import NO_METADATA
@@ -68,12 +68,7 @@ def container_orders(
     name = parse_name(order.name)
     assert name is not None
     part = docker_part(order)
-    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
-    if order.trial:
-        context = msgspec.structs.replace(context, trial_id=order.trial.id)
-    if order.data:
-        told = told_folder(order.data.uri, order.aip_dirs)
-        context = msgspec.structs.replace(context, data=msgspec.structs.replace(order.data, uri=told))
+    context = _own_context(order, name)
     data_uri = order.data.uri if order.data else ""
     mounts = (*bucket_mounts(order.job.job_spec, Path(order.home), data_uri), *option_mounts(part.container))
     labels = job_labels(order.home, name.id)
@@ -147,6 +142,16 @@ def first_order(folder: JobFolder) -> ContainerOrder | None:
         with suppress(DamagedFileError):
             return require_struct(file, ContainerOrder)
     return None
+
+
+def _own_context(order: JobOrder, name: ResourceName) -> JobContext:
+    """The facts that the replicas of one job share: also its trial, and the data of its pipeline."""
+    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
+    data = order.data
+    if data is not None:
+        data = msgspec.structs.replace(data, uri=told_folder(data.uri, order.aip_dirs))
+    trial_id = order.trial.id if order.trial is not None else ""
+    return msgspec.structs.replace(context, trial_id=trial_id, data=data)
 
 
 def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> JobContext:

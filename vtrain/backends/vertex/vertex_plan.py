@@ -11,6 +11,7 @@ from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec
 from vtrain.messages.hardware import check_hardware, mismatches
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.pipeline_rules import check_pipeline
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
@@ -81,6 +82,8 @@ def _broken_rules(job: Job) -> list[str]:
             check_job(job, executor_required=True)
         elif isinstance(job, HyperparameterTuningJob):
             check_tuning_job(job, executor_required=True)
+        else:
+            check_pipeline(job)
     except ConfigError as error:
         return [error.message]
     return []

@@ -112,8 +112,10 @@ def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _spec(document: dict[str, Any]) -> dict[str, Any]:
-    """What a job runs; of a tuning job, each trial."""
-    found: dict[str, Any] = document.get("jobSpec") or document.get("trialJobSpec") or {}
+    """What a job runs; of a tuning job, each trial; of a training pipeline, its task."""
+    inputs = document.get("trainingTaskInputs")
+    inputs = inputs if isinstance(inputs, dict) else document
+    found: dict[str, Any] = document.get("jobSpec") or inputs.get("trialJobSpec") or inputs
     return found
 
 

@@ -1,0 +1,193 @@
+"""The parts of datasets: every record once, at the right place, whatever its bytes are."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vtrain.errors import ConfigError
+from vtrain.messages.training_pipeline import (
+    FilterSplit,
+    FractionSplit,
+    InputDataConfig,
+    PredefinedSplit,
+    TimestampSplit,
+)
+from vtrain.runtime.pipelines.dataset import SETS, Dataset, find_dataset, parse_filter, split_dataset
+from vtrain.runtime.pipelines.records import MAX_RECORD_BYTES, BadDatasetError, read_records
+
+
+def parts(folder: Path) -> dict[str, bytes]:
+    """The content of each part."""
+    return {name: next(folder.glob(f"{name}-*")).read_bytes() for name in SETS}
+
+
+def split(tmp_path: Path, name: str, content: bytes, **config: object) -> dict[str, bytes]:
+    """The parts of one file."""
+    file = tmp_path / name
+    file.write_bytes(content)
+    wanted = InputDataConfig(dataset_id=str(file), **config)  # type: ignore[arg-type]
+    split_dataset(find_dataset(wanted, tmp_path), wanted, tmp_path / "out", seed="1")
+    return parts(tmp_path / "out")
+
+
+@given(
+    total=st.integers(2, 300),
+    fractions=st.tuples(*[st.floats(0, 1)] * 3).filter(lambda three: 0 < sum(three) <= 1 and three[0] > 0.1),
+    seed=st.text(max_size=5),
+)
+def test_fractions_are_met_and_no_record_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, total: int, fractions: tuple[float, ...], seed: str
+) -> None:
+    folder = tmp_path_factory.mktemp("split")
+    file = folder / "data.jsonl"
+    file.write_text("".join(f'{{"n": {number}}}\n' for number in range(total)))
+    training, validation, test = fractions
+    config = InputDataConfig(
+        dataset_id=str(file),
+        fraction_split=FractionSplit(
+            training_fraction=training, validation_fraction=validation, test_fraction=test
+        ),
+    )
+    counts = split_dataset(find_dataset(config, folder), config, folder / "out", seed=seed)
+    found = {name: content.splitlines() for name, content in parts(folder / "out").items()}
+    assert {name: len(lines) for name, lines in found.items()} == counts
+    assert counts["validation"] == round(validation * total)
+    assert counts["test"] == round(test * total)
+    assert sorted(b"".join(parts(folder / "out").values()).splitlines()) == sorted(
+        file.read_bytes().splitlines()
+    )
+
+
+def test_the_same_seed_gives_the_same_parts_and_another_one_others(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    file.write_text("".join(f'{{"n": {number}}}\n' for number in range(200)))
+    config = InputDataConfig(dataset_id=str(file))
+    found = []
+    for seed in ("a", "a", "b"):
+        split_dataset(find_dataset(config, tmp_path), config, tmp_path / "out", seed=seed)
+        found.append(parts(tmp_path / "out"))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_row_of_csv_may_hold_newlines_and_no_newline_may_end_the_file(tmp_path: Path) -> None:
+    rows = b'text,set\n"a\nb ""c""",training\n"d,\n",test\ne,validation\nf,TRAINING\ng,other\nh'
+    found = split(tmp_path, "data.csv", rows, predefined_split=PredefinedSplit(key="set"))
+    assert found == {
+        "training": b'text,set\n"a\nb ""c""",training\nf,TRAINING\n',
+        "validation": b"text,set\ne,validation\n",
+        "test": b'text,set\n"d,\n",test\n',
+    }
+
+
+def test_lines_of_json_are_divided_by_their_labels(tmp_path: Path) -> None:
+    lines = [
+        {"n": 1, "dataItemResourceLabels": {"aiplatform.googleapis.com/ml_use": "training"}},
+        {"n": 2, "dataItemResourceLabels": {"aiplatform.googleapis.com/ml_use": "test", "site": "a"}},
+        {"n": 3, "dataItemResourceLabels": None},
+        {"n": 4},
+    ]
+    content = "".join(json.dumps(line) + "\n\n" for line in lines).encode()
+    use = "labels.aiplatform.googleapis.com/ml_use"
+    wanted = FilterSplit(
+        training_filter=f"{use}=training",
+        validation_filter="-",
+        test_filter=f'{use}="test" AND labels.site=a',
+    )
+    found = split(tmp_path, "data.jsonl", content, filter_split=wanted)
+    numbers = {name: [json.loads(line)["n"] for line in part.splitlines()] for name, part in found.items()}
+    assert numbers == {"training": [1], "validation": [], "test": [2]}
+
+
+def test_records_of_tfrecord_files_stay_whole(tmp_path: Path) -> None:
+    records = [
+        struct.pack("<Q", len(data)) + b"crc1" + data + b"crc2" for data in (b"", b"\n" * 5, b"x" * 999)
+    ]
+    found = split(tmp_path, "data.tfrecord", b"".join(records * 10))
+    (tmp_path / "all.tfrecord").write_bytes(b"".join(found.values()))
+    assert sorted(read_records(tmp_path / "all.tfrecord", "tf-record")) == sorted(records * 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("data.tfrecord", b"not a record at all", "no TFRecord file"),
+        ("data.tfrecord", struct.pack("<Q", 2**63) + b"crc1", "no TFRecord file"),
+        ("data.tfrecord", struct.pack("<Q", 5) + b"crc1ab", "no TFRecord file"),
+        ("data.csv", b'a,b\n1,"2\n', "ends within quotes"),
+        ("data.jsonl", b"", "training set"),
+        ("data.csv", b"", "training set"),
+    ],
+)
+def test_a_file_of_another_format_is_told(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    with pytest.raises(BadDatasetError, match=words):
+        split(tmp_path, name, content)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_record_without_end_fills_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "data.jsonl"
+    with file.open("wb") as stream:
+        stream.truncate(MAX_RECORD_BYTES * 4)
+    with pytest.raises(BadDatasetError, match="a line of more than"):
+        list(read_records(file, "jsonl"))
+
+
+def test_a_line_that_is_no_object_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadDatasetError, match="no JSON object"):
+        split(tmp_path, "data.jsonl", b"[1]\n", predefined_split=PredefinedSplit(key="set"))
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (InputDataConfig(dataset_id="{}/none"), "no file that ends in"),
+        (InputDataConfig(dataset_id="{}"), "csv and jsonl"),
+        (InputDataConfig(dataset_id="gs://nowhere/x.csv"), "no file that ends in"),
+        (
+            InputDataConfig(dataset_id="{}/*.csv", predefined_split=PredefinedSplit(key="no")),
+            "no column 'no'",
+        ),
+        (InputDataConfig(dataset_id="{}/*.csv", filter_split=FilterSplit()), "only jsonl files have"),
+        (InputDataConfig(dataset_id="{}/*.csv", timestamp_split=TimestampSplit(key="a")), "timestamp_split"),
+        (
+            InputDataConfig(
+                dataset_id="{}/*.csv",
+                fraction_split=FractionSplit(training_fraction=0.9, test_fraction=0.2),
+            ),
+            "at most 1",
+        ),
+    ],
+)
+def test_datasets_that_cannot_be_meant_are_refused(
+    tmp_path: Path, config: InputDataConfig, words: str
+) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.jsonl").write_text("{}\n")
+    named = InputDataConfig(
+        **{
+            field: getattr(config, field) if field != "dataset_id" else config.dataset_id.format(tmp_path)
+            for field in config.__struct_fields__
+        }
+    )
+    with pytest.raises(ConfigError, match=words):
+        find_dataset(named, tmp_path)
+
+
+def test_a_folder_of_files_is_one_dataset(tmp_path: Path) -> None:
+    for name in ("b.csv", "a.csv"):
+        (tmp_path / name).write_text("a\n1\n")
+    (tmp_path / "README").write_text("x")
+    found = find_dataset(InputDataConfig(dataset_id=str(tmp_path)), tmp_path)
+    assert found == Dataset(files=(tmp_path / "a.csv", tmp_path / "b.csv"), format="csv")
+
+
+def test_a_filter_that_is_none_is_refused() -> None:
+    assert parse_filter("-") is parse_filter("") is None
+    with pytest.raises(ConfigError, match="'a>1' is not a filter"):
+        parse_filter("a>1")

@@ -1,0 +1,137 @@
+"""Models of this machine: their versions, and the names that versions have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
+from vtrain.messages.model import Model
+from vtrain.runtime.model_registry import ModelRegistry
+from vtrain.runtime.store import Store
+
+PLACE = {"project": "local", "location": "us-central1"}
+NAME = "projects/local/locations/us-central1/models/digits"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store.open(tmp_path / "home")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def registry(store: Store) -> ModelRegistry:
+    return ModelRegistry(store)
+
+
+def upload(
+    registry: ModelRegistry, *aliases: str, parent: str = "", model_id: str = "", **fields: str
+) -> Model:
+    model = Model(display_name="digits", version_aliases=aliases, **fields)  # type: ignore[arg-type]
+    return registry.upload(model, **PLACE, parent=parent, model_id=model_id)
+
+
+def test_the_first_version_is_the_default_one(registry: ModelRegistry) -> None:
+    made = upload(registry, model_id="digits")
+    assert (made.name, made.version_id, made.version_aliases) == (NAME, "1", ("default",))
+    assert registry.get(NAME).version_id == registry.get(f"{NAME}@1").version_id == "1"
+    assert len(upload(registry).name.rpartition("/")[2]) == 19
+
+
+def test_an_alias_belongs_to_one_version(registry: ModelRegistry) -> None:
+    upload(registry, "best", model_id="digits")
+    upload(registry, "best", "default", parent=NAME)
+    upload(registry, parent=NAME)
+    names = {one.version_id: one.version_aliases for one in registry.versions(NAME)}
+    assert names == {"1": (), "2": ("best", "default"), "3": ()}
+    assert registry.get(f"{NAME}@best").version_id == registry.get(NAME).version_id == "2"
+    registry.set_aliases(f"{NAME}@3", ["best", "new-one"])
+    registry.set_aliases(f"{NAME}@2", ["-best"])
+    names = {one.version_id: one.version_aliases for one in registry.versions(NAME)}
+    assert names == {"1": (), "2": ("default",), "3": ("best", "new-one")}
+
+
+def test_a_number_of_a_version_is_given_once(registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    upload(registry, parent=NAME)
+    registry.delete(f"{NAME}@2")
+    assert upload(registry, parent=NAME).version_id == "3"
+
+
+def test_a_pipeline_makes_one_version_however_often_it_asks(registry: ModelRegistry) -> None:
+    pipeline = "projects/local/locations/us-central1/trainingPipelines/1"
+    assert registry.made_by(pipeline) is None
+    first = upload(registry, training_pipeline=pipeline)
+    again = upload(registry, training_pipeline=pipeline)
+    assert first.name == again.name
+    found = registry.made_by(pipeline)
+    assert found is not None
+    assert found.name == first.name
+
+
+def test_six_uploads_at_once_make_six_versions(tmp_path: Path, registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+
+    def add(_number: int) -> str:
+        own = Store.open(tmp_path / "home")
+        try:
+            return upload(ModelRegistry(own), parent=NAME).version_id
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert sorted(pool.map(add, range(6))) == ["2", "3", "4", "5", "6", "7"]
+
+
+def test_what_there_is_not_is_not_found(registry: ModelRegistry) -> None:
+    with pytest.raises(NotFoundError, match="Model digits not found"):
+        registry.get(NAME)
+    with pytest.raises(NotFoundError, match="Model digits not found"):
+        upload(registry, parent=NAME)
+    upload(registry, model_id="digits")
+    with pytest.raises(NotFoundError, match="has no version 7"):
+        registry.get(f"{NAME}@7")
+
+
+def test_deleting(registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    upload(registry, parent=NAME)
+    with pytest.raises(ConflictError, match="default version"):
+        registry.delete(f"{NAME}@default")
+    registry.delete(NAME)
+    assert registry.list() == []
+    with pytest.raises(NotFoundError):
+        registry.delete(NAME)
+
+
+def test_models_are_listed_by_place_the_newest_first(registry: ModelRegistry) -> None:
+    upload(registry, model_id="one")
+    upload(registry, model_id="two")
+    registry.upload(Model(display_name="x"), project="local", location="europe-west4", model_id="three")
+    assert [each.name.rpartition("/")[2] for each in registry.list(**PLACE)] == ["two", "one"]
+    assert len(registry.list()) == 3
+
+
+@pytest.mark.parametrize("model_id", ["1digits", "-a", "A", "a" * 64, "a/b", "..", "a@b"])
+def test_ids_that_the_api_refuses(registry: ModelRegistry, model_id: str) -> None:
+    with pytest.raises(ConfigError, match="not the id of a model"):
+        upload(registry, model_id=model_id)
+
+
+@pytest.mark.parametrize("alias", ["2", "Best", "a", "best-", "b_t", "a" * 129])
+def test_aliases_that_the_api_refuses(registry: ModelRegistry, alias: str) -> None:
+    with pytest.raises(ConfigError, match="not an alias"):
+        upload(registry, alias)
+
+
+def test_a_damaged_row_is_named(store: Store, registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    with store.transaction() as connection:
+        connection.execute("UPDATE models SET document = '{'")
+    with pytest.raises(DamagedError, match="digits@1 in the store is damaged"):
+        registry.get(NAME)

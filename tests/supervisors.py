@@ -1,0 +1,19 @@
+"""The processes that look after jobs, for tests that kill them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from vtrain.runtime.folder import JobFolder
+
+
+def supervisor_of(folder: JobFolder) -> int:
+    """The process of a job's supervisor."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = [*(entry / "cmdline").read_bytes().split(b"\0"), b""]
+            if words[1].endswith(b"/supervise.py") and os.fsencode(folder.path) in words:
+                return int(entry.name)
+    raise AssertionError(f"{folder.path} has no supervisor")
