@@ -229,3 +229,35 @@ def test_expired_credentials_are_told_before_anything_is_packed(
     assert "expired" in ended.err and "gcloud auth application-default login" in ended.err
     assert not (vtrain_home / "packages").exists()
     assert vertex.requests == []
+
+
+def test_a_training_pipeline_is_sent_as_it_is_shown(vtrain: Any, vertex: VertexService) -> None:
+    line = (
+        *("training-pipelines", "create", "--display-name=line", POOL, "--labels=a=b", "--dataset=1234"),
+        *("--training-fraction-split=0.7", "--validation-fraction-split=0.3", "--model-display-name=m"),
+        *("--serving-container-image-uri=gcr.io/p/serve", "--parent-model=77"),
+    )
+    planned = vtrain(*line, "--dry-run", "--format=json", "--", "--epochs=3")
+    assert (planned.code, vertex.requests) == (0, []), planned.err
+    assert vtrain(*line, "--", "--epochs=3").code == 0
+    (request,) = vertex.requests
+    assert request.path.endswith("/trainingPipelines")
+    assert request.body == json.loads(planned.out)
+    (pool,) = request.body["trainingTaskInputs"]["workerPoolSpecs"]
+    assert pool["containerSpec"]["args"] == ["--epochs=3"]
+    assert request.body["labels"] == {"a": "b"}
+    assert request.body["parentModel"].endswith("/locations/us-central1/models/77")
+    assert request.body["inputDataConfig"] == {
+        "datasetId": "1234",
+        "fractionSplit": {"trainingFraction": 0.7, "validationFraction": 0.3},
+    }
+    name = next(iter(vertex.resources))
+    assert vtrain("training-pipelines", "describe", name).code == 0
+    assert vtrain("training-pipelines", "cancel", name).code == 0
+    assert vtrain("training-pipelines", "wait", name).code == 11
+
+
+def test_a_file_is_no_dataset_of_the_service(vtrain: Any, vertex: VertexService) -> None:
+    refused = vtrain("training-pipelines", "create", "--display-name=line", POOL, "--dataset=data.csv")
+    assert (refused.code, vertex.requests) == (1, [])
+    assert "'data.csv' is not the id of a managed dataset" in refused.err

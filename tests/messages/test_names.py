@@ -62,7 +62,11 @@ def test_a_name_of_the_wrong_kind_says_which_kind_it_is() -> None:
             f"{DEMO}/persistentResources/a",
             "$ vtrain persistent-resources list --project=demo --region=us-east1",
         ),
-        (f"{DEMO}/trainingPipelines/1", ""),
+        (
+            f"{DEMO}/trainingPipelines/1",
+            "$ vtrain training-pipelines list --project=demo --region=us-east1",
+        ),
+        (f"{DEMO}/datasets/1", ""),
     ],
 )
 def test_the_command_that_lists_what_there_is(name: str, expected: str) -> None:

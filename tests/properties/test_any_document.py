@@ -18,6 +18,7 @@ from vtrain.flags.input_files import read_config
 from vtrain.messages.codec import fields, from_document, read_message, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.model import Model
 from vtrain.messages.names import ResourceName, parse_name, resolve_name
 from vtrain.messages.nearest import did_you_mean, nearest
 from vtrain.messages.paths import assign
@@ -30,7 +31,7 @@ from vtrain.output.yaml_writer import dump_yaml
 from vtrain.staging.uris import file_uri, join_uri, split_object, split_uri
 from vtrain.times import epoch, format_duration, from_epoch, parse_duration, parse_instant, parse_timestamp
 
-KINDS = [CustomJob, HyperparameterTuningJob, PersistentResource, TrainingPipeline]
+KINDS = [CustomJob, HyperparameterTuningJob, Model, PersistentResource, TrainingPipeline]
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 ANYTHING = st.recursive(
