@@ -269,7 +269,7 @@ class EngineCalls:
             connection.close()
 
     @contextmanager
-    def hijack(self, path: str, body: Any) -> Iterator[socket.socket]:
+    def hijack(self, path: str, body: Any = None, params: Mapping[str, Any] = {}) -> Iterator[socket.socket]:
         """The connection itself, after a POST that turns it into the streams of a program.
 
         Both ends may write at any time; reads wait as long as the program is silent.
@@ -279,7 +279,7 @@ class EngineCalls:
         try:
             with _breaks():
                 headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
-                answer = connection.ask("POST", self._target(path, {}), body, headers)
+                answer = connection.ask("POST", self._target(path, params), body, headers)
                 if _is_refusal(answer):
                     with _in_time(connection, self._seconds):
                         _accepted(answer, _read_whole(answer))

@@ -22,6 +22,45 @@ _LARGEST_SIZE = 0xFFFF
 _OUTPUT_FLAGS = 1
 
 
+class WindowMessages:
+    """The messages about one window: its size by now, and the keys that are typed in it."""
+
+    def __init__(self, fifo: str) -> None:
+        self.size = (0, 0)
+        self._heard = b""
+        try:  # for writing too: it does not end when the last writer leaves
+            self.fifo = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:  # somebody removed it; the size stays what it was
+            self.fifo = -1
+
+    def hear(self) -> bytes:
+        """Read the messages that have come; the keys that were typed."""
+        try:
+            self._heard += os.read(self.fifo, MAX_MESSAGE_BYTES)
+        except BlockingIOError:
+            return b""
+        *messages, self._heard = self._heard.split(b"\n")
+        self._heard = self._heard[-MAX_MESSAGE_BYTES:]
+        return b"".join(self._take(message) for message in messages)
+
+    def resize(self, told: dict) -> None:  # type: ignore[type-arg]
+        """Take the size out of a document, if it has one that makes sense."""
+        lines, columns = told.get("lines"), told.get("columns")
+        if isinstance(lines, int) and isinstance(columns, int) and min(lines, columns) > 0:
+            self.size = min(lines, _LARGEST_SIZE), min(columns, _LARGEST_SIZE)
+
+    def _take(self, message: bytes) -> bytes:
+        try:
+            told = json.loads(message)
+        except ValueError:  # a trainer may write into its own files whatever it likes
+            return b""
+        if not isinstance(told, dict):
+            return b""
+        self.resize(told)
+        keys = told.get("keys")
+        return keys.encode("latin-1", "replace") if isinstance(keys, str) else b""
+
+
 class TrainerTerminal:
     """The pseudo terminal of one replica. `spec` is a LentTerminal: which streams it is, and how large.
 
@@ -31,16 +70,11 @@ class TrainerTerminal:
 
     def __init__(self, spec: dict) -> None:  # type: ignore[type-arg]
         self._spec = spec
-        self._size = (0, 0)
         self._master = -1
-        self._heard = b""
         self._typed = b""
-        self.fifo = -1
-        try:  # for writing too: it does not end when the last writer leaves
-            self.fifo = os.open(spec["fifo"], os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # somebody removed it; the size stays what it was
-            self.fifo = -1
-        self._resize(spec)
+        self._messages = WindowMessages(spec["fifo"])
+        self._messages.resize(spec)
+        self.fifo = self._messages.fifo
 
     def replaces(self, stream: str) -> bool:
         """Whether `stdout` or `stderr` is a terminal."""
@@ -73,17 +107,15 @@ class TrainerTerminal:
 
     def hear(self) -> bool:
         """Read the messages that have come. Whether the size has changed: then the replica has to know."""
-        try:
-            self._heard += os.read(self.fifo, MAX_MESSAGE_BYTES)
-        except BlockingIOError:
-            return False
-        *messages, self._heard = self._heard.split(b"\n")
-        self._heard = self._heard[-MAX_MESSAGE_BYTES:]
-        before = self._size
-        for message in messages:
-            self._take(message)
+        before = self._messages.size
+        keys = self._messages.hear()
+        if self.is_interactive:
+            self._typed = (self._typed + keys)[:_MOST_TYPED]
+        is_resized = self._messages.size != before
+        if is_resized:
+            self._apply_size()
         self.type()
-        return self._size != before
+        return is_resized
 
     def type(self) -> None:
         """Hand the waiting keys to the terminal, as many as it takes now."""
@@ -105,24 +137,6 @@ class TrainerTerminal:
         self._master = -1
         self._typed = b""
 
-    def _take(self, message: bytes) -> None:
-        try:
-            told = json.loads(message)
-        except ValueError:  # a trainer may write into its own files whatever it likes
-            return
-        if not isinstance(told, dict):
-            return
-        keys = told.get("keys")
-        if isinstance(keys, str) and self.is_interactive:
-            self._typed = (self._typed + keys.encode("latin-1", "replace"))[:_MOST_TYPED]
-        self._resize(told)
-
-    def _resize(self, told: dict) -> None:  # type: ignore[type-arg]
-        lines, columns = told.get("lines"), told.get("columns")
-        if isinstance(lines, int) and isinstance(columns, int) and min(lines, columns) > 0:
-            self._size = min(lines, _LARGEST_SIZE), min(columns, _LARGEST_SIZE)
-            self._apply_size()
-
     def _apply_size(self) -> None:
         if self._master >= 0:
-            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", *self._size, 0, 0))
+            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", *self._messages.size, 0, 0))

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtrain.backends.base import ENVIRONMENT_FLAGS, PYTHON_FLAG, RuntimeBackend, Suitability, TrainerForm
+from vtrain.backends.base import (
+    ENVIRONMENT_FLAGS,
+    INTERACTIVE_FLAG,
+    PYTHON_FLAG,
+    RuntimeBackend,
+    Suitability,
+    TrainerForm,
+)
 from vtrain.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
@@ -24,6 +31,7 @@ class Docker(RuntimeBackend):
 
     name = "docker"
     image_form = TrainerForm.LOCAL_IMAGE
+    heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
 
     def planner(self, settings: BackendSettings) -> Planner:
         """The planner of jobs that run in containers."""

@@ -15,6 +15,7 @@ from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
+from vtrain.runtime.folder import LentTerminal
 from vtrain.runtime.job_storage import GS, LOCAL
 from vtrain.runtime.replica import OUTPUT_FOLDERS, replica_ids
 from vtrain.staging import LocalBuckets, join_uri, split_uri
@@ -42,7 +43,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The order for one container: enough to run the replica, and to go on watching it.
 
-    `network` is the job's own; it is empty where the container uses the engine's default bridge.
+    `network` is the job's own; it is empty where the container uses the engine's default bridge. `terminal`
+    is that of the program.
     """
 
     engine: EngineAddress
@@ -54,6 +56,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     log: str
     grace_seconds: float
     attempt: int = 0
+    terminal: LentTerminal | None = None
 
     @property
     def memory_bytes(self) -> int:

@@ -36,7 +36,7 @@ def read_pieces(response: HTTPResponse, frames: FrameReader) -> Iterator[list[Pi
     Raises OSError where the connection breaks.
     """
     last_read = 0.0
-    for block in _blocks(response):
+    for block in read_blocks(response):
         pieces = frames.feed(block)
         if pieces:
             yield pieces
@@ -46,7 +46,7 @@ def read_pieces(response: HTTPResponse, frames: FrameReader) -> Iterator[list[Pi
         last_read = now
 
 
-def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+def read_blocks(response: HTTPResponse) -> Iterator[bytes]:
     """The body as far as it is there, the transfer coding taken off: the library hands out single chunks."""
     buffered = response.fp
     if not response.chunked:

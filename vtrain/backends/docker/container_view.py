@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from vtrain.backends.docker.container_log import FrameReader, Piece, read_pieces
+from vtrain.backends.docker.container_log import FrameReader, Piece, read_blocks, read_pieces
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import growing, retry
@@ -18,7 +20,8 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 0.5
 """Between two looks at an engine that does not answer; doubled each time."""
 READING = "read the container's log"
-BOTH_STREAMS = {"stdout": 1, "stderr": 1, "timestamps": 1}
+BOTH_STREAMS = {"stdout": 1, "stderr": 1}
+WITH_TIMES = {**BOTH_STREAMS, "timestamps": 1}
 
 
 class ContainerView:
@@ -111,7 +114,7 @@ class ContainerView:
             path = f"/containers/{self._name}/logs"
             with (
                 engine_errors(READING),
-                self.engine.calls.stream(path, {"follow": int(follow), **BOTH_STREAMS, **begin}) as response,
+                self.engine.calls.stream(path, {"follow": int(follow), **WITH_TIMES, **begin}) as response,
             ):
                 self._answered()
                 yield from read_pieces(response, frames)
@@ -122,12 +125,33 @@ class ContainerView:
 
     def read_tail(self, count: int) -> list[Piece]:
         """The last pieces of the log, as many as asked for."""
-        path, params = f"/containers/{self._name}/logs", {**BOTH_STREAMS, "tail": count}
+        path, params = f"/containers/{self._name}/logs", {**WITH_TIMES, "tail": count}
         content = self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params))
         frames = FrameReader()
         pieces = frames.feed(content or b"")
         self.log_error = frames.error or self.log_error
         return pieces
+
+    def read_terminal(self, *, follow: bool) -> Generator[bytes, None, None]:
+        """All that a program on a terminal has written; `follow` waits for what is still to come."""
+        path, params = f"/containers/{self._name}/logs", {"follow": int(follow), **BOTH_STREAMS}
+        try:
+            with engine_errors(READING), self.engine.calls.stream(path, params) as response:
+                self._answered()
+                yield from read_blocks(response)
+        except EngineError as error:
+            if not _is_gone(error):
+                raise
+
+    def read_terminal_tail(self, lines: int) -> bytes:
+        """The last lines that a program on a terminal has written."""
+        path, params = f"/containers/{self._name}/logs", {**BOTH_STREAMS, "tail": lines}
+        return self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params)) or b""
+
+    def attach(self) -> AbstractContextManager[socket.socket]:
+        """The output of a program on a terminal, as it comes; the connection ends with the container."""
+        params = {"stream": 1, "stdout": 1, "stderr": 1}
+        return self.engine.calls.hijack(f"/containers/{self._name}/attach", params=params)
 
     def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
         """The engine's answer; None where there is no such container, or it is being removed."""

@@ -27,6 +27,7 @@ from vtrain.backends.docker.container import (
     program_of,
     told_folder,
 )
+from vtrain.backends.docker.container_terminal import own_terminal, with_terminal
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import docker_part
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
@@ -72,6 +73,7 @@ def container_orders(
     data_uri = order.data.uri if order.data else ""
     mounts = (*bucket_mounts(order.job.job_spec, Path(order.home), data_uri), *option_mounts(part.container))
     labels = job_labels(order.home, name.id)
+    terminal = own_terminal(order, folder)
     found = {}
     for member in context.hosts:
         pool = order.job.job_spec.worker_pool_specs[member.pool]
@@ -102,9 +104,10 @@ def container_orders(
             network=network,
             replicas=len(context.hosts),
             labels=own_labels,
-            config=config,
+            config=with_terminal(config, terminal) if terminal is not None else config,
             log=str(folder.logs / member.name),
             grace_seconds=order.grace_seconds,
+            terminal=terminal,
         )
     return found
 

@@ -1,8 +1,8 @@
 """The watch of one container, from its creation to its exit code: a thread of the job's supervisor.
 
-The supervisor is the only reader of the engine's log, and never attaches: an attached reader that stops
-reading would stop the trainer. The engine's inspection of the container decides; the end of a log
-stream is only a reason to inspect.
+The supervisor is the only reader of the engine's log, and attaches to nothing but a terminal: an attached
+reader that stops reading would stop the trainer. The engine's inspection of the container decides; the end
+of a log stream is only a reason to inspect.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import sys
 import threading
 import time
 import traceback
-from contextlib import closing, suppress
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.container_log import Transcript
+from vtrain.backends.docker.container_output import ContainerOutput, output_of
 from vtrain.backends.docker.container_view import LONGEST_PAUSE_SECONDS, ContainerView
 from vtrain.backends.docker.exits import (
     HALF_STARTED,
@@ -93,15 +92,17 @@ class ContainerWatch(threading.Thread):
             self._view.remove()
 
     def _watch(self) -> ReplicaExit:
-        start = ContainerStart(self._replica, self.order, self._job_engine, self._view, self._stopping)
-        transcript = Transcript(self.order.log, self.order.attempt)
+        output = output_of(self._view, self.order)
+        start = ContainerStart(
+            self._replica, self.order, self._job_engine, self._view, self._stopping, output
+        )
         try:
             end = self._view.patiently(start.ensure)
             if end is None:
                 self._job_engine.meter.add(self._view.id)
-                end = self._view.patiently(lambda: self._follow(transcript))
+                end = self._view.patiently(lambda: self._follow(output))
         finally:
-            transcript.close()
+            output.close()
         return end
 
     def _record(self, end: ReplicaExit) -> None:
@@ -145,27 +146,25 @@ class ContainerWatch(threading.Thread):
                 self._seen_running = epoch(state["FinishedAt"])
         return self._seen_running >= moment
 
-    def _follow(self, transcript: Transcript) -> ReplicaExit:
+    def _follow(self, output: ContainerOutput) -> ReplicaExit:
         """Read the log until the container has ended."""
         while True:
-            self._read_log(transcript)
+            self._read_log(output)
             self._job_engine.meter.look(self._view.id)
             state = self._settled()
             if state is None:
                 self._view.log_error = UNREAD
                 return unseen_exit(REMOVED, stopped=self._stopping.wanted)
             if _has_ended(state):
-                self._drain(transcript, state)
-                return self._ending(state, transcript)
+                self._drain(output, state)
+                return self._ending(state, output)
             if self._view.log_error:
                 time.sleep(LONGEST_PAUSE_SECONDS)
 
-    def _read_log(self, transcript: Transcript) -> None:
-        """Read from the end of the transcript until the stream ends, or the disk is full."""
+    def _read_log(self, output: ContainerOutput) -> None:
+        """Store what comes until the stream ends, or the disk is full."""
         try:
-            with closing(self._view.read_log(transcript.resume(), follow=True)) as log:
-                for pieces in log:
-                    transcript.take(pieces)
+            output.follow()
         except OSError as error:
             if not lacks_room(error):
                 raise
@@ -182,23 +181,23 @@ class ContainerWatch(threading.Thread):
         wait_until(is_settled, SETTLE_SECONDS, SETTLE_PAUSE_SECONDS, longest=LONGEST_PAUSE_SECONDS)
         return state
 
-    def _drain(self, transcript: Transcript, state: dict[str, Any]) -> None:
+    def _drain(self, output: ContainerOutput, state: dict[str, Any]) -> None:
         """Store the end of the log, when the disk takes it; the engine keeps it for some time."""
         try:
-            transcript.drain(self._view.read_tail, partial(self._view.read_log, follow=False))
+            output.drain()
         except OSError as error:
             if time.time() - epoch(state["FinishedAt"]) < DISK_PATIENCE_SECONDS:
                 raise
             self._view.log_error = f"the disk refused it ({error.strerror})"
 
-    def _ending(self, state: dict[str, Any], transcript: Transcript) -> ReplicaExit:
+    def _ending(self, state: dict[str, Any], output: ContainerOutput) -> ReplicaExit:
         stopped, gap = self._stopping.wanted, self._view.gap
-        if state["ExitCode"] in NOT_STARTED and (why := start_failure(self._view.read_tail(LAST_WORDS))):
+        if state["ExitCode"] in NOT_STARTED and (why := start_failure(output.last_words(LAST_WORDS))):
             return refused_exit(why, state["ExitCode"])
         cause = ""
         if not stopped:
             state = with_late_oom(self._view.engine, self.order.name, state)
-            is_silent = transcript.is_empty
+            is_silent = output.is_empty
             cause = interruption_of(self._view.engine, self.order.name, state, gap, is_silent=is_silent)
         return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
 
@@ -221,12 +220,14 @@ class ContainerStart:
         job_engine: JobEngine,
         view: ContainerView,
         stopping: Stopping,
+        output: ContainerOutput,
     ) -> None:
         self._replica = replica
         self._order = order
         self._job_engine = job_engine
         self._view = view
         self._stopping = stopping
+        self._output = output
 
     def ensure(self) -> ReplicaExit | None:
         """See that the container runs, or has run; how it ended when it cannot be started.
@@ -255,7 +256,9 @@ class ContainerStart:
                 self._have_network()
                 if self._stopping.wanted:
                     return self._unseen("")
+                self._output.before_start()
                 self._view.start()
+                self._output.after_start()
         except EngineAwayError:
             raise
         except EngineError as error:

@@ -1,0 +1,204 @@
+"""A container's output, from the engine to the job's log: of pipes, or of a terminal."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Protocol
+
+from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.container_log import BUSY_PAUSE_SECONDS, READ_BYTES, Piece, Transcript
+from vtrain.backends.docker.container_terminal import ContainerWindow
+from vtrain.backends.docker.container_view import READING, ContainerView
+from vtrain.containers.engine import engine_errors
+from vtrain.runtime.folder import LentTerminal
+from vtrain.runtime.journal import STDOUT, JournalWriter
+
+
+class ContainerOutput(Protocol):
+    """The output of one attempt. Everything but `close` raises EngineError, and OSError of a full disk."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of this attempt is stored."""
+
+    def before_start(self) -> None:
+        """Prepare for what the program writes first."""
+
+    def after_start(self) -> None:
+        """Note that the program has just started."""
+
+    def follow(self) -> None:
+        """Store what comes, until there is no more, or the connection breaks."""
+
+    def drain(self) -> None:
+        """Store the end, once the container has ended: a follower can miss it."""
+
+    def last_words(self, count: int) -> list[Piece]:
+        """The last lines, as the engine has kept them."""
+
+    def close(self) -> None:
+        """Hand everything to the disk."""
+
+
+def output_of(view: ContainerView, order: ContainerOrder) -> ContainerOutput:
+    """The output of a container that is made by this order."""
+    if order.terminal is not None:
+        return TerminalOutput(view, order, order.terminal)
+    return PipedOutput(view, order)
+
+
+class PipedOutput:
+    """Output that the engine keeps with the time and the stream of each line."""
+
+    def __init__(self, view: ContainerView, order: ContainerOrder) -> None:
+        self._view = view
+        self._transcript = Transcript(order.log, order.attempt)
+
+    @property
+    def is_empty(self) -> bool:
+        return self._transcript.is_empty
+
+    def before_start(self) -> None:
+        return
+
+    def after_start(self) -> None:
+        return
+
+    def follow(self) -> None:
+        with closing(self._view.read_log(self._transcript.resume(), follow=True)) as log:
+            for pieces in log:
+                self._transcript.take(pieces)
+
+    def drain(self) -> None:
+        self._transcript.drain(self._view.read_tail, partial(self._view.read_log, follow=False))
+
+    def last_words(self, count: int) -> list[Piece]:
+        return self._view.read_tail(count)
+
+    def close(self) -> None:
+        self._transcript.close()
+
+
+LARGEST_COUNT = 0xFFFF_FFFF
+"""A record has four bytes for a number: of a longer output a later supervisor repeats a part."""
+RECENT_BYTES = 64 * 1024
+TAIL_LINES = 10
+"""The last lines show whether the end was stored."""
+
+
+class TerminalOutput:
+    """Output of a terminal, which comes as it is written: a bar that redraws its line ends no line.
+
+    The engine keeps whole lines. Those are read by a supervisor that takes over, or whose connection broke.
+    Each record of the log tells how much of the output is stored by then, and that much is left out.
+    """
+
+    def __init__(self, view: ContainerView, order: ContainerOrder, terminal: LentTerminal) -> None:
+        self._view = view
+        self._journal = JournalWriter(order.log, order.attempt, from_pipe=False)
+        records = self._journal.records()
+        own = (
+            pieces
+            for _, _, stream, number, _, pieces in records
+            if (stream, number) == (STDOUT, order.attempt)
+        )
+        self._stored = next((pieces for pieces in own if pieces), 0)
+        self._held = self._recent = b""
+        self._link: socket.socket | None = None
+        self._links = ExitStack()
+        self._window = ContainerWindow(lambda: view.engine.calls, order.name, terminal)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._stored
+
+    def before_start(self) -> None:
+        self._links.close()
+        with engine_errors(READING):
+            self._link = self._links.enter_context(self._view.attach())
+
+    def after_start(self) -> None:
+        self._window.open()
+
+    def follow(self) -> None:
+        self._window.open()
+        try:
+            if self._link is not None:
+                self._take(_received(self._link))
+            else:
+                with closing(self._view.read_terminal(follow=True)) as log:
+                    self._take(_beyond(self._stored, log))
+        finally:
+            self._held, self._link = b"", None
+            self._links.close()
+
+    def drain(self) -> None:
+        if not self._has_end(self._view.read_terminal_tail(TAIL_LINES)):
+            with closing(self._view.read_terminal(follow=False)) as log:
+                self._take(_beyond(self._stored, log))
+
+    def last_words(self, count: int) -> list[Piece]:
+        lines = self._view.read_terminal_tail(count).splitlines()
+        return [(STDOUT, 0, line.rstrip(b"\r")) for line in lines]
+
+    def close(self) -> None:
+        self._window.close()
+        self._links.close()
+        self._journal.close()
+
+    def _take(self, blocks: Iterable[bytes]) -> None:
+        for block in blocks:
+            self._store(self._held + block, is_last=False)
+        self._store(self._held, is_last=True)
+
+    def _store(self, block: bytes, *, is_last: bool) -> None:
+        """Store a block without the carriage returns that the terminal puts before newlines.
+
+        One at the block's end may be such a one: it is held until the next block tells.
+        """
+        held = b"" if is_last or not block.endswith(b"\r") else b"\r"
+        block = block[: len(block) - len(held)]
+        if block:
+            stored = self._stored + len(block)
+            text = block.replace(b"\r\n", b"\n")
+            self._journal.write(text, STDOUT, time.time_ns(), min(stored, LARGEST_COUNT))
+            self._stored = stored
+            self._recent = (self._recent + block)[-RECENT_BYTES:]
+        self._held = held
+
+    def _has_end(self, tail: bytes) -> bool:
+        """Whether the engine's last lines are those that were stored last.
+
+        The engine keeps U+FFFD for each byte that is not UTF-8.
+        """
+        wanted = tail.decode("utf-8", "ignore").replace("\ufffd", "").rstrip("\n")
+        recent = self._recent.decode("utf-8", "ignore").replace("\ufffd", "").rstrip("\n")
+        shortest = min(len(wanted), len(recent))
+        is_cut = len(self._recent) > RECENT_BYTES // 2
+        return recent.endswith(wanted) or (is_cut and shortest > 0 and wanted.endswith(recent))
+
+
+def _received(link: socket.socket) -> Iterable[bytes]:
+    """The blocks that come through a connection until it ends or breaks."""
+    while True:
+        try:
+            block = link.recv(READ_BYTES)
+        except OSError:
+            return
+        if not block:
+            return
+        yield block
+        time.sleep(BUSY_PAUSE_SECONDS)
+
+
+def _beyond(count: int, blocks: Iterable[bytes]) -> Iterable[bytes]:
+    """The blocks without their first bytes, as many as that."""
+    for block in blocks:
+        rest = block[count:]
+        count = max(count - len(block), 0)
+        if rest:
+            yield rest
