@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from model_service import answer_models
+
 ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
 LONG_RUNNING = "persistentResources"
 STATUSES = {
@@ -173,6 +175,8 @@ class VertexService:
         name = f"{parent}/{collection}{rest or ''}"
         if "/operations/" in name:
             return self._operation(name)
+        if collection.partition(":")[0] == "models":
+            return answer_models(self, request, parent, f"{collection}{rest or ''}{verb or ''}")
         if name.endswith("/operations"):
             own = [o for key, o in self.operations.items() if key.startswith(name + "/")]
             return {"operations": [self._operation_as_it_stands(o) for o in reversed(own)]}
@@ -202,7 +206,7 @@ class VertexService:
             "updateTime": time_now,
         }
         self.resources[name] = document
-        return self._start_operation(name, dict(document)) if long_running else document
+        return self.start_operation(name, dict(document)) if long_running else document
 
     def _list(self, prefix: str, query: dict[str, str]) -> dict[str, Any]:
         collection = prefix.rpartition("/")[2]
@@ -226,15 +230,16 @@ class VertexService:
                 resource["endTime"] = now()
             return {}
         if verb == ":reboot":
-            return self._start_operation(name, resource)
+            return self.start_operation(name, resource)
         if method != "DELETE":
             raise Refusal(501, f"No such method: {method} {verb}")
         if not ended and LONG_RUNNING not in name:
             raise Refusal(400, f"{name} has not ended.", "FAILED_PRECONDITION")
         del self.resources[name]
-        return self._start_operation(name, None)
+        return self.start_operation(name, None)
 
-    def _start_operation(self, name: str, response: dict[str, Any] | None) -> dict[str, Any]:
+    def start_operation(self, name: str, response: dict[str, Any] | None) -> dict[str, Any]:
+        """Begin an operation that ends with this response."""
         self._last_id += 1
         operation = {"name": f"{name}/operations/{self._last_id}", "metadata": {"polls": 0}}
         operation["response"] = response or {"@type": "type.googleapis.com/google.protobuf.Empty"}

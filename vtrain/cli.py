@@ -64,6 +64,7 @@ GROUPS = {
     "persistent-resources": Listed(
         SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
     ),
+    "models": Listed(SAME, "vtrain.commands.models", "Keep trained models, in versions, and try them."),
     "package": Listed(MORE, "vtrain.commands.package", "Package a trainer without running it."),
     "emulator": Listed(MORE, "vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
 }

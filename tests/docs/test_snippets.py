@@ -30,6 +30,8 @@ DOCKER_PAGES = [
     ROOT / "docs/how-to/run-in-docker.md",
     ROOT / "docs/how-to/use-your-data.md",
 ]
+MODEL_PAGE = ROOT / "docs/how-to/register-and-try-a-model.md"
+SLOW_PAGES = {RESTARTS_PAGE: [pytest.mark.pages], MODEL_PAGE: [pytest.mark.pages, pytest.mark.network]}
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
 
@@ -43,7 +45,7 @@ def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> N
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.pages) if page == RESTARTS_PAGE else page for page in PAGES],
+    [pytest.param(page, marks=SLOW_PAGES.get(page, [])) for page in PAGES],
     ids=lambda page: page.stem,
 )
 def test_how_to_snippets(page: Path, checkout: Checkout) -> None:

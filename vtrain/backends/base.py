@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, ServiceAccess
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, UnavailableError, UsageError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName, parse_name
 from vtrain.properties import Choice, property_value
 from vtrain.settings import find_region, home_folder
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vtrain.backends.health import Check
     from vtrain.backends.image_order import ImageOrder, ImageWish
     from vtrain.backends.local_plan import Planner
+    from vtrain.backends.models import ModelRegistryBackend, ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.gc.candidate import Candidate, Search, Usage
     from vtrain.runtime.launcher import Launcher
@@ -108,6 +109,18 @@ class Backend(ABC):
     @abstractmethod
     def open(self, settings: BackendSettings) -> JobBackend:
         """The backend at work. Raises UnavailableError where something is not installed."""
+
+    def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:  # noqa: ARG002 - for those that have one
+        """The registry of models that belongs to it. Raises UnavailableError where there is none."""
+        raise UnavailableError(
+            f"The backend {self.name} has no models.", hint="Take --backend=local or --backend=vertex."
+        )
+
+    def model_serving(self, settings: BackendSettings) -> ModelServing:  # noqa: ARG002
+        """The way to serve a model of this machine. Raises UnavailableError where it serves none."""
+        raise UnavailableError(
+            f"The backend {self.name} serves no models on this machine.", hint="Take --backend=local."
+        )
 
     def settings(self, line: CommandLine) -> BackendSettings:
         """What a command line, and the configuration behind it, mean here. Raises ConfigError, UsageError."""
@@ -197,6 +210,12 @@ class RuntimeBackend(Backend):
         from vtrain.backends.local import LocalBackend
 
         return LocalBackend(settings, self.name, self.planner)
+
+    def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
+        """The models of this machine, which all backends of the local runtime share."""
+        from vtrain.backends.local_models import LocalModels
+
+        return LocalModels(settings)
 
     @abstractmethod
     def planner(self, settings: BackendSettings) -> Planner:

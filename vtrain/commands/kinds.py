@@ -18,6 +18,7 @@ from vtrain.messages.names import (
     CUSTOM_JOBS,
     GROUPS,
     HYPERPARAMETER_TUNING_JOBS,
+    MODELS,
     PERSISTENT_RESOURCES,
     TRAINING_PIPELINES,
     parse_name,
@@ -66,8 +67,14 @@ PIPELINE = ResourceKind(
 PERSISTENT_RESOURCE = ResourceKind(
     collection=PERSISTENT_RESOURCES, noun="PersistentResource", group=GROUPS[PERSISTENT_RESOURCES]
 )
+MODEL = ResourceKind(
+    collection=MODELS,
+    noun="Model",
+    group=GROUPS[MODELS],
+    list_table="table(name.basename():label=MODEL_ID, displayName)",
+)
 JOB_KINDS = (CUSTOM_JOB, TUNING_JOB, PIPELINE)
-KINDS = {kind.collection: kind for kind in (*JOB_KINDS, PERSISTENT_RESOURCE)}
+KINDS = {kind.collection: kind for kind in (*JOB_KINDS, PERSISTENT_RESOURCE, MODEL)}
 
 
 def noun_of(name: str) -> str:

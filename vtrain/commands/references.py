@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends.base import Backend, RuntimeBackend
-from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, JOB_KINDS, KINDS, PERSISTENT_RESOURCE, ResourceKind
+from vtrain.commands.kinds import (
+    ANY_JOB,
+    CUSTOM_JOB,
+    JOB_KINDS,
+    KINDS,
+    MODEL,
+    PERSISTENT_RESOURCE,
+    ResourceKind,
+)
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import PlaceFlags
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
@@ -101,7 +109,7 @@ def job_id(name: str) -> str:
 
 def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Reference:
     """What a word of the command line names on this machine; nothing but the store is asked."""
-    if not text or parse_name(text) is not None or kind is PERSISTENT_RESOURCE:
+    if not text or parse_name(text) is not None or kind in (PERSISTENT_RESOURCE, MODEL):
         return Reference(text=text)
     try:
         home = home_folder()

@@ -36,6 +36,7 @@ from vtrain.settings import (
 )
 
 if TYPE_CHECKING:
+    from vtrain.backends.models import ModelRegistryBackend
     from vtrain.flags.compose import Images
     from vtrain.runtime.folder import TypedCommand
 
@@ -110,6 +111,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
             f"The backend {self.backend.name} has no persistent resources.",
             hint="They live on Vertex AI: add --backend=vertex --project=PROJECT_ID.",
         )
+
+    @property
+    def models(self) -> ModelRegistryBackend:
+        """The registry of models. Raises UnavailableError if the backend has none."""
+        return self.backend.open_models(self.settings)
 
     def full_name(self, text: str, kind: ResourceKind = CUSTOM_JOB) -> str:
         """The full resource name that the command line means. Raises ConfigError for what is none."""

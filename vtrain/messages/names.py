@@ -95,7 +95,7 @@ def missing_hint(name: ResourceName) -> str:
 
 def is_display_name(name: ResourceName) -> bool:
     """Whether the id is impossible for a job, and so probably its display name."""
-    return name.collection != PERSISTENT_RESOURCES and not name.id.isdecimal()
+    return name.collection not in (PERSISTENT_RESOURCES, MODELS) and not name.id.isdecimal()
 
 
 def _place_flags(name: ResourceName) -> str:

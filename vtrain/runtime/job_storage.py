@@ -61,12 +61,17 @@ def check_aip_dirs(wanted: str, spec: CustomJobSpec, *, has_credentials: bool) -
             "--aip-dirs=gs serves the buckets of this machine, and --credentials would open the real ones.",
             hint="Leave one of them out.",
         )
-    missing = next((name for name in _MODULES if find_spec(name) is None), "")
+    missing = missing_module()
     if missing:
         raise UnavailableError(
             f"--aip-dirs=gs needs {missing}, which is not installed.",
             hint=f"Install it: {install_command('emulator')}",
         )
+
+
+def missing_module() -> str:
+    """The first module that the service needs and that is not installed; empty where all are."""
+    return next((name for name in _MODULES if find_spec(name) is None), "")
 
 
 def storage_variables(folder: JobFolder, home: str, host: str, *, client_host: str = "") -> dict[str, str]:

@@ -347,6 +347,11 @@ def expand_env(env: Iterable[EnvVar], service: Mapping[str, str]) -> dict[str, s
     return own
 
 
+def expand_words(words: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+    """A command line's words with `$(NAME)` replaced, as in `expand_env`."""
+    return tuple(_REFERENCE.sub(lambda match: _resolve(match, known), word) for word in words)
+
+
 def _resolve(match: re.Match[str], known: Mapping[str, str]) -> str:
     if match[1] is None:
         return "$("

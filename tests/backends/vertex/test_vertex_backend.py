@@ -143,7 +143,7 @@ def test_odd_projects_and_ids_are_sent_as_they_are(vertex: VertexService, backen
 
 
 @pytest.mark.parametrize(
-    "name", ["1", f"{PARENT}/models/1", f"{PARENT}/customJobs/a?b", f"{PARENT}/customJobs/%2e"]
+    "name", ["1", f"{PARENT}/datasets/1", f"{PARENT}/customJobs/a?b", f"{PARENT}/customJobs/%2e"]
 )
 def test_other_names_are_refused_here(vertex: VertexService, backend: VertexBackend, name: str) -> None:
     with pytest.raises(ConfigError):

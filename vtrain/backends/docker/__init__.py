@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vtrain.backends.base import CommandLine
     from vtrain.backends.health import Check
     from vtrain.backends.local_plan import Planner
+    from vtrain.backends.models import ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.gc.candidate import Candidate, Search, Usage
     from vtrain.runtime.launcher import Launcher
@@ -50,6 +51,12 @@ class Docker(RuntimeBackend):
         from vtrain.backends.docker.running_container import RunningContainer
 
         return RunningContainer(replica)
+
+    def model_serving(self, settings: BackendSettings) -> ModelServing:
+        """Models are served by the container that they name."""
+        from vtrain.backends.docker.model_container import ContainerServing
+
+        return ContainerServing(settings)
 
     def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
         """The checks of what containers need on this machine."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from vtrain.atomic import is_held, remove_folder
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.images import ListedImage, find_image, list_images, remove_image
-from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL
+from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL, SERVING_LABEL
 from vtrain.errors import EngineError, ImageError
 from vtrain.packaging.image_plan import REPOSITORY
 from vtrain.privacy import home_label
@@ -24,6 +25,7 @@ def find_garbage(search: Search) -> Iterator[Candidate]:
     """What is on the engine that answers. Raises EngineError."""
     with closing(connect()) as engine:
         yield from orphans(engine, search)
+        yield from forsaken_servers(engine, search)
         before = float("inf") if search.images_of_any_age else search.unused_since
         yield from cached_images(engine, search, before)
 
@@ -103,6 +105,33 @@ def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
         if entry["Labels"].get(JOB_LABEL) not in living:
             remove = partial(engine.client.remove_network, entry["Id"])
             yield _orphan(entry["Id"], entry["Name"], "network", f"{entry['Created'][:19]}Z", remove)
+
+
+def forsaken_servers(engine: Engine, search: Search) -> Iterator[Candidate]:
+    """Containers that answered a prediction, and outlived the command that asked."""
+    labels = {"label": [SERVING_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
+    with engine_errors("list containers"):
+        containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
+    for entry in containers:
+        if not _is_asked(Path(entry["Labels"][SERVING_LABEL])):
+            name = entry["Names"][0].lstrip("/") if entry.get("Names") else entry["Id"][:12]
+            remove = partial(_remove_server, engine, entry["Id"], Path(entry["Labels"][SERVING_LABEL]))
+            yield _orphan(entry["Id"], name, "container", from_epoch(entry["Created"], 0), remove)
+
+
+def _remove_server(engine: Engine, container: str, folder: Path) -> None:
+    """Remove the container, and the folder of its command: what served its files ends with that."""
+    engine.client.remove_container(container, force=True, v=True)
+    with suppress(FileNotFoundError):
+        remove_folder(folder)
+
+
+def _is_asked(folder: Path) -> bool:
+    """Whether the command lives whose folder that is."""
+    try:
+        return is_held(folder)
+    except OSError:
+        return False
 
 
 def _orphan(id: str, name: str, kind: str, created: str, remove: Callable[[], Any]) -> Candidate:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vtrain.backends.base import CommandLine
     from vtrain.backends.health import Check
     from vtrain.backends.local_plan import Planner
+    from vtrain.backends.models import ModelServing
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.launcher import Launcher
 
@@ -39,6 +40,12 @@ class Process(RuntimeBackend):
         from vtrain.backends.process.running_process import RunningProcess
 
         return RunningProcess(replica)
+
+    def model_serving(self, settings: BackendSettings) -> ModelServing:
+        """Models of the pre-built containers are served by a process that stands in for those."""
+        from vtrain.backends.process.model_process import ProcessServing
+
+        return ProcessServing(settings)
 
     def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
         """The checks of what processes need on this machine."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from vtrain.backends import BackendSettings, JobBackend
     from vtrain.backends.base import CommandLine
     from vtrain.backends.health import Check
+    from vtrain.backends.models import ModelRegistryBackend
     from vtrain.messages.names import ResourceName
     from vtrain.staging import Buckets
 
@@ -36,6 +37,14 @@ class Vertex(Backend):
         from vtrain.backends.vertex.backend import open_vertex
 
         return open_vertex(settings)
+
+    def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
+        """The registry of the service. Raises UnavailableError where the extra is not installed."""
+        from vtrain.backends.vertex.backend import check_installed
+        from vtrain.backends.vertex.models import VertexModels
+
+        check_installed()
+        return VertexModels(settings)
 
     def buckets(self, settings: BackendSettings) -> Buckets:
         """Cloud Storage, as the account that the jobs are created as."""

@@ -29,6 +29,7 @@ from vtrain.errors import (
 from vtrain.messages.names import (
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,
+    MODELS,
     PERSISTENT_RESOURCES,
     TRAINING_PIPELINES,
     ResourceName,
@@ -47,6 +48,7 @@ NOUNS = {
     HYPERPARAMETER_TUNING_JOBS: "HyperparameterTuningJob",
     TRAINING_PIPELINES: "TrainingPipeline",
     PERSISTENT_RESOURCES: "PersistentResource",
+    MODELS: "Model",
 }
 CALL_SECONDS = 60.0
 """The deadline of a call that reads or that asks for something."""
@@ -126,8 +128,8 @@ class VertexApi:
         """The operation of a reboot; made again only when it was refused, as a second one reboots again."""
         return self._ask("POST", name, ":reboot", repeats=self._unless_done, outcome="it is rebooted")
 
-    def delete(self, name: ResourceName) -> Document:
-        """The operation of a delete. A resource that is gone after a lost answer has been deleted."""
+    def delete(self, name: ResourceName, verb: str = "") -> Document:
+        """The operation of a delete (`:deleteVersion`). What is gone after a lost answer has been deleted."""
         is_lost = False
 
         def repeats(call: Callable[[], Document]) -> Document:
@@ -142,7 +144,7 @@ class VertexApi:
             return repeat(noted, tell=self._again)
 
         try:
-            return self._ask("DELETE", name, repeats=repeats)
+            return self._ask("DELETE", name, verb, repeats=repeats)
         except NotFoundError:
             if not is_lost:
                 raise
@@ -196,6 +198,20 @@ class VertexApi:
         with _errors(outcome=f"the {noun} was created"):
             return create_once(post, document, search, self._again)
 
+    def begin(self, within: ResourceName, verb: str, document: Document, outcome: str) -> Document:
+        """The operation of a request on a collection (`:upload`); made again only when it was refused."""
+        path = f"{_collection(within)}{verb}"
+        with _errors(outcome):
+            return self._unless_done(lambda: self._exchange("POST", within.location, path, body=document))
+
+    def list_below(self, name: ResourceName, verb: str, options: Mapping[str, str]) -> Document:
+        """A page of what a resource has (`:listVersions`)."""
+        return self._ask("GET", name, verb, params={key: value for key, value in options.items() if value})
+
+    def operation(self, name: str, location: str) -> Document:
+        """An operation as it stands now."""
+        return self._operations(location, name)
+
     def wait(self, operation: Document, location: str) -> None:
         """Wait until an operation is done. Raises ServiceError when it failed, or takes too long."""
 
@@ -223,12 +239,15 @@ class VertexApi:
         *,
         repeats: Callable[[Callable[[], Document]], Document] | None = None,
         outcome: str = "",
+        params: Mapping[str, str] | None = None,
     ) -> Document:
-        body: Document | None = {} if verb else None
+        body: Document | None = {} if verb and method == "POST" else None
         again = repeats or (lambda call: repeat(call, tell=self._again))
         try:
             with _errors(outcome):
-                return again(lambda: self._exchange(method, name.location, f"{name}{verb}", body=body))
+                return again(
+                    lambda: self._exchange(method, name.location, f"{name}{verb}", params=params, body=body)
+                )
         except (NotFoundError, ServiceError) as error:
             is_refused_id = type(error) is ServiceError and is_display_name(name) and not error.hint
             if isinstance(error, NotFoundError) or is_refused_id:

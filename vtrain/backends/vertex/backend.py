@@ -16,7 +16,7 @@ from vtrain.extras import install_command
 from vtrain.messages.base import Operation, Resource
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
+from vtrain.messages.names import GROUPS, PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.service_documents import canonical_document, laid_over
@@ -32,12 +32,17 @@ _ENDS_A_PATH = set("?#%")
 
 def open_vertex(settings: BackendSettings) -> VertexBackend:
     """The backend, for `open_backend`. Raises UnavailableError where the extra is not installed."""
+    check_installed()
+    return VertexBackend(settings)
+
+
+def check_installed() -> None:
+    """Raise UnavailableError where the extra is not installed."""
     if not _is_installed("google.auth"):
         raise UnavailableError(
             "The backend vertex needs Google's libraries, which are not installed.",
             hint=f"Install it with: {install_command('vertex')}. To run on this machine: --backend=local.",
         )
-    return VertexBackend(settings)
 
 
 class VertexBackend:
@@ -78,12 +83,12 @@ class VertexBackend:
         """Send the job, once; it is there when this returns."""
         document = laid_over(to_document(plan.job), plan.unknown_fields)
         answer = self._api.create(self._within(collection_of(plan.job)), document)
-        return _read(type(plan.job), answer)
+        return read_answer(type(plan.job), answer)
 
     def get(self, name: str) -> Job:
         """The job as the service has it now."""
-        full = _full(name)
-        job = _read_job(full.collection, _of_name(self._api.get(full), full))
+        full = full_name_of(name)
+        job = _read_job(full.collection, of_name(self._api.get(full), full))
         self._just_seen[name] = job
         return job
 
@@ -100,11 +105,11 @@ class VertexBackend:
 
     def cancel(self, name: str) -> None:
         """Ask the job to end."""
-        self._api.cancel(_full(name))
+        self._api.cancel(full_name_of(name))
 
     def delete(self, name: str) -> None:
         """Delete an ended job, and wait until it is gone."""
-        full = _full(name)
+        full = full_name_of(name)
         self._api.wait(self._api.delete(full), full.location)
 
     def create_resource(
@@ -113,26 +118,26 @@ class VertexBackend:
         """Begin to make a persistent resource of that id."""
         document = laid_over(to_document(resource), unknown_fields)
         name = msgspec.structs.replace(self._within(PERSISTENT_RESOURCES), id=resource_id)
-        return _read_operation(self._api.create_named(name, document))
+        return read_operation(self._api.create_named(name, document))
 
     def get_resource(self, name: str) -> PersistentResource:
         """The resource as the service has it now."""
-        full = _full(name)
-        return _read(PersistentResource, _of_name(self._api.get(full), full))
+        full = full_name_of(name)
+        return read_answer(PersistentResource, of_name(self._api.get(full), full))
 
     def list_resources(self, query: Query) -> ResourcePage:
         """A page of persistent resources."""
         documents, token = self._list(msgspec.structs.replace(query, collection=PERSISTENT_RESOURCES))
-        resources = tuple(_read(PersistentResource, document) for document in documents)
+        resources = tuple(read_answer(PersistentResource, document) for document in documents)
         return ResourcePage(resources=resources, next_page_token=token)
 
     def delete_resource(self, name: str) -> Operation:
         """Begin to delete the resource. An answer that is no operation says, too, that it was taken."""
-        return _read(Operation, self._api.delete(_full(name)))
+        return read_answer(Operation, self._api.delete(full_name_of(name)))
 
     def reboot_resource(self, name: str) -> Operation:
         """Begin to reboot the machines of the resource."""
-        return _read_operation(self._api.reboot(_full(name)))
+        return read_operation(self._api.reboot(full_name_of(name)))
 
     def _list(self, query: Query) -> tuple[Documents, str]:
         location = query.location or self._settings.region
@@ -155,14 +160,15 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def _full(name: str) -> ResourceName:
+def full_name_of(name: str) -> ResourceName:
+    """The parts of a full name that a verb is about. Raises ConfigError for any other text."""
     full = parse_name(name)
     if full is None or full.collection not in RESOURCES or _ENDS_A_PATH & set(name):
         raise ConfigError(f"{name!r} is not the full name of a resource of Vertex AI.")
     return full
 
 
-def _of_name(document: dict[str, Any], name: ResourceName) -> dict[str, Any]:
+def of_name(document: dict[str, Any], name: ResourceName) -> dict[str, Any]:
     """The answer about a resource. Raises UnusableAnswerError for one that names none."""
     if not document.get("name"):
         raise UnusableAnswerError(f"The service answered without the resource {name}.")
@@ -170,21 +176,21 @@ def _of_name(document: dict[str, Any], name: ResourceName) -> dict[str, Any]:
 
 
 def _read_job(collection: str, document: Any) -> Job:
-    return cast(Job, _read(RESOURCES[collection], document))
+    return cast(Job, read_answer(RESOURCES[collection], document))
 
 
-def _read_operation(document: dict[str, Any]) -> Operation:
+def read_operation(document: dict[str, Any], collection: str = PERSISTENT_RESOURCES) -> Operation:
     """The operation in an answer. Raises ServiceError for another answer, which leaves open what happened."""
-    operation = _read(Operation, document)
+    operation = read_answer(Operation, document)
     if "/operations/" not in operation.name and not operation.done:
         raise ServiceError(
             f"The service answered with {operation.name!r}, which is no operation.",
-            hint="Look what there is: vtrain persistent-resources list",
+            hint=f"Look what there is: vtrain {GROUPS[collection]} list",
         )
     return operation
 
 
-def _read(cls: type[R], document: Any) -> R:
+def read_answer(cls: type[R], document: Any) -> R:
     """The message in an answer, which it keeps. Raises ServiceError for an answer that is none."""
     try:
         return msgspec.structs.replace(from_document(cls, document), answer=canonical_document(cls, document))

@@ -1,0 +1,181 @@
+"""Serves models as Vertex AI does: by the container that the model names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.atomic import scratch_folder
+from vtrain.backends import BackendSettings
+from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
+from vtrain.backends.docker.job_engine import can_listen, gateway
+from vtrain.backends.models import ServingOrder
+from vtrain.containers.discovery import find_engine
+from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.image_names import check_image_name
+from vtrain.containers.images import ensure_image
+from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
+from vtrain.errors import ConfigError, EngineError, StorageError
+from vtrain.extras import install_command
+from vtrain.messages.model import ModelContainerSpec
+from vtrain.privacy import home_label
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.job_storage import missing_module, stop_serving, storage_variables
+from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.serving.contract import Served, last_lines, served
+from vtrain.staging import split_uri
+
+MODEL_FOLDER = "/model"
+"""The files of a model that is in no bucket, in its container: AIP_STORAGE_URI leads there."""
+MEGABYTE = 1024 * 1024
+
+
+class ModelFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The way of a container to its model's files: AIP_STORAGE_URI, and what that needs."""
+
+    uri: str
+    mounts: tuple[dict[str, Any], ...] = ()
+    env: dict[str, str] = {}
+
+
+class ContainerServing:
+    """Starts a container of the model's image on the engine of this machine."""
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
+
+    @contextmanager
+    def serve(self, order: ServingOrder) -> Iterator[ServerContainer]:
+        """A container as long as the block lasts. Raises ConfigError for a model without an image."""
+        spec = order.model.container_spec
+        if spec is None or not spec.image_uri:
+            raise ConfigError(
+                f"Model {order.model.name} names no image that answers predictions.",
+                hint="Upload it again with --container-image-uri=IMAGE.",
+            )
+        image = check_image_name(spec.image_uri, "containerSpec.imageUri")
+        with (
+            closing(_local_engine()) as engine,
+            scratch_folder(self._settings.home) as scratch,
+            self._files(engine, order, JobFolder(scratch)) as files,
+        ):
+            ensure_image(engine, image, tell=self._settings.tell)
+            run = served(order.model, files.uri)
+            config = _config(spec, run, files) | {"Labels": self._labels(scratch)}
+            name = f"vtrain-predict-{scratch.name.rpartition('-')[2]}"
+            with _container(engine, name, config) as container:
+                yield ServerContainer(engine, container, _published_port(engine, container, run.port))
+
+    @contextmanager
+    def _files(self, engine: Engine, order: ServingOrder, folder: JobFolder) -> Iterator[ModelFiles]:
+        """The way to the model's files: as on Vertex AI from Cloud Storage, here that of this machine."""
+        uri = order.model.artifact_uri
+        if order.artifacts is None:
+            yield ModelFiles(uri="")
+        elif split_uri(uri)[0] == "gs" and not missing_module():
+            try:
+                yield ModelFiles(uri=uri, env=self._storage(engine, folder))
+            finally:
+                stop_serving(folder)
+        else:
+            if split_uri(uri)[0] == "gs":
+                self._settings.tell(
+                    f"AIP_STORAGE_URI is the folder {MODEL_FOLDER} and not {uri}, as Cloud Storage of this "
+                    f"machine is not installed: {install_command('emulator')}"
+                )
+            mount = bind(order.artifacts, MODEL_FOLDER, read_only=True)
+            yield ModelFiles(uri=MODEL_FOLDER, mounts=(mount,))
+
+    def _storage(self, engine: Engine, folder: JobFolder) -> dict[str, str]:
+        """Serve the buckets of this machine to containers; the variables that lead there."""
+        address = gateway(engine, DEFAULT_BRIDGE)
+        here, name = (address, "") if can_listen(address) else ("127.0.0.1", "host.docker.internal")
+        try:
+            return storage_variables(folder, str(self._settings.home.absolute()), here, client_host=name)
+        except PrepareFailed as failed:
+            raise StorageError(failed.message) from failed
+
+    def _labels(self, scratch: Path) -> dict[str, str]:
+        """The labels by which garbage collection finds it, should nobody have removed it."""
+        return {SERVING_LABEL: str(scratch), HOME_LABEL: home_label(self._settings.home)}
+
+
+class ServerContainer:
+    """A container that runs, or has ended."""
+
+    def __init__(self, engine: Engine, container: str, port: int) -> None:
+        self.port = port
+        self._engine = engine
+        self._container = container
+
+    def failure(self) -> str:
+        """What it wrote last, where it has ended; empty while it runs."""
+        with engine_errors("look at the model's container"):
+            state = self._engine.calls.get(f"/containers/{self._container}/json")["State"]
+            if state["Running"]:
+                return ""
+            output = self._engine.client.logs(self._container, tail=15).decode("utf-8", "replace")
+        return f"{last_lines(output.splitlines())}\nIts exit code was {state['ExitCode']}."
+
+
+def _local_engine() -> Engine:
+    """The engine of this machine. Raises EngineError for one that does not see its folders."""
+    address = find_engine()
+    if not address.is_local:
+        raise EngineError(
+            f"The Docker engine at {address.host} (from {address.origin}) is on another machine, whose "
+            "containers do not see the model's files.",
+            hint="Choose an engine of this machine with DOCKER_HOST.",
+        )
+    return connect(address)
+
+
+def _config(spec: ModelContainerSpec, run: Served, files: ModelFiles) -> dict[str, Any]:
+    """The container as the Engine API describes it."""
+    port = f"{run.port}/tcp"
+    host: dict[str, Any] = {
+        "NetworkMode": DEFAULT_BRIDGE,
+        "Init": True,
+        "RestartPolicy": {"Name": "no"},
+        "LogConfig": {"Type": "json-file", "Config": {}},
+        "PortBindings": {port: [{"HostIp": "127.0.0.1", "HostPort": ""}]},
+        "Mounts": list(files.mounts),
+    }
+    if spec.shared_memory_size_mb:
+        host["ShmSize"] = spec.shared_memory_size_mb * MEGABYTE
+    program: dict[str, Any] = {"Cmd": list(run.args)} if run.args else {}
+    if run.command:
+        program = {"Entrypoint": list(run.command), "Cmd": list(run.args)}
+    return {
+        "Image": spec.image_uri,
+        **program,
+        "Env": [f"{name}={value}" for name, value in (files.env | run.env).items()],
+        "ExposedPorts": {port: {}},
+        "HostConfig": host,
+    }
+
+
+@contextmanager
+def _container(engine: Engine, name: str, config: dict[str, Any]) -> Iterator[str]:
+    """A running container, by its id; it is removed at the end."""
+    with engine_errors("create the model's container"):
+        made = str(engine.calls.post("/containers/create", config, name=name)["Id"])
+    try:
+        with engine_errors("start the model's container"):
+            engine.calls.post(f"/containers/{made}/start")
+        yield made
+    finally:
+        with engine_errors("remove the model's container"):
+            engine.calls.delete(f"/containers/{made}", force=1, v=1)
+
+
+def _published_port(engine: Engine, container: str, port: int) -> int:
+    """The port of this machine that leads to the container's; 0 where it has ended already."""
+    with engine_errors("look at the model's container"):
+        settings = engine.calls.get(f"/containers/{container}/json")["NetworkSettings"]
+    bound = settings["Ports"].get(f"{port}/tcp")
+    return int(bound[0]["HostPort"]) if bound else 0

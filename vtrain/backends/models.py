@@ -1,0 +1,87 @@
+"""The seam of models: a registry that keeps them, and a server that answers predictions with one of them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from vtrain.backends import Query
+    from vtrain.messages.base import Operation
+    from vtrain.messages.model import Model
+
+
+class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a new version: in `parent`, a model by its full name, or in a new model.
+
+    `model_id` is that of the new model; without one the registry chooses.
+    """
+
+    model_id: str = ""
+    parent: str = ""
+
+
+class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Models or versions of one, and the token of the next page (empty: this was the last)."""
+
+    models: tuple[Model, ...]
+    next_page_token: str = ""
+
+
+class ModelRegistryBackend(Protocol):
+    """Keeps models, each in versions. A version is named `…/models/ID@VERSION`, or by an alias in its place.
+
+    What takes long is answered with an Operation, at once. That of an upload or of a copy ends with the
+    document `{"model": NAME, "modelVersionId": VERSION}`.
+    """
+
+    def upload_model(self, model: Model, target: ModelTarget) -> Operation:
+        """Keep a new version."""
+
+    def copy_model(self, source: str, target: ModelTarget, kms_key_name: str = "") -> Operation:
+        """Copy a version to the region that the backend was opened for."""
+
+    def get_model(self, name: str) -> Model:
+        """A version; without one in the name that with the alias `default`. Raises NotFoundError."""
+
+    def list_models(self, query: Query) -> ModelPage:
+        """The default version of each model of a project and location."""
+
+    def list_model_versions(self, name: str, query: Query) -> ModelPage:
+        """The versions of a model. Raises NotFoundError."""
+
+    def delete_model(self, name: str) -> Operation:
+        """Remove a model with all its versions. Raises NotFoundError."""
+
+    def delete_model_version(self, name: str) -> Operation:
+        """Remove one version. Raises NotFoundError, ConflictError for the default version."""
+
+    def get_operation(self, operation: Operation) -> Operation:
+        """The operation as it stands now."""
+
+
+class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """The order to serve a version of a model whose files lie in `artifacts`, a folder; None: it has none."""
+
+    model: Model
+    artifacts: Path | None
+
+
+class ModelServer(Protocol):
+    """A server that was started. It may need a while before it answers."""
+
+    port: int
+    """Of this machine: 127.0.0.1."""
+
+    def failure(self) -> str:
+        """Its last words, where it has ended by itself; empty while it runs."""
+
+
+class ModelServing(Protocol):
+    """Starts servers."""
+
+    def serve(self, order: ServingOrder) -> AbstractContextManager[ModelServer]:
+        """A server as long as the block lasts. Raises ConfigError for a model that it cannot serve."""

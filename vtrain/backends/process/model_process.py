@@ -1,0 +1,132 @@
+"""Serves models as processes: a server in a cached environment stands in for the pre-built containers."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vtrain.atomic import scratch_folder
+from vtrain.backends import BackendSettings
+from vtrain.backends.models import ServingOrder
+from vtrain.errors import ConfigError
+from vtrain.packaging.direct import Member, write_direct
+from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
+from vtrain.runtime.environments.interpreters import base_interpreter
+from vtrain.runtime.inheritance import inherited_environment
+from vtrain.runtime.serving import payload
+from vtrain.runtime.serving.contract import last_lines, served
+from vtrain.runtime.serving.prediction_images import ARTIFACTS, PredictionImage, prediction_image
+
+PACKAGE = "vtrain_model_server"
+STOP_SECONDS = 10.0
+
+
+class ProcessServing:
+    """Starts a server in a cached environment with the framework of the model's pre-built image."""
+
+    def __init__(self, settings: BackendSettings) -> None:
+        self._settings = settings
+
+    @contextmanager
+    def serve(self, order: ServingOrder) -> Iterator[ServerProcess]:
+        """A server as long as the block lasts. Raises ConfigError for a model of another container."""
+        image = _image(order)
+        artifacts = _artifacts(order, image)
+        with scratch_folder(self._settings.home) as scratch:
+            python = self._python(image, scratch)
+            with (
+                socket.create_server(("127.0.0.1", 0)) as listener,
+                (scratch / "output").open("wb") as output,
+            ):
+                port = listener.getsockname()[1]
+                process = subprocess.Popen(
+                    [python, "-m", PACKAGE, image.family, str(listener.fileno())],
+                    env=inherited_environment() | served(order.model, str(artifacts), port=port).env | _OWN,
+                    cwd=scratch,
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[listener.fileno()],
+                )
+            try:
+                yield ServerProcess(process, port, scratch / "output")
+            finally:
+                process.kill()
+                process.wait(STOP_SECONDS)
+                assert process.stdin is not None
+                process.stdin.close()
+
+    def _python(self, image: PredictionImage, scratch: Path) -> str:
+        """The interpreter of the environment, made where it is not there. Raises EnvironmentFailed."""
+        program = Path(payload.__file__).with_name("model_server.py")
+        package = scratch / f"{PACKAGE}.tar.gz"
+        write_direct(
+            package,
+            name=PACKAGE,
+            version="1",
+            requirements=image.requirements(base_interpreter().short_version),
+            members=[
+                Member(name=f"{PACKAGE}/__init__.py", content=b""),
+                Member(name=f"{PACKAGE}/__main__.py", content=program),
+            ],
+        )
+        plan = plan_environment(EnvironmentSpec(packages=(str(package),)), self._settings.home)
+        if not plan.cached:
+            self._settings.tell(f"Making an environment with {image.family} {image.version} …")
+        return make_environment(plan, self._log).python
+
+    def _log(self, line: bytes) -> None:
+        self._settings.tell(line.decode("utf-8", "replace").rstrip())
+
+
+class ServerProcess:
+    """A server that runs, or has ended."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, output: Path) -> None:
+        self.port = port
+        self._process = process
+        self._output = output
+
+    def failure(self) -> str:
+        """What it wrote last, where it has ended; empty while it runs."""
+        if self._process.poll() is None:
+            return ""
+        return last_lines(self._output.read_text("utf-8", "replace").splitlines())
+
+
+_OWN = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
+"""The environment is shared, and checked for changes: nothing is written to it."""
+
+
+def _image(order: ServingOrder) -> PredictionImage:
+    spec = order.model.container_spec
+    named = spec.image_uri if spec is not None else ""
+    found = prediction_image(named)
+    if found is None or (spec is not None and (spec.command or spec.args)):
+        what = f"The image {named}" if named else "A model without an image"
+        raise ConfigError(
+            f"{what} is no pre-built prediction image of scikit-learn or XGBoost, run as it is: the backend "
+            "process serves no other.",
+            hint="Take --backend=docker, which runs the image itself." if named else "",
+        )
+    return found
+
+
+def _artifacts(order: ServingOrder, image: PredictionImage) -> Path:
+    """The folder with a file that the image accepts. Raises ConfigError where there is none."""
+    names = ARTIFACTS[image.family]
+    if order.artifacts is None:
+        raise ConfigError(
+            f"Model {order.model.name} has no files: it was uploaded without --artifact-uri.",
+            hint=f"Upload it again with a folder that has {' or '.join(names)}.",
+        )
+    if not any((order.artifacts / name).is_file() for name in names):
+        found = sorted(path.name for path in order.artifacts.iterdir())
+        raise ConfigError(
+            f"{order.artifacts} has no file that a container of {image.family} accepts: {', '.join(names)}.",
+            hint=f"It has {', '.join(found[:10])}. Save the model under one of these names.",
+        )
+    return order.artifacts

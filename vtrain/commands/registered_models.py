@@ -1,0 +1,176 @@
+"""`vtrain models`: the versions of trained models, here and on Vertex AI; predictions are in `predict`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from vtrain.backends import Query
+from vtrain.backends.models import ModelTarget
+from vtrain.commands.jobs import pages, query_all
+from vtrain.commands.kinds import MODEL
+from vtrain.commands.selection import show_list
+from vtrain.commands.session import (
+    Session,
+    Target,
+    find_target,
+    full_name,
+    open_session,
+    resource_document,
+)
+from vtrain.errors import ConfigError, ServiceError, UsageError
+from vtrain.flags.model_config import check_required, compose_model
+from vtrain.flags.model_options import ModelCopyFlags, ModelNameFlag, ModelVersionFlag, UploadFlags
+from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
+from vtrain.messages.base import Operation
+from vtrain.messages.codec import to_document
+from vtrain.messages.model import Model
+from vtrain.messages.names import parse_name
+from vtrain.retry import wait_until
+from vtrain.settings import find_region, user_path
+from vtrain.staging import file_uri
+
+VERSION_TABLE = "table(name.basename():label=MODEL_ID, versionId, displayName)"
+OPERATION_SECONDS = 1800.0
+"""The time that gcloud waits for an upload or a copy."""
+FASTEST_SECONDS, SLOWEST_SECONDS = 0.5, 10.0
+
+
+def upload(spec: UploadFlags, run: DryRunFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Keep a new model, or another version of one."""
+    check_required(spec)
+    session = open_session(common, place, kind=MODEL)
+    model = _with_local_artifacts(compose_model(spec), session)
+    parent = session.full_name(spec.parent_model, MODEL) if spec.parent_model else ""
+    target = ModelTarget(model_id=spec.model_id or "", parent=parent)
+    if run.dry_run:
+        place_of_it = {"parentModel": target.parent, "modelId": target.model_id}
+        named = {name: value for name, value in place_of_it.items() if value}
+        session.console.result({**named, "model": to_document(model)}, "yaml")
+        return
+    _show_made(session, "Uploaded", session.models.upload_model(model, target))
+
+
+def copy(spec: ModelCopyFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """Copy a version to a region, as a new model or as another version of one."""
+    if not spec.source_model:
+        raise UsageError("--source-model=MODEL must be given.")
+    if spec.destination_model_id is not None and spec.destination_parent_model is not None:
+        raise UsageError("Give --destination-model-id or --destination-parent-model, not both.")
+    session = open_session(common, place, kind=MODEL)
+    parent = spec.destination_parent_model
+    target = ModelTarget(
+        model_id=spec.destination_model_id or "", parent=session.full_name(parent, MODEL) if parent else ""
+    )
+    base, at, version = spec.source_model.partition("@")
+    region = find_region("", local=session.is_local)[0] if parse_name(base) is None else ""
+    source = f"{full_name(base, MODEL, project=session.settings.project, location=region)}{at}{version}"
+    _show_made(session, "Copied", session.models.copy_model(source, target, spec.kms_key_name or ""))
+
+
+def list_models(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """List models, each by its default version."""
+    session = open_session(common, place, kind=MODEL)
+    found = pages(session.models.list_models, query_all(session, MODEL))
+    documents = (resource_document(model) for page in found for model in page.models)
+    _show(session, listing, documents, MODEL.list_table)
+
+
+def list_version(model: ModelNameFlag, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
+    """List the versions of a model."""
+    session, name = open_model(model, place, common)
+
+    def documents() -> Iterator[dict[str, Any]]:
+        ask = session.models.list_model_versions
+        for page in pages(
+            lambda query: ask(name.partition("@")[0], query), Query(collection=MODEL.collection)
+        ):
+            yield from map(resource_document, page.models)
+
+    _show(session, listing, documents(), VERSION_TABLE)
+
+
+def describe(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Print one version of a model: the default one, where none is named."""
+    session, name = open_model(model, place, common)
+    session.console.result(resource_document(session.models.get_model(name)), "yaml")
+
+
+def delete(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Remove a model with all its versions."""
+    session, name = open_model(model, place, common)
+    _show_deleted(session, name, session.models.delete_model(name))
+
+
+def delete_version(model: ModelVersionFlag, place: PlaceFlags, common: CommonFlags) -> None:
+    """Remove one version of a model."""
+    session, name = open_model(model, place, common)
+    _show_deleted(session, name, session.models.delete_model_version(name))
+
+
+def open_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
+    """The session of a command about a model, and the model's full name, with the version that it has."""
+    target, name = find_model(model, place, common)
+    return target.open(), name
+
+
+def find_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Target, str]:
+    """The target of a command about a model, and its full name. Raises ConfigError for what is none."""
+    base, at, version = model.text.partition("@")
+    if at and not re.fullmatch("[A-Za-z0-9-]+", version):
+        raise ConfigError(f"{model.text!r} names no version.", hint="Write ID@VERSION or ID@ALIAS.")
+    target = find_target(common, place, name=base, kind=MODEL)
+    project, location = target.settings.project, target.settings.region
+    return target, f"{full_name(base, MODEL, project=project, location=location)}{at}{version}"
+
+
+def _with_local_artifacts(model: Model, session: Session) -> Model:
+    """The model with a file:// URI in place of a path, on a backend of this machine."""
+    if not session.is_local or not model.artifact_uri or "://" in model.artifact_uri:
+        return model
+    folder = user_path(model.artifact_uri).resolve()
+    return msgspec.structs.replace(model, artifact_uri=file_uri(folder))
+
+
+def _show(session: Session, listing: ListFlags, documents: Iterator[dict[str, Any]], table: str) -> None:
+    show_list(session.console, listing, documents, default=table, uri_of=session.uri_of)
+
+
+def _show_made(session: Session, done: str, operation: Operation) -> None:
+    """Wait for the version, say what it is called, and print the answer in `--format`."""
+    response = _finished(session, operation).response or {}
+    name, version = response.get("model", ""), response.get("modelVersionId", "")
+    session.console.status(f"{done} {MODEL.noun} [{name}], version {version}.")
+    session.console.progress(f"\n$ vtrain {MODEL.group} describe {name}@{version}\n")
+    session.console.result({key: value for key, value in response.items() if key != "@type"})
+
+
+def _finished(session: Session, operation: Operation) -> Operation:
+    """The operation once it is done. Raises ServiceError where it failed, or takes too long."""
+    if not operation.done:
+        session.console.status(f"Waiting for operation [{operation.name.rpartition('/')[2]}] …")
+
+    def is_done() -> bool:
+        nonlocal operation
+        if not operation.done:
+            operation = session.models.get_operation(operation)
+        return operation.done
+
+    if not wait_until(is_done, OPERATION_SECONDS, FASTEST_SECONDS, longest=SLOWEST_SECONDS):
+        raise ServiceError(f"{operation.name} is not done after {math.ceil(OPERATION_SECONDS / 60)} minutes.")
+    if operation.error is not None:
+        raise ServiceError(operation.error.message or "The operation failed.")
+    return operation
+
+
+def _show_deleted(session: Session, name: str, operation: Operation) -> None:
+    """Say whether it is gone already, and print the operation in `--format`."""
+    noun = f"{MODEL.noun} [{name}]"
+    session.console.status(
+        f"Deleted {noun}." if operation.done else f"{noun} is being deleted: {operation.name}"
+    )
+    session.console.result(resource_document(operation))

@@ -1,0 +1,65 @@
+"""The files of a model, and whether somebody else could have written them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from vtrain.errors import ConfigError
+from vtrain.messages.model import Model
+from vtrain.staging import LocalBuckets
+
+
+def artifact_folder(model: Model, home: Path) -> Path:
+    """The folder of a model's files on this machine. Raises ConfigError for a URI that means none."""
+    return LocalBuckets(home).local_path(model.artifact_uri)
+
+
+def files_of(folder: Path) -> Iterator[Path]:
+    """The files below a folder; nothing where there is none."""
+    return (path for path in folder.rglob("*") if path.is_file())
+
+
+def foreign_part(folder: Path) -> str:
+    """A sentence about a part of the model that is not the user's alone; empty where all is.
+
+    What others cannot reach, because a folder above is closed to them, only its owner can have written.
+    """
+    for path in (folder, *files_of(folder)):
+        owner = path.stat().st_uid
+        if owner not in (os.getuid(), 0):
+            return f"{path} belongs to another user."
+    for path in (folder, *folder.parents, *folder.rglob("*")):
+        if _others_write(path.stat()) and _is_reachable(path):
+            return f"Other users can write to {path}."
+    return ""
+
+
+def _others_write(found: os.stat_result) -> bool:
+    """Whether others can replace what is there; in a sticky folder they can only add."""
+    is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    return bool(found.st_mode & stat.S_IWOTH) and not is_sticky
+
+
+def _is_reachable(path: Path) -> bool:
+    return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
+
+
+def check_artifacts(model: Model, home: Path) -> Path | None:
+    """The folder of a model's files, None for a model without one. Raises ConfigError where it is empty."""
+    if not model.artifact_uri:
+        return None
+    folder = artifact_folder(model, home)
+    if not folder.is_dir():
+        raise ConfigError(
+            f"The files of model {model.name} are gone: there is no folder {folder}.",
+            hint=f"It was uploaded with --artifact-uri={model.artifact_uri}.",
+        )
+    if not any(files_of(folder)):
+        raise ConfigError(
+            f"Model {model.name} has no files: {folder} is empty.",
+            hint=f"It was uploaded with --artifact-uri={model.artifact_uri}.",
+        )
+    return folder

@@ -1,0 +1,182 @@
+"""The contract of Vertex AI with a serving container: its variables, its routes, a request and an answer.
+
+Source: Vertex AI, "Custom container requirements for prediction".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, ServiceError
+from vtrain.http_limits import LARGEST_ANSWER, deadline
+from vtrain.messages.model import Model, ModelContainerSpec
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
+from vtrain.retry import wait_until
+from vtrain.runtime.replica import expand_env, expand_words
+
+DEFAULT_PORT = 8080
+ENDPOINT_ID, DEPLOYED_MODEL_ID = "1000000000000000001", "1000000000000000002"
+"""The ids of what is not made here: nothing is deployed to an endpoint."""
+_ROUTE = f"/v1/endpoints/{ENDPOINT_ID}/deployedModels/{DEPLOYED_MODEL_ID}"
+HEALTH_SECONDS = 10.0
+"""The time that Vertex AI gives a container for the answer to one health check."""
+START_SECONDS = 1800.0
+"""The time for a container to become healthy where its model does not say: Vertex AI's half an hour."""
+PREDICT_SECONDS = 600.0
+LARGEST_REQUEST = 1_500_000
+"""Bytes of a request, and of an answer, that Vertex AI takes."""
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """A model's container as it would be started: its command line, as far as the model says it, and more."""
+
+    port: int
+    health_route: str
+    predict_route: str
+    env: dict[str, str]
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+
+
+def served(model: Model, storage_uri: str, *, port: int = 0) -> Served:
+    """The variables and the command line for a model, whose files the server finds at `storage_uri`.
+
+    `port` takes the place of the one that the model names.
+    """
+    spec = model.container_spec or ModelContainerSpec()
+    port = port or (spec.ports[0].container_port if spec.ports else DEFAULT_PORT)
+    health, predict = spec.health_route or _ROUTE, spec.predict_route or f"{_ROUTE}:predict"
+    service = {
+        "AIP_DEPLOYED_MODEL_ID": DEPLOYED_MODEL_ID,
+        "AIP_ENDPOINT_ID": ENDPOINT_ID,
+        "AIP_FRAMEWORK": "CUSTOM_CONTAINER",
+        "AIP_HEALTH_ROUTE": health,
+        "AIP_HTTP_PORT": str(port),
+        "AIP_MODE": "PREDICTION",
+        "AIP_MODE_VERSION": "1.0.0",
+        "AIP_PREDICT_ROUTE": predict,
+        "AIP_PROJECT_NUMBER": LOCAL_PROJECT_NUMBER,
+        "AIP_STORAGE_URI": storage_uri,
+        "AIP_VERSION_NAME": model.version_id,
+    }
+    env = service | expand_env(spec.env, service)
+    return Served(
+        port=port,
+        health_route=health,
+        predict_route=predict,
+        env=env,
+        command=expand_words(spec.command, env),
+        args=expand_words(spec.args, env),
+    )
+
+
+def start_seconds(model: Model) -> float:
+    """The longest wait for the health of a model's container."""
+    spec = model.container_spec
+    return float(spec.deployment_timeout[:-1]) if spec and spec.deployment_timeout else START_SECONDS
+
+
+def await_health(port: int, route: str, seconds: float, failure: Callable[[], str]) -> None:
+    """Wait until the server is healthy. Raises ServiceError where it ends, or is not healthy in time."""
+    answer = "nothing"
+
+    def is_settled() -> bool:
+        nonlocal answer
+        try:
+            status, _ = _ask(port, "GET", route, seconds=min(HEALTH_SECONDS, seconds))
+        except (OSError, http.client.HTTPException) as error:
+            answer = str(error) or type(error).__name__
+            return bool(failure())
+        answer = f"{status.value} {status.phrase}"
+        return status == HTTPStatus.OK or bool(failure())
+
+    began = time.monotonic()
+    is_in_time = wait_until(is_settled, seconds, 0.02, longest=1.0)
+    if said := failure():
+        raise ServiceError(f"The model's server ended before it was healthy.\n{said}")
+    if not is_in_time:
+        raise ServiceError(
+            f"The model's server was not healthy after {time.monotonic() - began:.0f} s: GET {route} on port "
+            f"{port} gave {answer}.",
+            hint="It has to listen on AIP_HTTP_PORT and to answer AIP_HEALTH_ROUTE with 200.",
+        )
+
+
+def ask(port: int, route: str, request: dict[str, Any]) -> list[Any]:
+    """The predictions that a server answers a request with, one for each instance.
+
+    Raises ConfigError for a request that the model refuses, ServiceError for any other failure.
+    """
+    body = json.dumps(request).encode()
+    try:
+        status, content = _ask(port, "POST", route, body=body, seconds=PREDICT_SECONDS)
+    except (OSError, http.client.HTTPException) as error:
+        words = str(error) or type(error).__name__
+        raise ServiceError(f"The model's server did not answer the prediction: {words}.") from error
+    said = _words(content)
+    if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise ConfigError(f"The model refuses the request ({status.value} {status.phrase}): {said}")
+    if status != HTTPStatus.OK:
+        raise ServiceError(f"The model failed to predict ({status.value} {status.phrase}): {said}")
+    return _predictions(content)
+
+
+def _predictions(content: bytes) -> list[Any]:
+    try:
+        document = json.loads(content)
+    except ValueError:
+        document = None
+    found = document.get("predictions") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        raise ServiceError(
+            f'The model\'s server answered without a list "predictions": {_words(content)}',
+            hint='The contract of Vertex AI has it answer with the JSON object {"predictions": […]}.',
+        )
+    return found
+
+
+def _words(content: bytes) -> str:
+    """An answer's error in words: that of its `error`, or its beginning."""
+    try:
+        document = json.loads(content)
+        found = document.get("error", "") if isinstance(document, dict) else ""
+    except ValueError:
+        found = ""
+    return str(found) if found else content[:500].decode("utf-8", "replace") or "an empty answer"
+
+
+def _ask(
+    port: int, method: str, route: str, *, seconds: float, body: bytes | None = None
+) -> tuple[HTTPStatus, bytes]:
+    """One exchange with a server of this machine. Raises OSError and HTTPException."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.connect()
+        opened = connection.sock  # the connection itself lets go of it while the answer is read
+        with deadline(seconds, lambda: opened) as expiry:
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            connection.request(method, route, body=body, headers=headers)
+            answer = connection.getresponse()
+            content = answer.read(LARGEST_ANSWER + 1)
+        if expiry.passed:
+            raise TimeoutError("it takes too long")
+        if len(content) > LARGEST_ANSWER:
+            raise http.client.HTTPException(f"the answer is larger than {LARGEST_ANSWER} bytes")
+        return HTTPStatus(answer.status), content
+    except ValueError as error:
+        raise http.client.HTTPException(f"it answered with no status of HTTP: {error}") from error
+    finally:
+        connection.close()
+
+
+def last_lines(output: Iterable[str], count: int = 15) -> str:
+    """The last lines of a server's output, for a message."""
+    lines = [line.rstrip() for line in output]
+    return "\n".join(lines[-count:]) or "It wrote nothing."

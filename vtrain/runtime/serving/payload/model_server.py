@@ -1,0 +1,128 @@
+"""Answers predictions with one model, as the pre-built containers of scikit-learn and XGBoost do.
+
+A program of its own: it runs in the environment of the model with the standard library, NumPy and the
+framework, on any Python that has them. Its arguments are the family of the container and the descriptor of a
+socket that listens already. It ends with whoever holds the other end of its standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+import sys
+import threading
+import traceback
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+FILES = {"sklearn": ("model.joblib", "model.pkl"), "xgboost": ("model.bst", "model.joblib", "model.pkl")}
+
+
+class BadRequest(Exception):
+    """A request that no model could answer."""
+
+
+def load(folder: str, family: str) -> Any:
+    """The model in the first file that there is."""
+    path = next(path for path in (Path(folder, name) for name in FILES[family]) if path.exists())
+    try:
+        return _read(path)
+    except ModuleNotFoundError as error:
+        sys.exit(
+            f"{path.name} needs the module {error.name}, which the pre-built container of {family} does not "
+            "have. Serve it from an image of your own."
+        )
+    except Exception as error:  # whatever a framework raises for a damaged file, or one of another version
+        traceback.print_exc()
+        sys.exit(f"{path.name} cannot be loaded: {type(error).__name__}: {error}")
+
+
+def _read(path: Path) -> Any:
+    if path.suffix == ".bst":
+        import xgboost
+
+        return xgboost.Booster(model_file=str(path))
+    if path.suffix == ".joblib":
+        import joblib
+
+        return joblib.load(path)
+    with path.open("rb") as file:
+        return pickle.load(file)
+
+
+def predict(model: Any, request: Any) -> Any:
+    """The predictions for the instances of a request."""
+    if not isinstance(request, dict) or not isinstance(request.get("instances"), list):
+        raise BadRequest('The request has no list "instances".')
+    import numpy
+
+    try:
+        instances = numpy.asarray(request["instances"])
+    except ValueError as error:
+        raise BadRequest(f"The instances differ in their shapes: {error}") from error
+    if type(model).__module__.partition(".")[0] == "xgboost" and type(model).__name__ == "Booster":
+        import xgboost
+
+        instances = xgboost.DMatrix(instances)
+    return numpy.asarray(model.predict(instances)).tolist()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The two routes of the contract."""
+
+    model: Any = None
+
+    def do_GET(self) -> None:
+        """Answer a health check: the model is loaded by the time that anything is answered."""
+        found = self.path == os.environ["AIP_HEALTH_ROUTE"]
+        self._answer(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND, {})
+
+    def do_POST(self) -> None:
+        """Answer a prediction."""
+        if self.path != os.environ["AIP_PREDICT_ROUTE"]:
+            self._answer(HTTPStatus.NOT_FOUND, {"error": f"There is no {self.path}."})
+            return
+        try:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._answer(HTTPStatus.OK, {"predictions": predict(self.model, request)})
+        except (BadRequest, ValueError, TypeError) as error:  # what frameworks raise for a wrong shape
+            self._answer(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        except Exception as error:
+            self._answer(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"})
+
+    def _answer(self, status: HTTPStatus, document: dict[str, Any]) -> None:
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing of requests."""
+
+
+def end_with_the_caller() -> None:
+    """End as soon as standard input does: the caller is gone, however it ended."""
+    while os.read(0, 1):
+        pass
+    os._exit(0)
+
+
+def main() -> None:
+    """Load the model, then answer until the caller ends."""
+    family, descriptor = sys.argv[1], int(sys.argv[2])
+    threading.Thread(target=end_with_the_caller, daemon=True).start()
+    Handler.model = load(os.environ["AIP_STORAGE_URI"], family)
+    server = HTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server.socket.close()
+    server.socket = socket.socket(fileno=descriptor)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The pre-built prediction images of scikit-learn and XGBoost: their files' names and their distributions.
+
+Names and versions are those of Google's list of pre-built containers for prediction
+(cloud.google.com/vertex-ai/docs/predictions/pre-built-containers), as of `AS_OF`.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from vtrain.packaging.prebuilt import contents, works_on
+
+AS_OF = "2026-08-01"
+SKLEARN, XGBOOST = "sklearn", "xgboost"
+ARTIFACTS: dict[str, tuple[str, ...]] = {
+    SKLEARN: ("model.joblib", "model.pkl"),
+    XGBOOST: ("model.bst", "model.joblib", "model.pkl"),
+}
+"""The names of files that the containers of a family accept, in the order in which they look for them."""
+_IMAGE = re.compile(
+    r"(?:(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/prediction|gcr\.io/cloud-aiplatform/prediction)/"
+    r"(?P<family>sklearn|xgboost)-(?:cpu|gpu)\.(?P<version>\d+-\d+)(?::[\w.-]+|@sha256:[0-9a-f]+)?"
+)
+
+
+class PredictionImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A pre-built prediction image: its family, and the version of its framework ("1.6")."""
+
+    family: str
+    version: str
+
+    def requirements(self, python: str) -> tuple[str, ...]:
+        """The distributions for a Python of that version; the framework is newer where that has to be."""
+        known = contents(
+            f"us-docker.pkg.dev/vertex-ai/training/{self.family}-cpu.{self.version.replace('.', '-')}"
+        )
+        assert known is not None
+        framework, *_ = known.distributions
+        if not works_on(framework.newest_python, python):
+            return (framework.name, *_beside(self.family))
+        bounds = (bound.requirement for bound in known.bounds if works_on(bound.newest_python, python))
+        return (framework.requirement, *framework.needs, *_beside(self.family), *bounds)
+
+
+def prediction_image(image_uri: str) -> PredictionImage | None:
+    """The pre-built image of that name; None for any other."""
+    match = _IMAGE.fullmatch(image_uri)
+    if match is None:
+        return None
+    return PredictionImage(family=match["family"], version=match["version"].replace("-", "."))
+
+
+def _beside(family: str) -> tuple[str, ...]:
+    """What the image has beside its framework, and models need: what pickles of pipelines import."""
+    return ("numpy", "pandas") if family == SKLEARN else ("numpy", "pandas", "scikit-learn")
