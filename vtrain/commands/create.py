@@ -9,6 +9,7 @@ from vtrain.commands.after_create import Staying, read_staying, show_created
 from vtrain.commands.drafting import (
     create_request,
     draft_job,
+    launch_prepared,
     prepare_in_session,
     show_plan,
     with_local_flags,
@@ -32,7 +33,7 @@ from vtrain.flags.project_job import JobLine, job_line
 from vtrain.flags.request import with_key_of
 from vtrain.flags.secrets import check_secrets
 from vtrain.runtime.supervisor_process import stand_by
-from vtrain.submission import Place, launch
+from vtrain.submission import Place
 
 
 def create(
@@ -99,7 +100,7 @@ def create_drafted(
         session,
         kind,
         manner.once,
-        lambda: launch(prepared, session.jobs, packages, session.console.progress),
+        lambda: launch_prepared(session, prepared, packages),
     )
     show_created(session, kind, job, manner.staying, new=new)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -39,7 +40,10 @@ from vtrain.output.console import Console
 from vtrain.runtime.debugging import REQUIREMENT
 from vtrain.runtime.notices import declaration, without_consequence
 from vtrain.settings import find_staging_bucket
-from vtrain.submission import Place, Prepared, prepare, would_make
+from vtrain.submission import Place, Prepared, launch, prepare, would_make
+
+if TYPE_CHECKING:
+    from vtrain.messages.resources import Job
 
 MAX_WARNINGS = 10
 POOL_KEY = "--worker-pool-spec: output-image-uri"
@@ -198,6 +202,16 @@ def becomes_image(
     if draft.source is None or target.backend.trainer_form is TrainerForm.PACKAGE:
         return False
     return target.backend.trainer_form is TrainerForm.LOCAL_IMAGE or not place.staging_bucket
+
+
+def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
+    """Submit the job, and show on a terminal how far the making of its image is."""
+    if prepared.image is None:
+        return launch(prepared, session.jobs, place, session.console.progress)
+    from vtrain.output.live_progress import live_progress
+
+    with live_progress(session.console) as tell:
+        return launch(prepared, session.jobs, place, tell)
 
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:

@@ -20,6 +20,7 @@ from vtrain.commands.drafting import (
     becomes_image,
     draft_request,
     image_order,
+    launch_prepared,
     open_for,
     packages_place,
     show_plan,
@@ -44,7 +45,7 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import TERMINAL_FIFO
 from vtrain.runtime.supervisor_process import stand_by
 from vtrain.settings import user_path
-from vtrain.submission import Place, Prepared, launch, prepare
+from vtrain.submission import Place, Prepared, prepare
 from vtrain.verdict import raise_local_verdict
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
 
 
 def _run(session: Session, prepared: Prepared, packages: Place, on_interrupt: str) -> CustomJob:
-    job = launch(prepared, session.jobs, packages, session.console.progress)
+    job = launch_prepared(session, prepared, packages)
     assert isinstance(job, CustomJob)
     return _watch(session, job, on_interrupt)
 

@@ -11,6 +11,7 @@ from vtrain.flags.containers import platform_name, pull_policy
 from vtrain.flags.job_options import ImageFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag
 from vtrain.flags.request import check_format, trainer_source
+from vtrain.output.live_progress import live_progress
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import user_path
 from vtrain.submission import MadeImage, make_trainer_image, plan_trainer_image, would_make
@@ -34,7 +35,8 @@ def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: Com
         console.progress(would_make(plan))
         made = MadeImage(name=name, id="", digest="", built=False)
     else:
-        made = make_trainer_image(plan, order, name, console.progress)
+        with live_progress(console) as tell:
+            made = make_trainer_image(plan, order, name, tell)
     document = {"image": made.name, "id": made.id, "digest": made.digest, "built": made.built}
     console.result(document, "value(image)")
 

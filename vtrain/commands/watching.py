@@ -29,7 +29,7 @@ from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import LogSink, TextSink
-from vtrain.output.terminal import on_one_line
+from vtrain.output.terminal import clock, on_one_line
 from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
@@ -115,13 +115,6 @@ class JobWatcher:
     def heard_nothing(self, job: Job, elapsed: float) -> None:
         if not self.console.has_status_line:
             self.console.progress(f"{short(job.state)} for {clock(elapsed)}, no line for a while: {job.name}")
-
-
-def clock(seconds: float) -> str:
-    """`0:07`, `12:34`, `1:02:03`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,13 @@ def _escaped(letter: str) -> str:
     return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"
 
 
+def clock(seconds: float) -> str:
+    """`0:07`, `12:34`, `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
 def colour_prefix(task_name: str, prefix: bytes) -> bytes:
     """A line's prefix in the colour of its replica; the same replica always has the same."""
     colour = _COLOURS[zlib.crc32(task_name.encode()) % len(_COLOURS)]
