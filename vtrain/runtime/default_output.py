@@ -45,8 +45,8 @@ def remove_if_empty(folder: Path, home: Path) -> None:
     """Remove the output folder of a job that has written nothing there; any other folder stays."""
     if folder not in default_outputs(home):
         return
-    below = sorted(folder.rglob("*"), reverse=True)
-    if all(path.is_dir() and not path.is_symlink() for path in below):
-        with suppress(OSError):  # somebody writes to it just now
+    with suppress(OSError):  # somebody else removes it, or writes to it just now
+        below = sorted(folder.rglob("*"), reverse=True)
+        if all(path.is_dir() and not path.is_symlink() for path in below):
             for path in (*below, folder):
                 path.rmdir()

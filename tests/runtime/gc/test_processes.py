@@ -57,8 +57,10 @@ def leave_daemon(replica: ReplicaFolder, *, group: str) -> tuple[int, int]:
     until(lambda: found.extend(daemons_of(shim.pid)) or found)
     daemon = identify(found[0])
     until(lambda: group or str(daemon[0]) in (replica.path / LISTED).read_text())
+    trainers = [identify(pid) for pid in children(shim.pid)]
     shim.send_signal(signal.SIGKILL)
     shim.wait()
+    until(lambda: not any(map(is_alive, trainers)))  # which the kernel ends with their shim
     return daemon
 
 
