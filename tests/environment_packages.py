@@ -63,13 +63,19 @@ def wheel(
     requirements: tuple[str, ...] = (),
     command: bool = False,
     requires_python: str = "",
+    module: str = "",
+    code: str = "",
 ) -> str:
-    """A wheel of one module that knows its version, and a command of the same name where asked."""
+    """A wheel of one module that knows its version, and a command of the same name where asked.
+
+    The module is called as the wheel, where nothing else is said, and ends with `code`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"
     info = f"{name}-{version}.dist-info"
     files = {
-        f"{name}.py": f"VERSION = {version!r}\ndef main():\n    import sys\n    print(sys.prefix)\n",
+        f"{module or name}.py": f"VERSION = {version!r}\ndef main():\n    import sys\n    print(sys.prefix)\n"
+        + code,
         f"{info}/METADATA": _metadata(name, version, requirements, requires_python),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -25,15 +25,26 @@ def files_of(folder: Path) -> Iterator[Path]:
 def foreign_part(folder: Path) -> str:
     """A sentence about a part of the model that is not the user's alone; empty where all is.
 
-    What others cannot reach, because a folder above is closed to them, only its owner can have written.
+    Who owns a folder above a file, or can write to it, can replace the file. What others cannot reach,
+    because a folder above is closed to them, only its owner can have written.
     """
-    for path in (folder, *files_of(folder)):
-        owner = path.stat().st_uid
-        if owner not in (os.getuid(), 0):
-            return f"{path} belongs to another user."
-    for path in (folder, *folder.parents, *folder.rglob("*")):
-        if _others_write(path.stat()) and _is_reachable(path):
-            return f"Other users can write to {path}."
+    seen: set[Path] = set()
+    for path in (folder, *folder.rglob("*")):
+        real = path.resolve()
+        for part in (real, *real.parents):
+            if part not in seen:
+                seen.add(part)
+                if reason := _why_foreign(part):
+                    return reason
+    return ""
+
+
+def _why_foreign(path: Path) -> str:
+    found = path.stat()
+    if found.st_uid not in (os.getuid(), 0):
+        return f"{path} belongs to another user."
+    if _others_write(found) and _is_reachable(path):
+        return f"Other users can write to {path}."
     return ""
 
 

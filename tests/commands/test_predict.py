@@ -1,0 +1,372 @@
+"""`vtrain models predict`: from a request to predictions, on process and on docker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from environment_packages import wheel
+
+from vtrain.containers.engine import Engine
+from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
+from vtrain.privacy import home_label
+from vtrain.retry import wait_until
+
+SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
+XGBOOST = "us-docker.pkg.dev/vertex-ai/prediction/xgboost-cpu.2-1:latest"
+NUMPY = """
+class Array(list):
+    def tolist(self):
+        return list(self)
+
+asarray = Array
+"""
+FRAMEWORK = """
+class Sum:
+    def predict(self, instances):
+        if any(len(each) != 2 for each in instances):
+            raise ValueError("expected 2 features")
+        return [sum(each) for each in instances]
+"""
+SUM = b"csklearn\nSum\n(tR."
+REQUEST = '{"instances": [[1, 2], [3, 4]]}'
+Predict = Callable[..., Any]
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that bear the names of what the image of scikit-learn has."""
+    wheels = tmp_path / "wheels"
+    wheel(wheels, "numpy", "2.4.0", code=NUMPY)
+    wheel(wheels, "pandas", "2.3.0")
+    wheel(wheels, "scikit_learn", "1.6.1", module="sklearn", code=FRAMEWORK)
+    wheel(wheels, "scikit_learn", "1.7.0", module="sklearn")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    return wheels
+
+
+@pytest.fixture
+def upload(vtrain: Any, tmp_path: Path) -> Callable[..., None]:
+    """Registers the files as the model `m`, with more flags."""
+
+    def run(files: dict[str, bytes], *flags: str, image: str = SKLEARN) -> None:
+        folder = tmp_path / "model"
+        for name, content in files.items():
+            folder.mkdir(exist_ok=True)
+            (folder / name).write_bytes(content)
+        artifacts = [f"--artifact-uri={folder}"] * bool(files)
+        line = ("--display-name=Model", "--model-id=m", f"--container-image-uri={image}", *artifacts)
+        ended = vtrain("models", "upload", *line, *flags)
+        assert ended.code == 0, ended.err
+
+    return run
+
+
+@pytest.fixture
+def predict(vtrain: Any) -> Predict:
+    def run(request: str = REQUEST, *flags: str, name: str = "m") -> Any:
+        return vtrain("models", "predict", name, "--json-request=-", *flags, stdin=request)
+
+    return run
+
+
+PROCESS = "--backend=process"
+
+
+def test_predictions_are_printed_as_gcloud_does(index: Path, upload: Any, predict: Predict) -> None:
+    upload({"model.pkl": SUM})
+    ended = predict(REQUEST, PROCESS)
+    assert (ended.code, ended.out) == (0, "[3, 7]\n"), ended.err
+    whole = json.loads(predict(REQUEST, PROCESS, "--format=json").out)
+    assert whole == {
+        "predictions": [3, 7],
+        "model": "projects/local/locations/us-central1/models/m",
+        "modelDisplayName": "Model",
+        "modelVersionId": "1",
+    }
+
+
+def test_the_environment_is_made_once(index: Path, upload: Any, predict: Predict, vtrain_home: Path) -> None:
+    upload({"model.pkl": SUM})
+    first = predict(REQUEST, PROCESS)
+    assert "scikit-learn==1.6.1" in first.err or "scikit_learn==1.6.1" in first.err
+    assert "Making an environment" not in predict(REQUEST, PROCESS).err
+    assert len(list((vtrain_home / "environments" / "packages").glob("*/complete"))) == 1
+
+
+def test_nothing_is_left_running(index: Path, upload: Any, predict: Predict, tmp_path: Path) -> None:
+    upload({"model.pkl": SUM})
+    assert predict(REQUEST, PROCESS).code == 0
+    assert list(Path(os.environ["TMPDIR"]).glob("vtrain-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("request_text", "said"),
+    [
+        ('{"instances": [', "is no JSON"),
+        ("", "is no JSON"),
+        ("[[1, 2]]", 'no JSON object with "instances"'),
+        ('{"inputs": []}', 'no JSON object with "instances"'),
+        ('{"instances": {"a": 1}}', "is no list"),
+        ('{"instances": []}', "is empty"),
+        ("[" * 100_000, "is no JSON"),
+    ],
+)
+def test_what_is_no_request_is_refused_before_anything_starts(
+    predict: Predict, vtrain_home: Path, request_text: str, said: str
+) -> None:
+    ended = predict(request_text, PROCESS)
+    assert (ended.code, ended.out) == (1, "")
+    assert said in ended.err and '{"instances": [[1.0' in ended.err
+    assert not vtrain_home.exists()
+
+
+def test_files_of_requests(vtrain: Any, tmp_path: Path) -> None:
+    assert "cannot read" in vtrain("models", "predict", "m", f"--json-request={tmp_path}/none").err
+    assert vtrain("models", "predict", "m").code == 2
+
+
+def test_a_wrong_shape_is_told_in_the_models_words(index: Path, upload: Any, predict: Predict) -> None:
+    upload({"model.pkl": SUM})
+    ended = predict('{"instances": [[1, 2, 3]]}', PROCESS)
+    assert (ended.code, ended.out) == (1, "")
+    assert "expected 2 features" in ended.err
+
+
+def test_a_damaged_model_is_told(index: Path, upload: Any, predict: Predict) -> None:
+    upload({"model.pkl": b"no pickle"})
+    ended = predict(REQUEST, PROCESS)
+    assert ended.code == 1 and "model.pkl cannot be loaded" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("files", "image", "flags", "said"),
+    [
+        ({}, SKLEARN, (), "without --artifact-uri"),
+        ({"model.bst": b""}, SKLEARN, (), "model.joblib, model.pkl"),
+        ({"model.txt": b""}, XGBOOST, (), "model.bst, model.joblib, model.pkl"),
+        ({"model.pkl": SUM}, "gcr.io/demo/serve", (), "--backend=docker"),
+        ({"model.pkl": SUM}, SKLEARN, ("--container-command=serve",), "--backend=docker"),
+    ],
+)
+def test_what_process_does_not_serve_is_told(
+    upload: Any, predict: Predict, files: dict[str, bytes], image: str, flags: tuple[str, ...], said: str
+) -> None:
+    upload(files, *flags, image=image)
+    ended = predict(REQUEST, PROCESS)
+    assert (ended.code, ended.out) == (1, "")
+    assert said in ended.err
+
+
+def test_files_that_are_gone_are_told(upload: Any, predict: Predict, tmp_path: Path) -> None:
+    upload({"model.pkl": SUM})
+    (tmp_path / "model" / "model.pkl").unlink()
+    assert "has no files" in predict(REQUEST, PROCESS).err
+    (tmp_path / "model").rmdir()
+    assert "are gone" in predict(REQUEST, PROCESS).err
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder with a model, into which everybody on this machine can write."""
+    with tempfile.TemporaryDirectory(prefix="vtrain-test-", dir="/tmp") as name:
+        (Path(name) / "model.pkl").write_bytes(SUM)
+        Path(name).chmod(0o777)
+        yield Path(name)
+
+
+def test_what_others_could_have_written_is_not_loaded(
+    index: Path, upload: Any, predict: Predict, open_folder: Path
+) -> None:
+    upload({}, f"--artifact-uri={open_folder}")
+    refused = predict(REQUEST, PROCESS)
+    assert (refused.code, refused.out) == (1, "")
+    assert f"Other users can write to {open_folder}" in refused.err and "--trust" in refused.err
+    assert "Making an environment" not in refused.err
+    assert predict(REQUEST, PROCESS, "--trust").out == "[3, 7]\n"
+
+
+def test_a_version_is_asked(index: Path, upload: Any, predict: Predict, vtrain: Any, tmp_path: Path) -> None:
+    upload({"model.pkl": SUM})
+    line = (
+        "--display-name=d",
+        f"--container-image-uri={SKLEARN}",
+        "--parent-model=m",
+        "--version-aliases=best",
+    )
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "model.pkl").write_bytes(SUM)
+    line += (f"--container-image-uri={SKLEARN}", f"--artifact-uri={tmp_path}/other")
+    vtrain("models", "upload", *line)
+    answer = json.loads(predict(REQUEST, PROCESS, "--format=json", name="m@best").out)
+    assert answer["modelVersionId"] == "2"
+
+
+@pytest.mark.pages
+@pytest.mark.network
+def test_a_real_model_of_xgboost(vtrain: Any, upload: Any, predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(
+        "import os, numpy, xgboost\n"
+        "x = numpy.arange(20.0).reshape(10, 2)\n"
+        "model = xgboost.train({'objective': 'reg:squarederror'}, xgboost.DMatrix(x, x.sum(axis=1)), 50)\n"
+        "os.makedirs(os.environ['AIP_MODEL_DIR'], exist_ok=True)\n"
+        "model.save_model(os.environ['AIP_MODEL_DIR'] + '/model.bst')\n"
+    )
+    line = (
+        f"--local-package-path={tmp_path / 'code'}",
+        "--script=train.py",
+        "--base-output-dir=gs://trees/x",
+    )
+    trained = vtrain("custom-jobs", "local-run", PROCESS, *line, "--requirements=xgboost==2.1.*")
+    assert trained.code == 0, trained.err
+    upload({}, "--artifact-uri=gs://trees/x/model", image=XGBOOST)
+    ended = predict('{"instances": [[0, 1], [18, 19]]}', PROCESS, "--format=json")
+    assert ended.code == 0, ended.err
+    low, high = json.loads(ended.out)["predictions"]
+    assert abs(low - 1) < 1 and abs(high - 37) < 1
+
+
+SERVER = """
+import base64, json, os, urllib.parse, urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+def read(name):
+    uri = os.environ["AIP_STORAGE_URI"]
+    if not uri.startswith("gs://"):
+        return open(uri + "/" + name).read()
+    bucket, _, folder = uri[5:].partition("/")
+    storage = urllib.parse.urlsplit(os.environ["STORAGE_EMULATOR_HOST"])
+    place = urllib.parse.quote(folder + "/" + name, safe="")
+    request = urllib.request.Request(
+        f"http://{storage.hostname}:{storage.port}/storage/v1/b/{bucket}/o/{place}?alt=media")
+    pair = f"{storage.username}:{storage.password}".encode()
+    request.add_header("Authorization", "Basic " + base64.b64encode(pair).decode())
+    return urllib.request.urlopen(request).read().decode()
+
+factor = int(read("factor.txt"))
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == os.environ["AIP_HEALTH_ROUTE"] else 404)
+        self.end_headers()
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200 if self.path == os.environ["AIP_PREDICT_ROUTE"] else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps({"predictions": [factor * sum(i) for i in body["instances"]]}).encode())
+
+HTTPServer(("", int(os.environ["AIP_HTTP_PORT"])), Handler).serve_forever()
+"""
+ROUTES = ("--container-ports=9000", "--container-health-route=/h", "--container-predict-route=/p")
+OWN = (f"--container-command=^@@^python3@@-c@@{SERVER}", *ROUTES)
+DOCKER = "--backend=docker"
+
+
+@pytest.fixture
+def containers(docker_engine: Engine, vtrain_home: Path) -> Iterator[Callable[[], int]]:
+    """Counts the containers that serve models of this test's home; none is left at the end."""
+    filters = {"label": [SERVING_LABEL, f"{HOME_LABEL}={home_label(vtrain_home)}"]}
+
+    def found() -> list[dict[str, Any]]:
+        return list(docker_engine.client.containers(all=True, filters=filters))
+
+    yield lambda: len(found())
+    for each in found():
+        docker_engine.client.remove_container(each["Id"], force=True, v=True)
+
+
+@pytest.mark.docker
+def test_a_container_answers(containers: Any, base_image: str, upload: Any, predict: Predict) -> None:
+    upload({"factor.txt": b"10"}, *OWN, image=base_image)
+    ended = predict()
+    assert (ended.code, ended.out) == (0, "[30, 70]\n"), ended.err
+    assert "Backend: docker" in ended.err
+    assert containers() == 0
+
+
+@pytest.mark.docker
+def test_a_container_finds_its_files_in_cloud_storage(
+    containers: Any, base_image: str, upload: Any, predict: Predict, vtrain_home: Path
+) -> None:
+    folder = vtrain_home / "buckets" / "models" / "ten"
+    folder.mkdir(parents=True)
+    (folder / "factor.txt").write_text("10")
+    upload({}, *OWN, "--artifact-uri=gs://models/ten", image=base_image)
+    ended = predict(REQUEST, DOCKER)
+    assert (ended.code, ended.out) == (0, "[30, 70]\n"), ended.err
+    assert containers() == 0
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python3,-c,print('my last words'); raise SystemExit(3)", ("my last words", "exit code was 3")),
+        ("no-such-program", ("no-such-program",)),
+        ("sleep,1000", ("was not healthy after", "AIP_HEALTH_ROUTE")),
+    ],
+)
+def test_a_container_that_does_not_serve_is_told(
+    containers: Any, base_image: str, upload: Any, predict: Predict, command: str, said: tuple[str, ...]
+) -> None:
+    flags = (f"--container-command={command}", "--container-deployment-timeout-seconds=3")
+    upload({"factor.txt": b"10"}, *flags, image=base_image)
+    ended = predict(REQUEST, DOCKER)
+    assert (ended.code, ended.out) == (1, "")
+    for words in said:
+        assert words in ended.err
+    assert containers() == 0
+
+
+@pytest.mark.docker
+def test_a_container_is_removed_after_ctrl_c(containers: Any, base_image: str, upload: Any) -> None:
+    upload({"factor.txt": b"10"}, "--container-command=sleep,1000", image=base_image)
+    asking = ask_in_a_process()
+    assert wait_until(lambda: containers() == 1, 120, 0.1)
+    asking.send_signal(signal.SIGINT)
+    assert asking.wait() == 130
+    assert containers() == 0
+
+
+@pytest.mark.docker
+def test_what_a_killed_command_leaves_goes_at_the_next_gc(
+    containers: Any, base_image: str, upload: Any, vtrain: Any, vtrain_home: Path
+) -> None:
+    folder = vtrain_home / "buckets" / "models"
+    folder.mkdir(parents=True)
+    (folder / "factor.txt").write_text("10")
+    flags = ("--container-command=sleep,1000", "--artifact-uri=gs://models")
+    upload({}, *flags, image=base_image)
+    asking = ask_in_a_process()
+    assert wait_until(lambda: containers() == 1, 120, 0.1)
+    assert vtrain("gc", "--kind=container").code == 0
+    assert containers() == 1  # somebody waits for it
+    asking.kill()
+    asking.wait()
+    (scratch,) = Path(os.environ["TMPDIR"]).glob("vtrain-*")
+    storage = int((scratch / "storage" / "lock").read_text())
+    assert vtrain("gc", "--kind=container").code == 0
+    assert containers() == 0
+    assert not scratch.exists()
+    assert wait_until(lambda: not Path(f"/proc/{storage}").exists(), 120, 0.1)
+
+
+def ask_in_a_process() -> subprocess.Popen[bytes]:
+    """The command as a process of its own, which waits for the model."""
+    line = [sys.executable, "-m", "vtrain", "models", "predict", "m", "--json-request=-", DOCKER]
+    asking = subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert asking.stdin is not None
+    asking.stdin.write(REQUEST.encode())
+    asking.stdin.close()
+    return asking

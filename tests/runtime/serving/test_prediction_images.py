@@ -1,0 +1,81 @@
+"""The pre-built prediction images."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+
+import pytest
+
+from vtrain.runtime.serving.payload.model_server import FILES
+from vtrain.runtime.serving.prediction_images import ARTIFACTS, prediction_image
+
+PREFIX = "us-docker.pkg.dev/vertex-ai/prediction"
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "version"),
+    [
+        ("sklearn-cpu.1-6:latest", "sklearn", "1.6"),
+        ("xgboost-cpu.2-1", "xgboost", "2.1"),
+        ("xgboost-gpu.1-7:latest", "xgboost", "1.7"),
+        ("sklearn-cpu.1-0@sha256:0123abcd", "sklearn", "1.0"),
+    ],
+)
+def test_their_names(name: str, family: str, version: str) -> None:
+    for prefix in (
+        PREFIX,
+        "europe-docker.pkg.dev/vertex-ai/prediction",
+        "gcr.io/cloud-aiplatform/prediction",
+    ):
+        found = prediction_image(f"{prefix}/{name}")
+        assert found is not None
+        assert (found.family, found.version) == (family, version)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "sklearn-cpu.1-6:latest",
+        "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest",
+        f"{PREFIX}/tf2-cpu.2-15:latest",
+        "gcr.io/demo/serve",
+        "",
+    ],
+)
+def test_other_images_are_none_of_them(uri: str) -> None:
+    assert prediction_image(uri) is None
+
+
+def test_every_image_that_googles_library_lists_is_known() -> None:
+    listed = import_module("google.cloud.aiplatform.constants.prediction")
+    images = [uri for uri in listed.SERVING_CONTAINER_URIS if re.search("/(sklearn|xgboost)-", uri)]
+    assert len(images) > 20
+    for uri in images:
+        found = prediction_image(uri)
+        assert found is not None, uri
+        assert found.requirements("3.11")
+
+
+def test_requirements_have_the_version_of_the_image() -> None:
+    found = prediction_image(f"{PREFIX}/sklearn-cpu.1-3:latest")
+    assert found is not None
+    assert found.requirements("3.11")[:3] == ("scikit-learn==1.3.*", "numpy", "pandas")
+    assert "numpy<2" in found.requirements("3.11")
+
+
+def test_an_old_framework_is_newer_on_a_new_python() -> None:
+    found = prediction_image(f"{PREFIX}/sklearn-cpu.1-0:latest")
+    assert found is not None
+    assert found.requirements("3.10")[0] == "scikit-learn==1.0.*"
+    assert found.requirements("3.12") == ("scikit-learn", "numpy", "pandas")
+
+
+def test_models_of_xgboost_may_need_scikit_learn() -> None:
+    found = prediction_image(f"{PREFIX}/xgboost-cpu.1-7:latest")
+    assert found is not None
+    assert {"xgboost==1.7.*", "scikit-learn", "scikit-learn<1.6"} <= set(found.requirements("3.11"))
+
+
+def test_the_server_looks_for_the_same_files() -> None:
+    assert FILES == ARTIFACTS
