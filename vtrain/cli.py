@@ -65,6 +65,11 @@ GROUPS = {
         SAME, "vtrain.commands.persistent_resources", "Create and manage machines that stay up between jobs."
     ),
     "models": Listed(SAME, "vtrain.commands.models", "Keep trained models, in versions, and try them."),
+    "ai-platform": Listed(
+        MORE,
+        "vtrain.commands.ai_platform",
+        "Run command lines of AI Platform Training, whose service is gone.",
+    ),
     "package": Listed(MORE, "vtrain.commands.package", "Package a trainer without running it."),
     "emulator": Listed(MORE, "vtrain.commands.emulator", "Serve APIs of Google Cloud on this machine."),
 }
@@ -175,13 +180,8 @@ COMMANDS = {
     ),
 }
 """Commands without a group whose flags cost nothing to import."""
-_REPLACED = ("ai-platform", "ml-engine")
-"""Groups of gcloud for AI Platform Training, which is gone."""
-_REPLACED_HINT = (
-    "Near to 'jobs submit training' is 'vtrain custom-jobs create': --module-name is --python-module, "
-    "--package-path is --local-package-path, and --scale-tier or --master-machine-type is "
-    "--worker-pool-spec=machine-type=TYPE."
-)
+_OTHER_NAMES = {"ml-engine": "ai-platform"}
+"""Names of groups that gcloud took besides their own."""
 COMPLETION_FLAGS = ("--install-completion", "--show-completion")
 _TRACKS = {"ai": {}, "beta": {"api_version": "v1beta1"}, "alpha": {"api_version": "v1beta1"}}
 """Words of gcloud's command line, and the common flags that they stand for: `vtrain beta ai …`."""
@@ -276,9 +276,7 @@ class RootGroup(Group):
             return build_command(COMMANDS[cmd_name])
         if cmd_name in LATE_COMMANDS:
             return build_command(late_command(cmd_name))
-        if cmd_name in _REPLACED:
-            message = f"Vertex AI has replaced AI Platform Training, and so there is no 'vtrain {cmd_name}'."
-            raise UsageError(message, hint=_REPLACED_HINT)
+        cmd_name = _OTHER_NAMES.get(cmd_name, cmd_name)
         if cmd_name not in GROUPS:
             return None
         listed = GROUPS[cmd_name]
@@ -294,26 +292,45 @@ class RootGroup(Group):
 
 
 class CommandGroup(Group):
-    """One group; each of its commands is built when it is called."""
+    """One group; each of its commands is built when it is called.
+
+    The names of some commands are several words: `jobs list` is `list` in the group `jobs`, and `prefix` are
+    the words that were typed already.
+    """
 
     module = ""
+    prefix = ""
 
     def _commands(self) -> dict[str, CommandInfo]:
+        """The commands by the words that are left to type."""
         commands: tuple[CommandInfo, ...] = import_module(self.module).COMMANDS
-        return {info.name: info for info in commands}
+        return {
+            info.name.removeprefix(self.prefix): info
+            for info in commands
+            if info.name.startswith(self.prefix)
+        }
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return list(self._commands())
+        return list(dict.fromkeys(name.partition(" ")[0] for name in self._commands()))
+
+    def hint(self, ctx: Any, name: str) -> str:
+        """Say what has replaced a word, where the group's module knows that."""
+        replaced: dict[str, str] = getattr(import_module(self.module), "REPLACED", {})
+        return replaced.get(self.prefix + name) or super().hint(ctx, name)
 
     def rows(self) -> dict[str, list[tuple[str, str]]]:
         return {"Commands": [(name, info.summary) for name, info in self._commands().items()]}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        info = self._commands().get(cmd_name)
-        return build_command(info) if info else None
+        commands = self._commands()
+        if cmd_name in commands:
+            return build_command(commands[cmd_name])
+        if any(name.startswith(f"{cmd_name} ") for name in commands):
+            return _group(CommandGroup, cmd_name, self.help or "", self.module, f"{self.prefix}{cmd_name} ")
+        return None
 
 
-def _group(cls: type[TyperGroup], name: str, text: str, module: str = "") -> Any:
+def _group(cls: type[TyperGroup], name: str, text: str, module: str = "", prefix: str = "") -> Any:
     params, callback = common_flags()
     group: Any = cls(
         name=name,
@@ -326,7 +343,7 @@ def _group(cls: type[TyperGroup], name: str, text: str, module: str = "") -> Any
     )
     take_text(group)
     if module:
-        group.module = module
+        group.module, group.prefix = module, prefix
     return group
 
 

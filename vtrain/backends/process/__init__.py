@@ -47,6 +47,12 @@ class Process(RuntimeBackend):
 
         return ProcessServing(settings)
 
+    def told_folder(self, uri: str, settings: BackendSettings) -> str:
+        """A path of this machine."""
+        from vtrain.backends.process.process_buckets import told_folder
+
+        return told_folder(uri, settings.home, settings.aip_dirs)
+
     def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
         """The checks of what processes need on this machine."""
         from vtrain.backends.process.process_health import process_checks

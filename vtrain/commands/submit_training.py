@@ -1,0 +1,210 @@
+"""`vtrain ai-platform jobs submit training`: old words, translated, on the path of every `create`."""
+
+from __future__ import annotations
+
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vtrain.ai_platform.translation import Translation, translate
+from vtrain.backends.registry import choose_for
+from vtrain.commands.after_create import read_staying
+from vtrain.commands.create import Manner, create_drafted
+from vtrain.commands.drafting import packages_place, with_local_flags
+from vtrain.commands.idempotency import check_key
+from vtrain.commands.kinds import CUSTOM_JOB, TUNING_JOB
+from vtrain.commands.session import Target, find_target
+from vtrain.digests import file_digest
+from vtrain.errors import ConfigError
+from vtrain.flags.ai_platform_job import LegacyRequest, read_request
+from vtrain.flags.ai_platform_options import LegacyJobFlag, PackageFlags, SubmitFlags
+from vtrain.flags.compose import Draft, JobRequest, compose
+from vtrain.flags.input_files import ConfigFile
+from vtrain.flags.job_options import ContainerFlags, SpecFlags, TrainerFlags
+from vtrain.flags.local import RuntimeFlags
+from vtrain.flags.options import (
+    CommonFlags,
+    DryRunFlag,
+    InterruptFlag,
+    KeyFlag,
+    PlaceFlags,
+    PlaintextFlag,
+    WaitFlags,
+)
+from vtrain.flags.project_job import JobLine
+from vtrain.flags.tuning_config import compose_tuning
+from vtrain.flags.tuning_options import TuningFlags
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.names import AI_PLATFORM_LABEL
+from vtrain.messages.resources import spec_of
+from vtrain.staging import LocalBuckets
+
+if TYPE_CHECKING:
+    from vtrain.messages.custom_job import CustomJobSpec
+    from vtrain.messages.resources import Job
+    from vtrain.submission import Place
+
+
+def submit(
+    job: LegacyJobFlag,
+    package: PackageFlags,
+    spec: SubmitFlags,
+    run: DryRunFlag,
+    once: KeyFlag,
+    plaintext: PlaintextFlag,
+    interrupt: InterruptFlag,
+    waiting: WaitFlags,
+    container: ContainerFlags,
+    local: RuntimeFlags,
+    place: PlaceFlags,
+    common: CommonFlags,
+    remainder: tuple[str, ...] | None,
+) -> None:
+    """From the flags of AI Platform to a job that is there, to the plan of one, or to its explanation."""
+    staying = read_staying(waiting, interrupt)
+    check_key(once)
+    target = with_local_flags(find_target(common, place), local)
+    settings = target.settings
+    request = read_request(
+        job.text, spec, package, remainder, region=settings.region, project=settings.project
+    )
+    if spec.explain:
+        _explain(target, request, spec)
+        return
+    translation = translate(request.job, job_dir=_told_job_dir(target, request, dry_run=run.dry_run))
+    for note in translation.notes:
+        target.console.warn(note)
+    line = JobLine(spec=SpecFlags(), trainer=TrainerFlags(staging_bucket=_staging(spec, request)))
+    packages = packages_place(target, line.trainer)
+    staged = _stage(target, request, packages, dry_run=run.dry_run)
+    draft = _draft(target, request, translation.job, staged)
+    kind = CUSTOM_JOB if isinstance(translation.job, CustomJob) else TUNING_JOB
+    manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)
+    create_drafted(target, kind, draft, packages, line, manner)
+
+
+def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> str:
+    """The job directory as the trainer is told it. Raises ConfigError where it cannot be written."""
+    uri = request.job.training_input.job_dir
+    if not uri:
+        return ""
+    spec = spec_of(translate(request.job).job)
+    assert spec is not None
+    containers, executors = _images(spec)
+    backend = choose_for(target.choice.value, containers, executors).backend
+    if backend.is_local and not dry_run:
+        folder = LocalBuckets(target.settings.home).local_path(uri)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"--job-dir: {folder} cannot be written: {error.strerror}.") from error
+    return backend.told_folder(uri, target.settings)
+
+
+def _images(spec: CustomJobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The images of containers, and those of Python packages."""
+    pools = spec.worker_pool_specs
+    containers = [pool.container_spec.image_uri for pool in pools if pool.container_spec]
+    executors = [pool.python_package_spec.executor_image_uri for pool in pools if pool.python_package_spec]
+    return tuple(containers), tuple(executors)
+
+
+def _staging(spec: SubmitFlags, request: LegacyRequest) -> str:
+    """Where packages go: AI Platform took the job directory where no bucket was named."""
+    job_dir = request.job.training_input.job_dir
+    return spec.staging_bucket or (f"{job_dir.rstrip('/')}/packages" if job_dir else "")
+
+
+def _stage(target: Target, request: LegacyRequest, packages: Place, *, dry_run: bool) -> tuple[str, ...]:
+    """The URIs of the packages that lie on this machine, staged now unless this is a dry run."""
+    if request.files and not packages.staging_bucket and not target.backend.is_local:
+        raise ConfigError("Local packages need a place in a bucket.", hint="Give --staging-bucket=gs://NAME.")
+    uris = {file: packages.uri(file_digest(file), file.name) for file in request.files}
+    if not dry_run and uris:
+        packages.buckets.stage_all(uris, packages.show)
+    return tuple(uris.values())
+
+
+def _draft(target: Target, request: LegacyRequest, job: Job, staged: tuple[str, ...]) -> Draft:
+    """The draft of the translated job, whose package is still to be made."""
+    given = (*request.job.training_input.package_uris, *staged)
+    document = to_document(job)
+    name = document["displayName"]
+    document["labels"] = document.get("labels", {}) | {AI_PLATFORM_LABEL: name.lower()[:63]}
+    _set_packages(document, () if request.source is not None else given)
+    file = ConfigFile(origin=f"the job {name}", text="", content=document)
+    wanted = JobRequest(source=request.source)
+    if isinstance(job, CustomJob):
+        local = target.backend.is_local
+        draft = compose(wanted, executor_required=not local, api_has=target.api_has, config=file)
+    else:
+        draft = compose_tuning(TuningFlags(), file, wanted, target.settings.project, target.api_has)
+    draft = msgspec.structs.replace(draft, config=None)  # its fields stand in no file of the user's
+    if request.source is None or not given:
+        return draft
+    return msgspec.structs.replace(draft, wrap=partial(_with_packages, given))
+
+
+def _set_packages(document: dict[str, Any], uris: tuple[str, ...]) -> None:
+    """Name these packages, and none else, in each pool that runs a Python package."""
+    spec = document.get("jobSpec") or document["trialJobSpec"]
+    for pool in spec["workerPoolSpecs"]:
+        if python := pool.get("pythonPackageSpec"):
+            python.pop("packageUris", None)
+            python |= {"packageUris": list(uris)} if uris else {}
+
+
+def _with_packages(uris: tuple[str, ...], job: Job) -> Job:
+    """The job with these packages before the one that was made, as AI Platform ordered them."""
+    from vtrain.messages.codec import read_message
+
+    document = to_document(job)
+    spec = document.get("jobSpec") or document["trialJobSpec"]
+    for pool in spec["workerPoolSpecs"]:
+        if python := pool.get("pythonPackageSpec"):
+            python["packageUris"] = [*uris, *python.get("packageUris", [])]
+    return read_message(type(job), document)
+
+
+# --explain
+
+
+def _explain(target: Target, request: LegacyRequest, spec: SubmitFlags) -> None:
+    """Print the command and the file that say the same, as one YAML file with the command in a comment."""
+    translation = translate(request.job)
+    for note in translation.notes:
+        target.console.warn(note)
+    target.console.write(f"# {_command(translation, request, spec)}\n".encode())
+    document = to_document(translation.job)
+    _set_packages(document, _named_packages(request))
+    target.console.result(document, "yaml")
+
+
+def _named_packages(request: LegacyRequest) -> tuple[str, ...]:
+    if request.source is not None:
+        return ()
+    return (*request.job.training_input.package_uris, *(file.as_uri() for file in request.files))
+
+
+def _command(translation: Translation, request: LegacyRequest, spec: SubmitFlags) -> str:
+    """The command line of vtrain, for a file with what is printed below it."""
+    name = request.job.job_id
+    is_custom = isinstance(translation.job, CustomJob)
+    words = ["vtrain", "custom-jobs" if is_custom else "hp-tuning-jobs", "create", f"--display-name={name}"]
+    words.append(f"--config={name}.yaml")
+    if region := request.job.training_input.region:
+        words.append(f"--region={region}")
+    if request.source is not None:
+        words.append(f"--local-package-path={_shown(request.source.folder)}")
+        words.append(f"--python-module={request.source.python_module}")
+    if staging := _staging(spec, request):
+        words.append(f"--staging-bucket={staging}")
+    return shlex.join(words)
+
+
+def _shown(folder: Path) -> str:
+    return "." if folder == Path.cwd() else str(folder)
