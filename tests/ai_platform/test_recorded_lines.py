@@ -1,4 +1,4 @@
-"""The recorded command lines of AI Platform: what gcloud refused is refused, and what it sent is explained."""
+"""The recorded lines of AI Platform: those that gcloud refused are refused, the others are explained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ DIFFERENCES = {
     "mlsubmit.package-path-setup-fails": "packages are made when the job is submitted, and not to explain it",
     "mlsubmit.upload-403": "the bucket decides that, and the file is no package",
     "mlsubmit.server-409": "a name may be given twice",
-    "mlsubmit.config": "the packages of the file count",
 }
 """Recorded refusals that `--explain` does not make, and why."""
 

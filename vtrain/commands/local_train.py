@@ -31,7 +31,7 @@ def train(
     """`local-run` of the package. Its arguments are followed by the job directory, as gcloud does it."""
     if not package.module_name:
         raise UsageError("--module-name=MODULE must be given.")
-    folder = str(package_source(package).folder)
+    folder = "." if package.package_path is None else str(package_source(package).folder)
     args = (*(remainder or ()), *(("--job-dir", package.job_dir) if package.job_dir else ()))
     counts = _counts(cluster)
     pools: list[str] = []

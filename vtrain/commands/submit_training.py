@@ -41,6 +41,7 @@ from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.names import AI_PLATFORM_LABEL
 from vtrain.messages.resources import spec_of
+from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def submit(
     """From the flags of AI Platform to a job that is there, to the plan of one, or to its explanation."""
     staying = read_staying(waiting, interrupt)
     check_key(once)
-    target = with_local_flags(find_target(common, place), local)
+    region = property_value("compute", "region")  # which counted for AI Platform, too
+    found = find_target(common, place, region=region.value if region is not None else "")
+    target = with_local_flags(found, local)
     settings = target.settings
     request = read_request(
         job.text, spec, package, remainder, region=settings.region, project=settings.project
