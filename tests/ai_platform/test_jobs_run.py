@@ -93,10 +93,9 @@ def test_a_package_that_is_built_already(vtrain: Any, project: Path) -> None:
     )
     assert built.code == 0, built.err
     (package,) = json.loads(built.out)
-    (file,) = (value for value in package.values() if str(value).endswith(".tar.gz") and "/" in str(value))
     ended = vtrain(
         *("ai-platform", "jobs", "submit", "training", "job_2", "--module-name=trainer.task"),
-        *(f"--packages={file.removeprefix('file://')}", "--job-dir=gs://census/job_2"),
+        *(f"--packages={package['path']}", "--job-dir=gs://census/job_2"),
         *("--backend=process", "--wait"),
     )
     assert ended.code == 0, ended.err
