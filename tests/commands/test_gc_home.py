@@ -186,6 +186,22 @@ def test_output_of_ended_jobs_goes_only_where_it_is_asked_for(
     assert not folder.exists() and own.is_dir()
 
 
+def test_output_that_is_a_models_is_kept(vtrain, trainer: Path, vtrain_home: Path) -> None:
+    folder = output_folder(vtrain, trainer, vtrain_home)
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "model" / "model.pkl").touch()
+    flags = ("--display-name=m", "--model-id=m", "--container-image-uri=serve")
+    uri = f"--artifact-uri=gs://local-runs/{folder.name}/model"
+    assert vtrain("models", "upload", *flags, uri).code == 0
+    age(vtrain_home, 40)
+    planned = documents(vtrain, "gc", "--kind=output", "--dry-run")
+    assert [entry["status"] for entry in planned] == ["kept: a model has its files there"]
+    gc(vtrain, "--kind=output")
+    assert folder.is_dir()
+    assert vtrain("models", "delete", "m").code == 0
+    assert gc(vtrain, "--kind=output") == {"output": "removed"}
+
+
 def test_output_of_a_job_that_runs_is_kept(vtrain, trainer: Path, vtrain_home: Path) -> None:
     (trainer / "trainer" / "task.py").write_text("import time\ntime.sleep(600)\n")
     name = create(vtrain, trainer)

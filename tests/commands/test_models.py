@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from vtrain.runtime.store import Store
+
 IMAGE = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 NAME = "projects/local/locations/us-central1/models/digits"
 
@@ -196,3 +198,19 @@ def test_six_uploads_at_once_make_six_versions(vtrain: Any, upload: Any, files: 
     listed = json.loads(vtrain("models", "list-version", "digits", "--format=json").out)
     assert [each["versionId"] for each in listed] == list("1234567")
     assert sum("newest" in each.get("versionAliases", ()) for each in listed) == 1
+
+
+def test_a_damaged_version_is_named_and_can_be_deleted(vtrain: Any, upload: Any, vtrain_home: Path) -> None:
+    upload("--model-id=digits")
+    upload("--parent-model=digits")
+    store = Store.open(vtrain_home)
+    with store.transaction() as connection:
+        connection.execute("UPDATE models SET document = '{' WHERE version = 2")
+    store.close()
+    for line in (("list",), ("list-version", "digits")):
+        ended = vtrain("models", *line)
+        assert ended.code == 0 and "digits" in ended.out
+        assert f"damaged, and not listed: {NAME}@2" in ended.err
+    assert "damaged" in vtrain("models", "describe", "digits@2").err
+    assert vtrain("models", "delete-version", "digits@2").code == 0
+    assert "damaged" not in vtrain("models", "list").err

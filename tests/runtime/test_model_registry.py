@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,67 @@ def test_a_damaged_row_is_named(store: Store, registry: ModelRegistry) -> None:
         connection.execute("UPDATE models SET document = '{'")
     with pytest.raises(DamagedError, match="digits@1 in the store is damaged"):
         registry.get(NAME)
+
+
+def damage(store: Store, version: int) -> None:
+    with store.transaction() as connection:
+        connection.execute("UPDATE models SET document = '{' WHERE version = ?", (version,))
+
+
+def test_a_damaged_version_hides_no_other(store: Store, registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    upload(registry, "best", parent=NAME)
+    damage(store, 2)
+    assert registry.get(NAME).version_id == registry.get(f"{NAME}@1").version_id == "1"
+    assert [one.version_id for one in registry.versions(NAME)] == ["1"]
+    assert registry.damaged() == registry.damaged(NAME) == [f"{NAME}@2"]
+    for name in (f"{NAME}@2", f"{NAME}@best"):
+        with pytest.raises(DamagedError):
+            registry.get(name)
+    with pytest.raises(NotFoundError):
+        registry.get(f"{NAME}@3")
+    assert upload(registry, "best", parent=NAME).version_id == "3"
+    registry.delete(f"{NAME}@2")
+    assert registry.damaged() == []
+
+
+def test_another_version_takes_the_place_of_a_damaged_one(store: Store, registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    damage(store, 1)
+    assert registry.list() == []
+    with pytest.raises(ConflictError):
+        upload(registry, model_id="digits")
+    upload(registry, "default", parent=NAME)
+    assert [one.version_id for one in registry.list()] == ["2"]
+    registry.delete(f"{NAME}@1")
+    damage(store, 2)
+    registry.delete(NAME)
+    with pytest.raises(NotFoundError):
+        registry.versions(NAME)
+
+
+def test_a_model_keeps_a_default_version_whatever_happens_at_once(
+    tmp_path: Path, registry: ModelRegistry
+) -> None:
+    """One gives the alias to a version while another deletes that version."""
+
+    def name(_turn: int) -> None:
+        own = Store.open(tmp_path / "home")
+        with suppress(NotFoundError):
+            ModelRegistry(own).set_aliases(f"{NAME}@2", ["default"])
+        own.close()
+
+    def remove(_turn: int) -> None:
+        own = Store.open(tmp_path / "home")
+        with suppress(NotFoundError, ConflictError):
+            ModelRegistry(own).delete(f"{NAME}@2")
+        own.close()
+
+    for _ in range(10):
+        upload(registry, model_id="digits")
+        upload(registry, parent=NAME)
+        with ThreadPoolExecutor(2) as pool:
+            done = [pool.submit(work, 0) for work in (name, remove)]
+        assert [each.result() for each in done] == [None, None]
+        assert registry.get(NAME).version_id in ("1", "2")
+        registry.delete(NAME)

@@ -57,11 +57,14 @@ class LocalModels:
         """The default versions of all models, on one page."""
         if not has_store(self._home):
             return ModelPage(models=())
-        return ModelPage(models=tuple(self._registry().list(project=LOCAL_PROJECT, location=query.location)))
+        registry = self._registry()
+        found = registry.list(project=LOCAL_PROJECT, location=query.location)
+        return ModelPage(models=tuple(found), damaged=tuple(registry.damaged()))
 
     def list_model_versions(self, name: str, query: Query) -> ModelPage:  # noqa: ARG002 - there is one page
         """All versions of a model, on one page."""
-        return ModelPage(models=tuple(self._registry(name).versions(name)))
+        registry = self._registry(name)
+        return ModelPage(models=tuple(registry.versions(name)), damaged=tuple(registry.damaged(name)))
 
     def delete_model(self, name: str) -> Operation:
         """Remove a model. Its files stay."""

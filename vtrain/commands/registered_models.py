@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from vtrain.backends import Query
-from vtrain.backends.models import ModelTarget
+from vtrain.backends.models import ModelPage, ModelTarget
 from vtrain.commands.jobs import pages, query_all
 from vtrain.commands.kinds import MODEL
 from vtrain.commands.selection import show_list
@@ -75,23 +76,14 @@ def copy(spec: ModelCopyFlags, place: PlaceFlags, common: CommonFlags) -> None:
 def list_models(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """List models, each by its default version."""
     session = open_session(common, place, kind=MODEL)
-    found = pages(session.models.list_models, query_all(session, MODEL))
-    documents = (resource_document(model) for page in found for model in page.models)
-    _show(session, listing, documents, MODEL.list_table)
+    _show(session, listing, session.models.list_models, query_all(session, MODEL), MODEL.list_table)
 
 
 def list_version(model: ModelNameFlag, listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """List the versions of a model."""
     session, name = open_model(model, place, common)
-
-    def documents() -> Iterator[dict[str, Any]]:
-        ask = session.models.list_model_versions
-        for page in pages(
-            lambda query: ask(name.partition("@")[0], query), Query(collection=MODEL.collection)
-        ):
-            yield from map(resource_document, page.models)
-
-    _show(session, listing, documents(), VERSION_TABLE)
+    ask = partial(session.models.list_model_versions, name.partition("@")[0])
+    _show(session, listing, ask, Query(collection=MODEL.collection), VERSION_TABLE)
 
 
 def describe(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
@@ -136,8 +128,20 @@ def _with_local_artifacts(model: Model, session: Session) -> Model:
     return msgspec.structs.replace(model, artifact_uri=file_uri(folder))
 
 
-def _show(session: Session, listing: ListFlags, documents: Iterator[dict[str, Any]], table: str) -> None:
-    show_list(session.console, listing, documents, default=table, uri_of=session.uri_of)
+def _show(
+    session: Session, listing: ListFlags, ask: Callable[[Query], ModelPage], query: Query, table: str
+) -> None:
+    """List what is on all pages, and warn of damaged entries."""
+    damaged: list[str] = []
+
+    def documents() -> Iterator[dict[str, Any]]:
+        for page in pages(ask, query):
+            damaged.extend(page.damaged)
+            yield from map(resource_document, page.models)
+
+    show_list(session.console, listing, documents(), default=table, uri_of=session.uri_of)
+    if damaged:
+        session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
 
 
 def _show_made(session: Session, done: str, operation: Operation) -> None:

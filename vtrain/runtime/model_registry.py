@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -56,7 +57,7 @@ class ModelRegistry:
                 return made
             if parent:
                 return _add_version(connection, _split(parent)[0], model)
-            if _versions(connection, str(full)):
+            if _rows(connection, str(full)):
                 raise ConflictError(
                     f"There is a model {full.id} already.",
                     hint=f"For another version of it: --parent-model={full.id}",
@@ -74,39 +75,47 @@ class ModelRegistry:
         Raises NotFoundError.
         """
         base, wanted = _split(name)
-        versions = self.versions(base)
-        for version in versions:
-            if wanted in (version.version_id, *version.version_aliases):
-                return version
-        raise NotFoundError(
-            f"Model {_id(base)} has no version {wanted}.", hint=f"See them: vtrain models list-version {base}"
-        )
+        return _find(self._store.query(_SELECT, (base,)), base, wanted)
 
     def versions(self, name: str) -> list[Model]:
-        """The versions of a model, the first one first. Raises NotFoundError."""
+        """The versions of a model, the first one first; damaged ones are left out. Raises NotFoundError."""
         rows = self._store.query(_SELECT, (_split(name)[0],))
         if not rows:
             raise _not_found(name)
-        return [_read(*row) for row in rows]
+        return _readable(rows)
+
+    def damaged(self, name: str = "") -> list[str]:
+        """The versions whose entries cannot be read, of one model or of all."""
+        rows = self._store.query(
+            "SELECT name, version, document FROM models WHERE ? IN ('', name) ORDER BY rowid",
+            (_split(name)[0],),
+        )
+        return [f"{row[0]}@{row[1]}" for row in rows if not _readable([row])]
 
     def list(self, *, project: str = "", location: str = "") -> list[Model]:
-        """The default version of each model, the newest model first; a damaged one is left out."""
+        """The default version of each model, the newest model first; damaged ones are left out."""
         rows = self._store.query(
             "SELECT name, version, document FROM models WHERE (? = '' OR project = ?)"
             " AND (? = '' OR location = ?) AND is_default ORDER BY rowid DESC",
             (project, project, location, location),
         )
-        return [_read(*row) for row in rows]
+        return _readable(rows)
+
+    def artifact_uris(self) -> set[str]:
+        """The folders of the files of all versions; a damaged one does not tell its own."""
+        rows = self._store.query("SELECT name, version, document FROM models")
+        return {model.artifact_uri for model in _readable(rows)} - {""}
 
     def set_aliases(self, name: str, aliases: Sequence[str]) -> Model:
         """Give a version these names, and take those away that begin with `-`. They leave other versions."""
-        version = self.get(name)
+        base, wanted = _split(name)
         added = [alias for alias in aliases if not alias.startswith("-")]
         removed = {alias[1:] for alias in aliases if alias.startswith("-")}
         if DEFAULT_ALIAS in removed:
             raise ConfigError("A model has always a default version.", hint="Give the alias to another one.")
         check_aliases(added)
         with self._store.transaction() as connection:
+            version = _find(_rows(connection, base), base, wanted)
             kept = [alias for alias in version.version_aliases if alias not in removed]
             return _name_version(connection, version, (*kept, *added))
 
@@ -117,20 +126,27 @@ class ModelRegistry:
         """
         self._store.check_writable()
         base, wanted = _split(name)
-        if "@" not in name:
-            self.versions(base)
-            with self._store.transaction() as connection:
-                connection.execute("DELETE FROM models WHERE name = ?", (base,))
-            return
-        version = self.get(name)
-        if DEFAULT_ALIAS in version.version_aliases:
+        with self._store.transaction() as connection:
+            if "@" not in name:
+                if not connection.execute("DELETE FROM models WHERE name = ?", (base,)).rowcount:
+                    raise _not_found(name)
+                return
+            if not wanted.isdecimal():
+                wanted = _find(_rows(connection, base), base, wanted).version_id
+            self._delete_version(connection, base, int(wanted))
+
+    def _delete_version(self, connection: sqlite3.Connection, base: str, version: int) -> None:
+        """Remove a version by its number, also where its entry is damaged."""
+        where = "FROM models WHERE name = ? AND version = ?"
+        row = connection.execute(f"SELECT is_default {where}", (base, version)).fetchone()
+        if row is None:
+            raise _no_version(base, str(version))
+        if row[0]:
             raise ConflictError(
-                f"Version {wanted} is the default version of the model.",
+                f"Version {version} is the default version of the model.",
                 hint="Give the alias default to another version, or delete the whole model.",
             )
-        with self._store.transaction() as connection:
-            where = (base, int(version.version_id))
-            connection.execute("DELETE FROM models WHERE name = ? AND version = ?", where)
+        connection.execute(f"DELETE {where}", (base, version))
 
 
 def check_id(model_id: str) -> None:
@@ -166,6 +182,12 @@ def _id(name: str) -> str:
     return name.rpartition("/")[2]
 
 
+def _no_version(name: str, wanted: str) -> NotFoundError:
+    return NotFoundError(
+        f"Model {_id(name)} has no version {wanted}.", hint=f"See them: vtrain models list-version {name}"
+    )
+
+
 def _not_found(name: str) -> NotFoundError:
     return NotFoundError(f"Model {_id(name)} not found.", hint="See what there is:\n$ vtrain models list")
 
@@ -181,8 +203,38 @@ def _read(name: str, version: Any, document: str) -> Model:
         ) from None
 
 
+def _readable(rows: Iterable[Sequence[Any]]) -> list[Model]:
+    """The versions of rows, without damaged ones."""
+    found = []
+    for row in rows:
+        with suppress(DamagedError):
+            found.append(_read(*row))
+    return found
+
+
+def _find(rows: Sequence[Sequence[Any]], base: str, wanted: str) -> Model:
+    """The version of that number or alias.
+
+    Raises NotFoundError, DamagedError for a version that is damaged, or may be one that is.
+    """
+    if not rows:
+        raise _not_found(base)
+    for version in _readable(rows):
+        if wanted in (version.version_id, *version.version_aliases):
+            return version
+    for row in rows:
+        if not wanted.isdecimal() or wanted == str(row[1]):
+            _read(*row)
+    raise _no_version(base, wanted)
+
+
+def _rows(connection: sqlite3.Connection, name: str) -> list[tuple[Any, ...]]:
+    return connection.execute(_SELECT, (name,)).fetchall()
+
+
 def _versions(connection: sqlite3.Connection, name: str) -> list[Model]:
-    return [_read(*row) for row in connection.execute(_SELECT, (name,)).fetchall()]
+    """The versions of a model, without damaged ones."""
+    return _readable(_rows(connection, name))
 
 
 def _made_by(connection: sqlite3.Connection, pipeline: str) -> Model | None:
@@ -194,10 +246,9 @@ def _made_by(connection: sqlite3.Connection, pipeline: str) -> Model | None:
 
 
 def _add_version(connection: sqlite3.Connection, name: str, model: Model) -> Model:
-    versions = _versions(connection, name)
-    if not versions:
+    if not _rows(connection, name):
         raise _not_found(name)
-    inherited = versions[0]
+    inherited = next(iter(_versions(connection, name)), model)
     model = msgspec.structs.replace(
         model, display_name=model.display_name or inherited.display_name, create_time=inherited.create_time
     )
@@ -238,6 +289,8 @@ def _insert(
 def _name_version(connection: sqlite3.Connection, version: Model, aliases: Sequence[str]) -> Model:
     """The version with these names, which no other version of the model has any more."""
     wanted = tuple(dict.fromkeys(aliases))
+    if DEFAULT_ALIAS in wanted:  # also of a version that is damaged
+        connection.execute("UPDATE models SET is_default = 0 WHERE name = ?", (version.name,))
     for other in _versions(connection, version.name):
         names = tuple(alias for alias in other.version_aliases if alias not in wanted)
         is_own = other.version_id == version.version_id
