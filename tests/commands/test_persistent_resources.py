@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,26 +122,6 @@ def test_a_refused_line_sends_nothing(
 ) -> None:
     assert vtrain(*CREATE, *flags).code == code
     assert vertex.requests == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        CREATE,
-        ("persistent-resources", "list"),
-        ("persistent-resources", "describe", "pr-1"),
-        ("persistent-resources", "delete", "pr-1"),
-        ("persistent-resources", "reboot", "pr-1"),
-    ],
-)
-@pytest.mark.parametrize("backend", ["local", "process"])
-def test_local_backends_have_none(
-    vtrain: Any, line: tuple[str, ...], backend: str, vtrain_home: Path
-) -> None:
-    ended = vtrain(*line, f"--backend={backend}")
-    assert (ended.code, ended.out) == (1, "")
-    assert "has no persistent resources" in ended.err and "--backend=vertex" in ended.err
-    assert not (vtrain_home / "jobs").exists()
 
 
 def test_describe_shows_what_the_service_wrote(vtrain: Any, vertex: VertexService) -> None:

@@ -144,3 +144,30 @@ def test_stand_ins_for_the_gpus_of_a_pool() -> None:
     assert pool_devices(own, 1) == GPUS[:3]
     assert pool_devices(own, 2) == ()
     assert pool_devices(Claim(counts={"workerpool0-0": 1}), 0) is None
+
+
+def on_team(name: str, count: int, *, admitted: bool = False) -> Lease:
+    return Lease(name=f"jobs/{name}", line="team", slots={"pool": count}, is_admitted=admitted)
+
+
+def slots(count: int, limit: int = 2) -> Claim:
+    return Claim(line="team", slots={"pool": count}, slot_limits={"pool": limit})
+
+
+def test_each_line_is_first_come_for_itself() -> None:
+    queue = [holder("1", 9), waiter("2", 5), on_team("3", 2, admitted=True), on_team("4", 1), waiter("5", 1)]
+    claims = {"jobs/2": claim(5), "jobs/4": slots(1), "jobs/5": claim(1)}
+    assert next_in_line(queue, claims.get) == ["jobs/2", "jobs/4"]
+    assert isinstance(decide("jobs/5", claim(1), queue), Waiting)
+    told = decide("jobs/4", slots(1), queue)
+    assert isinstance(told, Waiting)
+    assert told.reason.startswith("it needs 1 of pool on team, and 0 of 2 are free")
+
+
+def test_a_job_that_needs_more_slots_is_not_overtaken() -> None:
+    queue = [on_team("1", 1, admitted=True), on_team("2", 2), on_team("3", 1)]
+    claims = {"jobs/2": slots(2), "jobs/3": slots(1)}
+    assert next_in_line(queue, claims.get) == ["jobs/2"]
+    assert isinstance(decide("jobs/3", slots(1), queue), Waiting)
+    queue[0] = on_team("0", 0)
+    assert decide("jobs/2", slots(2), queue[1:]) == Admission()

@@ -333,8 +333,8 @@ class ResourceBackend(Protocol):
     def list_resources(self, query: Query) -> ResourcePage:
         """Resources of a project and location."""
 
-    def delete_resource(self, name: str) -> Operation:
-        """Remove a resource; the service cancels what runs on it."""
+    def delete_resource(self, name: str, *, force: bool = False) -> Operation:
+        """Remove a resource. With `force` what runs on it is cancelled, which a service always does."""
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the machines of a resource anew."""

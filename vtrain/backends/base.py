@@ -22,7 +22,7 @@ from vtrain.properties import Choice, property_value
 from vtrain.settings import find_region, home_folder
 
 if TYPE_CHECKING:
-    from vtrain.backends import RunningReplica
+    from vtrain.backends import ResourceBackend, RunningReplica
     from vtrain.backends.health import Check
     from vtrain.backends.image_order import ImageOrder, ImageWish
     from vtrain.backends.local_plan import Planner
@@ -109,6 +109,13 @@ class Backend(ABC):
     @abstractmethod
     def open(self, settings: BackendSettings) -> JobBackend:
         """The backend at work. Raises UnavailableError where something is not installed."""
+
+    def open_resources(self, settings: BackendSettings) -> ResourceBackend:  # noqa: ARG002 - for those that have some
+        """The keeper of persistent resources. Raises UnavailableError where there is none."""
+        raise UnavailableError(
+            f"The backend {self.name} has no persistent resources.",
+            hint="Take --backend=local or --backend=vertex.",
+        )
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:  # noqa: ARG002 - for those that have one
         """The registry of models that belongs to it. Raises UnavailableError where there is none."""
@@ -214,6 +221,12 @@ class RuntimeBackend(Backend):
         from vtrain.backends.local import LocalBackend
 
         return LocalBackend(settings, self.name, self.planner)
+
+    def open_resources(self, settings: BackendSettings) -> ResourceBackend:
+        """The persistent resources of this machine, which all backends of the local runtime share."""
+        from vtrain.backends.local_resources import LocalResources
+
+        return LocalResources(settings)
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
         """The models of this machine, which all backends of the local runtime share."""

@@ -31,6 +31,7 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, ResourceName, parse_name
 from vtrain.messages.resources import Job, collection_of
+from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
 from vtrain.runtime.folder import (
@@ -102,6 +103,7 @@ class LocalBackend:
         )
         _grace_seconds()  # refuses what is no time
         plan = self._planner.plan(own)
+        self._claim(runnable(plan.job), Claim())
         planned = with_spec(job, runnable(plan.job).job_spec)
         notices = (*name_notices(own.job_spec), *plan.notices)
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
@@ -316,7 +318,19 @@ class LocalBackend:
             boot_id=boot_id(),
             **parent_parts(job, self._settings),
         )
-        return job, self._planner.complete(order)
+        order = self._planner.complete(order)
+        return job, msgspec.structs.replace(order, claim=self._claim(own, order.claim))
+
+    def _claim(self, own: CustomJob, claim: Claim) -> Claim:
+        """The claim; of a job on a persistent resource its slots. Raises ConfigError, NotFoundError."""
+        if not own.job_spec.persistent_resource_id:
+            return claim
+        from vtrain.runtime.resource_registry import ResourceRegistry
+
+        place = ResourceName(
+            project=self._settings.project, location=self._settings.region, collection="", id=""
+        )
+        return ResourceRegistry(self._open_store()).claim(own.job_spec, place, claim)
 
     def _folder(self, name: str) -> JobFolder:
         parsed = parse_name(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import PersistentResourceFlags, ResourceNameFlag
+from vtrain.flags.job_options import ForceFlag, PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
 
 COMMANDS = (
@@ -64,10 +64,12 @@ COMMANDS = (
     CommandInfo(
         name="delete",
         handler="vtrain.commands.resources:delete",
-        summary="Delete a persistent resource. Its jobs are cancelled.",
+        summary="Delete a persistent resource.",
+        details="On Vertex AI its jobs are cancelled. On this machine that needs --force.",
         examples=(("Delete a resource", "vtrain persistent-resources delete team --region=us-central1"),),
         flags=(
             ResourceNameFlag,
+            ForceFlag,
             PlaceFlags,
             CommonFlags,
         ),

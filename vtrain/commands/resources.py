@@ -1,4 +1,4 @@
-"""`vtrain persistent-resources`: machines that stay up between jobs. They live on Vertex AI alone."""
+"""`vtrain persistent-resources`: machines that stay up between jobs; on this machine, slots."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import pages, query_all, show_resources
 from vtrain.commands.kinds import PERSISTENT_RESOURCE
 from vtrain.commands.session import Session, open_named, open_session, resource_document, sent_document
-from vtrain.flags.job_options import PersistentResourceFlags, ResourceNameFlag
+from vtrain.flags.job_options import ForceFlag, PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
 from vtrain.flags.resource_config import check_given, compose_resource
 from vtrain.messages.base import Operation
@@ -43,10 +43,11 @@ def describe(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags)
     session.console.result(resource_document(session.resources.get_resource(name)), "yaml")
 
 
-def delete(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
+def delete(resource: ResourceNameFlag, forced: ForceFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Begin to remove a persistent resource."""
     session, name = _open(resource, place, common)
-    _show_begun(session, name, "deleted", session.resources.delete_resource(name))
+    operation = session.resources.delete_resource(name, force=forced.force)
+    _show_begun(session, name, "deleted", operation)
 
 
 def reboot(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> None:
@@ -67,9 +68,12 @@ def _open(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) ->
 
 
 def _show_begun(session: Session, name: str, what: str, operation: Operation) -> None:
-    """Say what goes on now, and print the operation in `--format`."""
-    session.console.status(f"{PERSISTENT_RESOURCE.noun} [{name}] is being {what}: {operation.name}")
-    session.console.progress(f"\n$ vtrain {PERSISTENT_RESOURCE.group} describe {name}\n")
+    """Say what goes on now, or is done, and print the operation in `--format`."""
+    if session.is_local:
+        session.console.status(f"{PERSISTENT_RESOURCE.noun} [{name}] was {what}.")
+    else:
+        session.console.status(f"{PERSISTENT_RESOURCE.noun} [{name}] is being {what}: {operation.name}")
+        session.console.progress(f"\n$ vtrain {PERSISTENT_RESOURCE.group} describe {name}\n")
     session.console.result(resource_document(operation))
 
 

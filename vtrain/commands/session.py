@@ -18,7 +18,7 @@ from vtrain.command_log import current_command
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
 from vtrain.commands.references import find_reference
 from vtrain.commands.region_prompt import prompted_region
-from vtrain.errors import ConfigError, UnavailableError, UsageError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.base import Resource
@@ -107,10 +107,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         """The backend as a keeper of persistent resources. Raises UnavailableError if it keeps none."""
         if isinstance(self.jobs, ResourceBackend):
             return self.jobs
-        raise UnavailableError(
-            f"The backend {self.backend.name} has no persistent resources.",
-            hint="They live on Vertex AI: add --backend=vertex --project=PROJECT_ID.",
-        )
+        return self.backend.open_resources(self.settings)
 
     @property
     def models(self) -> ModelRegistryBackend:

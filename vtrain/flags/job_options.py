@@ -435,3 +435,11 @@ class ResourceNameFlag(NameFlag, frozen=True):
             help="Id, or projects/PROJECT/locations/REGION/persistentResources/ID.",
         ),
     ]
+
+
+class ForceFlag(FlagGroup, frozen=True):
+    """The switch that ends what is in the way."""
+
+    heading: ClassVar[str] = JOB
+
+    force: Annotated[bool, Option("--force", help="Cancel the jobs that run or wait on it.")] = False

@@ -90,6 +90,13 @@ _MIGRATIONS = (
     );
     CREATE TABLE model_counts (name TEXT PRIMARY KEY, last INTEGER NOT NULL);
     """,
+    """
+    CREATE TABLE persistent_resources (
+        name TEXT PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL, document TEXT NOT NULL
+    );
+    ALTER TABLE leases ADD COLUMN line TEXT NOT NULL DEFAULT '';
+    ALTER TABLE leases ADD COLUMN slots TEXT NOT NULL DEFAULT '{}';
+    """,
 )
 """Each brings the database from the version of its position to the next. Never edit one; append."""
 

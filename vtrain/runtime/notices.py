@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from vtrain.messages.custom_job import CustomJob, MachineSpec, WorkerPoolSpec
 
 SPEC_FIELDS = {
-    "persistentResourceId": "persistent_resource_id",
     "network": "network",
     "reservedIpRanges": "reserved_ip_ranges",
     "pscInterfaceConfig": "psc_interface_config",

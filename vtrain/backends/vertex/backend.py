@@ -131,7 +131,7 @@ class VertexBackend:
         resources = tuple(read_answer(PersistentResource, document) for document in documents)
         return ResourcePage(resources=resources, next_page_token=token)
 
-    def delete_resource(self, name: str) -> Operation:
+    def delete_resource(self, name: str, *, force: bool = False) -> Operation:  # noqa: ARG002 - it always does
         """Begin to delete the resource. An answer that is no operation says, too, that it was taken."""
         return read_answer(Operation, self._api.delete(full_name_of(name)))
 

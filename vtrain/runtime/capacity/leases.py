@@ -17,18 +17,22 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     `memory_bytes` is for all replicas together, `memory_limit` what all jobs together may have. `counts` says
     how many of `accelerators` (UUIDs of those that jobs may have) each replica gets. Without `accelerators`
-    (None) nothing here can list them.
+    (None) nothing here can list them. A job on a persistent resource stands in the `line` of that, and needs
+    `slots` of its pools, of which there are `slot_limits`.
     """
 
     memory_bytes: int = 0
     memory_limit: int = 0
     counts: dict[str, int] = {}
     accelerators: tuple[str, ...] | None = None
+    line: str = ""
+    slots: dict[str, int] = {}
+    slot_limits: dict[str, int] = {}
 
     @property
     def is_empty(self) -> bool:
         """Whether the job never waits: it needs nothing that is counted."""
-        return not self.memory_bytes and not self.counts
+        return not self.memory_bytes and not self.counts and not self.slots
 
 
 def pool_devices(claim: Claim, pool: int) -> tuple[str, ...] | None:
@@ -64,20 +68,30 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     is_admitted: bool = False
     devices: dict[str, tuple[str, ...]] = {}
+    line: str = ""
+    slots: dict[str, int] = {}
     is_damaged: bool = False
 
 
 def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiting:
-    """Whether the job may start now. `queue` holds all living jobs that need something, the oldest first."""
+    """Whether the job may start now. `queue` holds all living jobs that need something, the oldest first.
+
+    It waits for those before it in its own line: that of this machine, or of its persistent resource.
+    """
     own = next((lease for lease in queue if lease.name == name), None)
     if own is not None and own.is_admitted:
         return Admission(devices=own.devices)
     holders = [lease for lease in queue if lease.is_admitted]
-    first = next((lease for lease in queue if not lease.is_admitted), None)
+    waiting = (lease for lease in queue if not lease.is_admitted and lease.line == claim.line)
+    first = next(waiting, None)
     if first is not None and first.name != name:
         reason = f"{_short(first.name)} was there before and waits as well."
         return Waiting(reason=reason, others=(first.name, *(lease.name for lease in holders)))
-    lacking = [*_lacking_memory(claim, holders), *_lacking_devices(claim, holders)]
+    lacking = [
+        *_lacking_memory(claim, holders),
+        *_lacking_devices(claim, holders),
+        *_lacking_slots(claim, holders),
+    ]
     if lacking:
         others = tuple(lease.name for lease in holders)
         return Waiting(reason=f"{'; '.join(lacking)} ({_named(others)}).", others=others)
@@ -85,19 +99,20 @@ def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiti
 
 
 def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]) -> list[str]:
-    """The waiting jobs that need a supervisor: all that may start now, and the first that may not.
+    """The waiting jobs that need a supervisor: those that may start, and the first of each line that may not.
 
     A job without a claim cannot be read any more; those behind it wait until it is out of the queue.
     """
-    found, expected = [], list(queue)
+    found, expected, blocked = [], list(queue), set[str]()
     for place, lease in enumerate(queue):
-        if lease.is_admitted:
+        if lease.is_admitted or lease.line in blocked:
             continue
         found.append(lease.name)
         claim = claim_of(lease.name)
         answer = decide(lease.name, claim, expected) if claim is not None else None
         if not isinstance(answer, Admission):
-            break
+            blocked.add(lease.line)
+            continue
         expected[place] = msgspec.structs.replace(lease, is_admitted=True, devices=answer.devices)
     return found
 
@@ -108,6 +123,17 @@ def _lacking_memory(claim: Claim, holders: Sequence[Lease]) -> list[str]:
         return []
     needed, limit = memory_in_words(claim.memory_bytes), memory_in_words(claim.memory_limit)
     return [f"it needs {needed} of memory, and {memory_in_words(free)} of {limit} are free"]
+
+
+def _lacking_slots(claim: Claim, holders: Sequence[Lease]) -> list[str]:
+    found = []
+    for pool, needed in claim.slots.items():
+        used = sum(lease.slots.get(pool, 0) for lease in holders if lease.line == claim.line)
+        limit = claim.slot_limits.get(pool, 0)
+        if needed > limit - used:
+            free, resource = max(limit - used, 0), claim.line.rpartition("/")[2]
+            found.append(f"it needs {needed} of {pool} on {resource}, and {free} of {limit} are free")
+    return found
 
 
 def _lacking_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:

@@ -26,7 +26,8 @@ from vtrain.runtime.supervisor_process import start_supervisor
 
 LIVING = f"NOT {HAS_ENDED}"
 QUEUE = (
-    "SELECT leases.name, leases.memory_bytes, leases.is_admitted, leases.devices FROM leases "
+    "SELECT leases.name, leases.memory_bytes, leases.is_admitted, leases.devices, leases.line, leases.slots "
+    "FROM leases "
     f"CROSS JOIN resources USING (name) WHERE {LIVING} ORDER BY resources.rowid"
 )
 """In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease.
@@ -37,7 +38,10 @@ _REQUESTED = (
     "SELECT DISTINCT requests.name FROM requests CROSS JOIN resources USING (name) "
     f"WHERE resources.state = {states.QUEUED!r}"
 )
-_ENTER = "INSERT OR IGNORE INTO leases (name, memory_bytes, is_admitted, devices) VALUES (?, ?, 0, '{}')"
+_ENTER = (
+    "INSERT OR IGNORE INTO leases (name, memory_bytes, is_admitted, devices, line, slots) "
+    "VALUES (?, ?, 0, '{}', ?, ?)"
+)
 _FORGET = (
     "DELETE FROM leases WHERE NOT EXISTS "
     f"(SELECT 1 FROM resources WHERE resources.name = leases.name AND {LIVING})"
@@ -49,16 +53,18 @@ def read_queue(rows: list[tuple[str, ...]]) -> list[Lease]:
     return [_read(*row) for row in rows]
 
 
-def _read(name: str, memory_bytes: str, is_admitted: str, devices: str) -> Lease:
+def _read(name: str, memory_bytes: str, is_admitted: str, devices: str, line: str, slots: str) -> Lease:
     try:
         return Lease(
             name=name,
             memory_bytes=int(memory_bytes),
             is_admitted=bool(is_admitted),
             devices=msgspec.json.decode(devices, type=dict[str, tuple[str, ...]]),
+            line=line,
+            slots=msgspec.json.decode(slots, type=dict[str, int]),
         )
     except (TypeError, ValueError, msgspec.DecodeError):
-        return Lease(name=name, is_admitted=True, is_damaged=True)
+        return Lease(name=name, is_admitted=True, line=str(line), is_damaged=True)
 
 
 def due(store: Store, home: Path) -> list[str]:
@@ -128,7 +134,11 @@ def enqueue(connection: sqlite3.Connection, name: str, claim: Claim) -> None:
     Its place is that of its submission, however late its supervisor asks.
     """
     if not claim.is_empty:
-        connection.execute(_ENTER, (name, claim.memory_bytes))
+        connection.execute(_ENTER, _entry(name, claim))
+
+
+def _entry(name: str, claim: Claim) -> tuple[str, int, str, str]:
+    return name, claim.memory_bytes, claim.line, msgspec.json.encode(claim.slots).decode()
 
 
 def admit(store: Store, order: JobOrder) -> Admission | Waiting:
@@ -167,7 +177,7 @@ def _lease(store: Store, name: str, claim: Claim) -> Admission | Waiting:
     """Decide once more where nobody else can, and write it down."""
     with store.transaction() as connection:
         connection.execute(_FORGET)
-        connection.execute(_ENTER, (name, claim.memory_bytes))
+        connection.execute(_ENTER, _entry(name, claim))
         answer = decide(name, claim, read_queue(connection.execute(QUEUE).fetchall()))
         if isinstance(answer, Admission):
             devices = msgspec.json.encode(answer.devices).decode()

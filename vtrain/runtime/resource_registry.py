@@ -1,0 +1,234 @@
+"""The persistent resources of this machine: pools of slots, each of which runs one replica at a time.
+
+Sources of the rules: `PersistentResource` and `ResourcePool` of
+`google/cloud/aiplatform/v1/persistent_resource.proto`, and Google's page on training with a persistent
+resource. What is not documented: a job whose replicas do not fit now waits for its turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
+from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.custom_job import CustomJobSpec, DiskSpec, MachineSpec, WorkerPoolSpec
+from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
+from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
+from vtrain.messages.rules import check_resource_pools
+from vtrain.runtime.capacity.leases import Claim
+from vtrain.runtime.capacity.queue import QUEUE, read_queue
+from vtrain.runtime.store import Store
+from vtrain.times import timestamp
+
+RUNNING = "RUNNING"
+_ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
+_WITHOUT_VMS = ("SPOT", "FLEX_START")
+"""Strategies about machines that are made for one job."""
+
+
+class ResourceRegistry:
+    """Persistent resources in the store of a home. Every method raises StorageError where it refuses."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def create(self, name: ResourceName, resource: PersistentResource) -> PersistentResource:
+        """Keep a resource; its slots are there at once.
+
+        Raises ConfigError for an id or a pool that the API does not take, ConflictError for an id that is
+        taken.
+        """
+        if not _ID.fullmatch(name.id):
+            raise ConfigError(
+                f"{name.id!r} is not the id of a persistent resource.",
+                hint="Up to 63 of a-z, 0-9 and '-'; the first is a letter, the last no hyphen.",
+            )
+        check_resource_pools(resource.resource_pools)
+        self._store.check_writable()
+        now = timestamp()
+        kept = msgspec.structs.replace(
+            resource,
+            name=str(name),
+            resource_pools=_with_ids(resource.resource_pools),
+            state=RUNNING,
+            create_time=now,
+            start_time=now,
+            update_time=now,
+        )
+        with self._store.transaction() as connection:
+            values = (str(name), name.project, name.location, _json(kept))
+            added = connection.execute(
+                "INSERT OR IGNORE INTO persistent_resources (name, project, location, document)"
+                " VALUES (?, ?, ?, ?)",
+                values,
+            )
+            if not added.rowcount:
+                raise ConflictError(f"There is a persistent resource {name.id} already.")
+        return kept
+
+    def get(self, name: str) -> PersistentResource:
+        """The resource with the slots that are used now. Raises NotFoundError."""
+        rows = self._store.query("SELECT name, document FROM persistent_resources WHERE name = ?", (name,))
+        if not rows:
+            raise NotFoundError(
+                f"Persistent resource {name.rpartition('/')[2]} not found.",
+                hint="See what there is:\n$ vtrain persistent-resources list",
+            )
+        return self._with_use(_read(*rows[0]))
+
+    def page(self, *, project: str, location: str = "") -> list[PersistentResource]:
+        """The resources of a place, the newest first."""
+        rows = self._store.query(
+            "SELECT name, document FROM persistent_resources WHERE project = ?"
+            " AND (? = '' OR location = ?) ORDER BY rowid DESC",
+            (project, location, location),
+        )
+        return [self._with_use(_read(*row)) for row in rows]
+
+    def reboot(self, name: str) -> PersistentResource:
+        """Start the slots anew. Raises ConflictError while a job has one."""
+        resource = self.get(name)
+        if holders := self.jobs(name):
+            raise ConflictError(
+                f"Jobs run on {resource.name.rpartition('/')[2]}: {', '.join(holders)}.",
+                hint="Wait for their end, or cancel them.",
+            )
+        now = timestamp()
+        rebooted = msgspec.structs.replace(resource, start_time=now, update_time=now, answer=None)
+        with self._store.transaction() as connection:
+            connection.execute(
+                "UPDATE persistent_resources SET document = ? WHERE name = ?", (_json(rebooted), name)
+            )
+        return rebooted
+
+    def delete(self, name: str) -> None:
+        """Remove the resource. Raises ConflictError while jobs run or wait on it."""
+        self._store.check_writable()
+        if self.jobs(name):
+            raise ConflictError(
+                f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(self.jobs(name))}.",
+                hint="Wait for their end, or add --force, which cancels them.",
+            )
+        self.get(name)
+        with self._store.transaction() as connection:
+            connection.execute("DELETE FROM persistent_resources WHERE name = ?", (name,))
+
+    def jobs(self, name: str) -> list[str]:
+        """The jobs that run or wait on a resource, the first in line first."""
+        return [lease.name for lease in read_queue(self._store.query(QUEUE)) if lease.line == name]
+
+    def claim(self, spec: CustomJobSpec, place: ResourceName, claim: Claim) -> Claim:
+        """The claim of a job with the slots of the resource that it names, in place of memory.
+
+        Raises NotFoundError, and ConfigError for a job that does not fit any of its pools.
+        """
+        resource_id = spec.persistent_resource_id
+        name = str(msgspec.structs.replace(place, collection=PERSISTENT_RESOURCES, id=resource_id))
+        resource = self.get(name)
+        strategy = spec.scheduling.strategy if spec.scheduling is not None else ""
+        if strategy in _WITHOUT_VMS:
+            raise ConfigError(f"scheduling.strategy: {strategy} does not go with a persistent resource.")
+        slots: Counter[str] = Counter()
+        for index, pool in enumerate(spec.worker_pool_specs):
+            if pool.task is not None:
+                slots[_fitting(resource, pool, index).id] += pool.replica_count or 1
+        limits = {pool.id: slot_count(pool) for pool in resource.resource_pools}
+        for pool_id, count in slots.items():
+            if count > limits[pool_id]:
+                raise ConfigError(
+                    f"The job needs {count} replicas of {pool_id}, and {resource_id} has {limits[pool_id]}.",
+                    hint="Lower replicaCount, or make a larger resource.",
+                )
+        slot_limits = {pool_id: limits[pool_id] for pool_id in slots}
+        return msgspec.structs.replace(
+            claim, memory_bytes=0, line=name, slots=dict(slots), slot_limits=slot_limits
+        )
+
+    def _with_use(self, resource: PersistentResource) -> PersistentResource:
+        """The resource as it is used now: pools grow and shrink with the demand within their limits."""
+        used: Counter[str] = Counter()
+        for lease in read_queue(self._store.query(QUEUE)):
+            if lease.is_admitted and lease.line == resource.name:
+                used.update(lease.slots)
+        pools = tuple(
+            msgspec.structs.replace(
+                pool, used_replica_count=used[pool.id], replica_count=_present(pool, used[pool.id])
+            )
+            for pool in resource.resource_pools
+        )
+        return msgspec.structs.replace(resource, resource_pools=pools)
+
+
+def slot_count(pool: ResourcePool) -> int:
+    """The most replicas that a pool runs at a time."""
+    scaling = pool.autoscaling_spec
+    most = scaling.max_replica_count if scaling is not None else None
+    return most or pool.replica_count or 0
+
+
+def _present(pool: ResourcePool, used: int) -> int:
+    """The replicas that a pool has now: of one that scales, as many as are used."""
+    scaling = pool.autoscaling_spec
+    least = (scaling.min_replica_count or 0) if scaling is not None else (pool.replica_count or 0)
+    return max(least, used)
+
+
+def _with_ids(pools: tuple[ResourcePool, ...]) -> tuple[ResourcePool, ...]:
+    """The pools, each with an id: its own, or one that is made of its machine."""
+    found: list[ResourcePool] = []
+    for pool in pools:
+        machine = pool.machine_spec or MachineSpec()
+        words = [machine.machine_type, machine.accelerator_type.lower().replace("_", "-")]
+        words.append(str(machine.accelerator_count) if machine.accelerator_type else "")
+        base = pool.id or "-".join(filter(None, words))
+        taken = [other.id for other in found]
+        numbered = (base if number == 1 else f"{base}-{number}" for number in range(1, len(pools) + 2))
+        unique = next(each for each in numbered if each not in taken)
+        found.append(msgspec.structs.replace(pool, id=unique))
+    return tuple(found)
+
+
+def _fitting(resource: PersistentResource, pool: WorkerPoolSpec, index: int) -> ResourcePool:
+    """The resource pool whose machines a worker pool runs on. Raises ConfigError where none has such."""
+    machine, disk = pool.machine_spec or MachineSpec(), pool.disk_spec or _DEFAULT_DISK
+    for candidate in resource.resource_pools:
+        if candidate.machine_spec == machine and (candidate.disk_spec or _DEFAULT_DISK) == disk:
+            return candidate
+    there = ", ".join(_shown(each.machine_spec, each.disk_spec) for each in resource.resource_pools)
+    raise ConfigError(
+        f"workerPoolSpecs[{index}] does not fit the persistent resource {resource.name.rpartition('/')[2]}: "
+        f"it asks for {_shown(machine, pool.disk_spec)}, and the resource has {there}.",
+        hint="Machine, accelerators and disk have to be the same as those of a resource pool.",
+    )
+
+
+def _shown(machine: MachineSpec | None, disk: DiskSpec | None) -> str:
+    machine = machine or MachineSpec()
+    words = [machine.machine_type or "no machine type"]
+    if machine.accelerator_type:
+        words.append(f"with {machine.accelerator_count} {machine.accelerator_type}")
+    if disk is not None and disk != _DEFAULT_DISK:
+        words.append(f"and {disk.boot_disk_size_gb} GB of {disk.boot_disk_type}")
+    return " ".join(words)
+
+
+def _json(resource: PersistentResource) -> str:
+    return msgspec.json.encode(to_document(resource)).decode()
+
+
+def _read(name: str, document: str) -> PersistentResource:
+    try:
+        decoded = msgspec.json.decode(document, type=dict[str, Any])
+        found = from_document(PersistentResource, decoded)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        found = PersistentResource()
+    if found.name != name or parse_name(name) is None:
+        raise DamagedError(
+            f"The entry of {name} in the store is damaged: it is not the JSON of this resource."
+        )
+    return found
