@@ -23,9 +23,12 @@ def run() -> None:
         _open_standard_streams()
         _anticipate(sys.argv[1:])
         from vtrain.cli import main
+        from vtrain.output.writing import is_unread
 
         code = main(sys.argv[1:])
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late to mean anything but a traceback
+        if is_unread():  # a thread that has not ended its write would keep Python from ending
+            os._exit(code)
         sys.exit(code)
     except KeyboardInterrupt:  # before anything else was there to hear it
         sys.exit(_interrupted())

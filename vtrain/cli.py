@@ -33,6 +33,7 @@ from vtrain.flags.options import (
     SchemaFlag,
 )
 from vtrain.messages.nearest import did_you_mean
+from vtrain.output.writing import set_haste
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import Page
@@ -472,8 +473,10 @@ def _signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a command as an error does: in order, with its own exit code."""
 
     def terminate(number: int, _frame: FrameType | None) -> None:
+        set_haste(True)
         raise HungUp("Hung up.") if number == signal.SIGHUP else TerminatedBySignal("Terminated.")
 
+    set_haste(False)
     heeded = [signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` has it ignored
         heeded.append(signal.SIGHUP)

@@ -162,6 +162,8 @@ def read_pyproject(file: Path) -> Pyproject:
         raise ConfigError(f"{file} is larger than 16 MB.", hint="Rename it, or work elsewhere.")
     try:
         return parse_pyproject(file, file.read_text(encoding="utf-8"))
+    except PermissionError:
+        raise ConfigError(f"{file} cannot be read: permission denied.", hint="Make it readable.") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{file} is not UTF-8 text, as TOML is.", hint="Mend or rename it.") from None
 

@@ -200,6 +200,18 @@ def test_the_region_is_for_services(project: Path, vtrain: Any, monkeypatch: pyt
         ("config = 'j.yaml'\nmachine-type = 'x'", "3: machine-type of [tool.vtrain.job]: the file of config"),
         ("config = 'j.yaml'\nimage = 'x'", "3: image of [tool.vtrain.job]: the file of config says it"),
         ("image = 'x'\nrequirements = ['a']", "3: requirements of [tool.vtrain.job]: it goes with a trainer"),
+        (
+            "path = 'trainer'\nscript = '../a.py'",
+            "3: script of [tool.vtrain.job]: the script ../a.py lies outside",
+        ),
+        (
+            "script = 'b.py'\nextra-dirs = ['..']",
+            "3: extra-dirs of [tool.vtrain.job]: the extra folder .. lies",
+        ),
+        (
+            "path = '.'\nmodule = '..task'",
+            "3: module of [tool.vtrain.job]: python-module '..task' is not a name",
+        ),
     ],
 )
 def test_a_job_that_cannot_be_meant_is_refused(project: Path, vtrain: Any, text: str, said: str) -> None:

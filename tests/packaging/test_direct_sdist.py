@@ -102,7 +102,7 @@ def test_a_file_that_changes_after_the_plan_is_refused(make_tree, tmp_path):
 
 def test_a_packages_folder_that_cannot_be_made_is_a_storage_error(make_tree, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot write the package"):
+    with pytest.raises(StorageError, match="Cannot write the package"):
         build_sdist(plan_sdist(source(make_tree(TREE))), tmp_path / "file" / "packages")
 
 

@@ -44,7 +44,7 @@ from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import TERMINAL_FIFO
 from vtrain.runtime.supervisor_process import stand_by
-from vtrain.settings import user_path
+from vtrain.settings import home_folder, user_path
 from vtrain.submission import Place, Prepared, prepare
 from vtrain.verdict import raise_local_verdict
 
@@ -102,6 +102,13 @@ def local_run(
     raise_local_verdict(ended)
 
 
+def _is_named_file(error: OSError) -> bool:
+    """Whether a file that the command names may not be read: none of vtrain's own."""
+    if not isinstance(error, PermissionError) or not error.filename:
+        return False
+    return home_folder().absolute() not in Path(error.filename).absolute().parents
+
+
 @contextmanager
 def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
     """End with 125 where vtrain fails, so that it is not taken for the trainer's own code.
@@ -118,7 +125,7 @@ def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
             raise
         raise LocalRunError(error.message, hint=error.hint) from error
     except OSError as error:
-        if refusals and error.errno == errno.ENAMETOOLONG:  # no file of the command can be meant
+        if refusals and (error.errno == errno.ENAMETOOLONG or _is_named_file(error)):
             raise
         place = f": {error.filename}" if error.filename else ""
         raise LocalRunError(f"{error.strerror or error}{place}.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from vtrain.messages.states import has_ended, short
 from vtrain.output.console import Console
 from vtrain.output.log_sinks import LogSink, TextSink
 from vtrain.output.terminal import clock, on_one_line
+from vtrain.output.writing import in_haste
 from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
@@ -156,8 +158,9 @@ def stay(order: Stay) -> Job:
         raise
     finally:
         try:
-            if order.sink is not None:
-                order.sink.close()
+            with suppress(OutputError) if in_haste() else nullcontext():
+                if order.sink is not None:
+                    order.sink.close()
         finally:
             order.console.close()
 
@@ -194,7 +197,8 @@ def _cancel(order: Stay, watcher: JobWatcher, reason: VtrainError) -> VtrainErro
     try:  # from the start: the second signal may come at once
         order.backend.cancel(order.name)  # first: after a hangup there is nobody to write to
         again = "kills it" if kill else "does not wait for that"
-        order.console.status(f"Stopping the job; once more {again}.")
+        with suppress(OutputError):  # nobody reads it
+            order.console.status(f"Stopping the job; once more {again}.")
         job = _see_end(order, watcher, timeout=None)
     except (KeyboardInterrupt, TerminatedBySignal):
         if kill is None:

@@ -15,13 +15,14 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.flags.compose import JobRequest, make_source
 from vtrain.flags.grammar import join_items
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.request import job_request
 from vtrain.flags.resource_fields import check_account
 from vtrain.messages.rules import ACCELERATORS, MAX_DISPLAY_NAME, check_labels, enum_hint
+from vtrain.packaging.source import check_module_name, relative_path
 from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
@@ -173,7 +174,8 @@ def _check(project: Pyproject, job: ProjectJob) -> None:
     if job.path or job.module or job.script:
         with _blamed(project, "path"):
             folder = str(_below(project, job.path))
-            make_source(folder=folder, python_module=job.module, script=job.script)
+            source = make_source(folder=folder, python_module=job.module, script=job.script)
+        _check_places(project, job, source.folder)
     if job.accelerator_type and job.accelerator_type not in ACCELERATORS:
         hint = enum_hint(job.accelerator_type, ACCELERATORS)
         raise _fault(project, "accelerator-type", f"{job.accelerator_type!r} is not known", hint)
@@ -189,6 +191,18 @@ def _check(project: Pyproject, job: ProjectJob) -> None:
     if job.region:
         with _blamed(project, "region"):
             find_region(job.region, local=True)
+
+
+def _check_places(project: Pyproject, job: ProjectJob, folder: Path) -> None:
+    """Raise ConfigError for a script or an extra folder outside of its folder, and for a bad module."""
+    places = [("script", "the script", job.script)] if job.script else []
+    places += [("extra-dirs", "the extra folder", name) for name in job.extra_dirs]
+    for key, what, name in places:
+        with _blamed(project, key):
+            relative_path(folder, name, what)
+    if job.module:
+        with _blamed(project, "module"):
+            check_module_name(job.module)
 
 
 def _check_what_runs(project: Pyproject, job: ProjectJob) -> None:
@@ -217,6 +231,6 @@ def _blamed(project: Pyproject, key: str) -> Iterator[None]:
     """Name the key in the place of the flag that an error names."""
     try:
         yield
-    except (ConfigError, UsageError) as error:
+    except (ConfigError, UsageError, PackagingError) as error:
         problem = _SUBJECT.sub("", error.message).removesuffix(".")
         raise _fault(project, key, problem, error.hint) from error

@@ -6,16 +6,17 @@ import os
 import re
 import stat
 import sys
-import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from vtrain.errors import ClosedPipeError, OutputError, VtrainError
+from vtrain.errors import OutputError, VtrainError
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.output.colours import Piece, Role, dim, has_colours, painted
 from vtrain.output.terminal import visible
+from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
     from vtrain.output.format import Format
@@ -122,7 +123,7 @@ class Console:
         self._clear_status()
         stream = sys.stderr if stderr else sys.stdout
         stream.flush()
-        _write_all(stream.fileno(), data)
+        write_all(stream.fileno(), data)
         if data:
             self._note_end(data, self._place(stderr=stderr))
             if stderr or self._is_shared:
@@ -232,7 +233,7 @@ class Console:
             from vtrain.output.terminal import StatusLine
 
             self._status = StatusLine()
-        if self._status is not None and not self._has_open_line:
+        if self._status is not None and not self._has_open_line and not in_haste():
             self._status.show(text, above)
 
     def close(self) -> None:
@@ -241,8 +242,13 @@ class Console:
         self._status = None
 
     def _clear_status(self) -> None:
-        if self._status is not None:
+        if self._status is None:
+            return
+        if not in_haste():
             self._status.clear()
+        elif erasing := self._status.leave():
+            with suppress(OutputError):  # what is written next tells
+                write_all(sys.stderr.fileno(), erasing)
 
     @property
     def has_status_line(self) -> bool:
@@ -261,16 +267,3 @@ def _path_of(key: str) -> Path:
     from vtrain.output.keys import parse_key
 
     return parse_key(key, "--flatten").path
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BlockingIOError:  # another process made the pipe non-blocking, and it is full
-            time.sleep(0.01)
-        except BrokenPipeError:
-            raise ClosedPipeError("") from None
-        except OSError as error:
-            raise OutputError(f"Cannot write the output: {error.strerror}.") from error

@@ -6,10 +6,12 @@ hide text. C0 and C1 are Unicode's; the bidirectional ones reorder the shown tex
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -135,3 +137,14 @@ class StatusLine:
             sys.stderr.flush()
             self._live = None
         self._hidden_at = time.monotonic()
+
+    def leave(self) -> bytes:
+        """Draw nothing any more; the bytes that remove the line. Nothing is written.
+
+        The thread that draws may be in the middle of a write that nobody reads.
+        """
+        if self._live is None:
+            return b""
+        self._live = None
+        self._console.file = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the command
+        return b"\r\x1b[2K" + b"\x1b[1A\x1b[2K" * len(self._spinner.above) + b"\x1b[?25h"

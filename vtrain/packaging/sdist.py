@@ -65,7 +65,7 @@ def build_sdist(
         return _built(plan, final, built=False)
     except OSError as error:
         raise StorageError(
-            f"cannot write the package to {packages_dir}: {error.strerror or error}"
+            f"Cannot write the package to {packages_dir}: {error.strerror or error}."
         ) from error
     return _built(plan, final, built=True)
 

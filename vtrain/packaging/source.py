@@ -48,10 +48,11 @@ def check_source(source: TrainerSource) -> None:
     if not source.folder.is_dir():
         raise PackagingError(f"{source.folder} is not a folder.")
     if source.python_module:
-        _check_module_name(source.python_module)
+        check_module_name(source.python_module)
 
 
-def _check_module_name(module: str) -> None:
+def check_module_name(module: str) -> None:
+    """Raise PackagingError for text that Python cannot import."""
     if module.endswith(".py") or "/" in module:
         name = module.removesuffix(".py").removeprefix("./").replace("/", ".").removeprefix("src.")
         raise PackagingError(

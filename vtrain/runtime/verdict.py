@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -208,10 +210,15 @@ def error_info(reason: str, metadata: dict[str, str]) -> dict[str, Any]:
 
 
 def _start_failed(replica: str, end: ReplicaExit, log: Path) -> Status:
-    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log), "hint": hint("", end.code)}
+    message = f"The replica {replica} could not be started. {end.message}."
+    advice = hint("", end.code)
+    if os.strerror(errno.E2BIG).casefold() in end.message.casefold():
+        message = f"The replica {replica} could not be started: its arguments are too long for this system."
+        advice = "Write long values into a file, and pass its path to the trainer."
+    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log), "hint": advice}
     return Status(
         code=USER_ERROR_CODE,
-        message=f"The replica {replica} could not be started. {end.message}.",
+        message=message,
         details=(error_info("START_FAILED", metadata),),
     )
 

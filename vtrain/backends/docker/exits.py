@@ -17,8 +17,9 @@ ENDED_WITH_ENGINE = (137, 143, 255)
 cannot know better."""
 REFUSED_CODE = 125
 """The exit code of a container that the engine refused to create or to start, as `docker run` has it."""
-NOT_STARTED = (126, 127)
-"""Exit codes of a program that could not be executed, or was not found."""
+NOT_EXECUTABLE = 126
+NOT_STARTED = (1, NOT_EXECUTABLE, 127)
+"""Exit codes of an init that could not be executed, and of a program that could not be, or was not found."""
 CLOCK_MARGIN_SECONDS = 1.0
 START_MARGIN_SECONDS = 2.0
 """The longest time between an engine's attempt to start a container and its own end, which broke that off."""
@@ -33,6 +34,8 @@ REMOVED = "its container was removed by somebody else"
 UNREAD = "what it wrote last may be lost with its container"
 HALF_STARTED = "the Docker engine was stopped while it started the container"
 _INIT_FAILED = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)")
+_INIT_NOT_RUN = re.compile(rb"exec (/\S+/docker-init): (.+)")
+"""The words of runc, which ends with 1, where the arguments are too long for the system."""
 
 
 def replica_exit(
@@ -73,8 +76,9 @@ def refused_exit(message: str, code: int = 0) -> ReplicaExit:
 
 def start_failure(last: list[Piece]) -> str:
     """The reason why the container's init could not start the program; empty where it did."""
+    is_all = len(last) == 1  # a program can say the same, but hardly without another word
     for _, _, text in reversed(last):
-        if found := _INIT_FAILED.search(text):
+        if found := _INIT_FAILED.search(text) or (is_all and _INIT_NOT_RUN.fullmatch(text.strip())):
             program, reason = (part.decode("utf-8", "replace") for part in found.groups())
             return f"{reason}: {program}"
     return ""

@@ -21,6 +21,7 @@ from vtrain.backends.docker.container_output import ContainerOutput, output_of
 from vtrain.backends.docker.container_view import LONGEST_PAUSE_SECONDS, ContainerView
 from vtrain.backends.docker.exits import (
     HALF_STARTED,
+    NOT_EXECUTABLE,
     NOT_STARTED,
     REMOVED,
     UNREAD,
@@ -193,7 +194,7 @@ class ContainerWatch(threading.Thread):
     def _ending(self, state: dict[str, Any], output: ContainerOutput) -> ReplicaExit:
         stopped, gap = self._stopping.wanted, self._view.gap
         if state["ExitCode"] in NOT_STARTED and (why := start_failure(output.last_words(LAST_WORDS))):
-            return refused_exit(why, state["ExitCode"])
+            return refused_exit(why, max(state["ExitCode"], NOT_EXECUTABLE))
         cause = ""
         if not stopped:
             state = with_late_oom(self._view.engine, self.order.name, state)
