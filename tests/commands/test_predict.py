@@ -30,11 +30,17 @@ class Array(list):
 asarray = Array
 """
 FRAMEWORK = """
+import warnings
+
 class Sum:
     def predict(self, instances):
         if any(len(each) != 2 for each in instances):
             raise ValueError("expected 2 features")
         return [sum(each) for each in instances]
+
+class Old(Sum):
+    def __init__(self):
+        warnings.warn("This model is of another version")
 """
 SUM = b"csklearn\nSum\n(tR."
 REQUEST = '{"instances": [[1, 2], [3, 4]]}'
@@ -97,10 +103,17 @@ def test_predictions_are_printed_as_gcloud_does(index: Path, upload: Any, predic
 
 def test_the_environment_is_made_once(index: Path, upload: Any, predict: Predict, vtrain_home: Path) -> None:
     upload({"model.pkl": SUM})
-    first = predict(REQUEST, PROCESS)
-    assert "scikit-learn==1.6.1" in first.err or "scikit_learn==1.6.1" in first.err
+    first = predict(REQUEST, PROCESS, "--verbosity=info")
+    assert "scikit-learn==1.6.1" in first.err
     assert "Making an environment" not in predict(REQUEST, PROCESS).err
     assert len(list((vtrain_home / "environments" / "packages").glob("*/complete"))) == 1
+
+
+def test_warnings_of_the_framework_are_told(index: Path, upload: Any, predict: Predict) -> None:
+    upload({"model.pkl": b"csklearn\nOld\n(tR."})
+    ended = predict(REQUEST, PROCESS)
+    assert (ended.code, ended.out) == (0, "[3, 7]\n")
+    assert "WARNING: The model's server wrote:" in ended.err and "of another version" in ended.err
 
 
 def test_nothing_is_left_running(index: Path, upload: Any, predict: Predict, tmp_path: Path) -> None:

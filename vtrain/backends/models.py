@@ -83,6 +83,9 @@ class ModelServer(Protocol):
     def failure(self) -> str:
         """Its last words, where it has ended by itself; empty while it runs."""
 
+    def remarks(self) -> str:
+        """What it wrote that the user should know, such as a warning; empty for nothing."""
+
 
 class ModelServing(Protocol):
     """Starts servers."""

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from vtrain.backends.models import ServingOrder
 from vtrain.commands.registered_models import find_model
 from vtrain.commands.session import Session
@@ -99,11 +101,15 @@ def _images(model: Model) -> Images:
 def _ask(session: Session, order: ServingOrder, request: dict[str, Any]) -> list[Any]:
     """The predictions of a server that runs for this question alone."""
     route = contract.served(order.model, "")
-    with session.backend.model_serving(session.settings).serve(order) as server:
+    settings = msgspec.structs.replace(session.settings, tell=session.console.tell)
+    with session.backend.model_serving(settings).serve(order) as server:
         session.console.progress("Waiting for the model to load …")
         seconds = contract.start_seconds(order.model)
         contract.await_health(server.port, route.health_route, seconds, server.failure)
-        return contract.ask(server.port, route.predict_route, request)
+        predictions = contract.ask(server.port, route.predict_route, request)
+        if said := server.remarks():
+            session.console.warn(f"The model's server wrote:\n{said}")
+        return predictions
 
 
 def _default_format(predictions: list[Any]) -> str:

@@ -121,6 +121,10 @@ class ServerContainer:
             output = self._engine.client.logs(self._container, tail=15).decode("utf-8", "replace")
         return f"{last_lines(output.splitlines())}\nIts exit code was {state['ExitCode']}."
 
+    def remarks(self) -> str:
+        """Nothing: a container may write as much as it likes about its requests."""
+        return ""
+
 
 def _local_engine() -> Engine:
     """The engine of this machine. Raises EngineError for one that does not see its folders."""

@@ -92,13 +92,18 @@ class ServerProcess:
 
     def failure(self) -> str:
         """What it wrote last, where it has ended; empty while it runs."""
-        if self._process.poll() is None:
-            return ""
-        return last_lines(self._output.read_text("utf-8", "replace").splitlines())
+        return "" if self._process.poll() is None else last_lines(self._lines())
+
+    def remarks(self) -> str:
+        """What it wrote last: warnings of frameworks, as it says nothing itself."""
+        lines = self._lines()
+        return last_lines(lines) if lines else ""
+
+    def _lines(self) -> list[str]:
+        return self._output.read_text("utf-8", "replace").splitlines()
 
 
-_OWN = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1"}
-"""The environment is shared, and checked for changes: nothing is written to it."""
+_OWN = {"PYTHONUNBUFFERED": "1", "PYTHONNOUSERSITE": "1"}
 
 
 def _image(order: ServingOrder) -> PredictionImage:
