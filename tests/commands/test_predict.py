@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 from environment_packages import wheel
+from storage_service import storage_service
+from vertex_service import VertexService
 
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
@@ -222,6 +224,35 @@ def test_a_version_is_asked(index: Path, upload: Any, predict: Predict, vtrain: 
     vtrain("models", "upload", *line)
     answer = json.loads(predict(REQUEST, PROCESS, "--format=json", name="m@best").out)
     assert answer["modelVersionId"] == "2"
+
+
+@pytest.fixture
+def registered_there(vertex: VertexService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A model of Vertex AI, by its name, with its file in Cloud Storage."""
+    name = "projects/demo/locations/us-central1/models/there"
+    spec = {"imageUri": SKLEARN}
+    fields = {"versionId": "1", "versionAliases": ["default"], "displayName": "There", "containerSpec": spec}
+    vertex.resources[f"{name}@1"] = {"name": name, "artifactUri": "gs://demo-models/there", **fields}
+    with storage_service(tmp_path / "service") as storage:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage.url)
+        folder = storage.buckets / "demo-models" / "there"
+        folder.mkdir(parents=True)
+        (folder / "model.pkl").write_bytes(SUM)
+        yield name
+
+
+def test_a_model_of_vertex_ai_is_run_where_it_is_trusted(
+    index: Path, registered_there: str, predict: Predict
+) -> None:
+    refused = predict(REQUEST, PROCESS, name=registered_there)
+    assert (refused.code, refused.out) == (1, "")
+    assert "gs://demo-models/there" in refused.err and "--trust" in refused.err
+    ended = predict(REQUEST, PROCESS, "--trust", "--format=json", name=registered_there)
+    assert ended.code == 0, ended.err
+    answer = json.loads(ended.out)
+    assert (answer["predictions"], answer["model"]) == ([3, 7], registered_there)
+    assert "Backend: vertex" in ended.err
+    assert list(Path(os.environ["TMPDIR"]).glob("vtrain-*")) == []
 
 
 @pytest.mark.pages

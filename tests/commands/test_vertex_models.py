@@ -167,10 +167,3 @@ def test_all_pages_are_listed(registry: VertexService, vtrain: Any) -> None:
     listed = vtrain("models", "list", "--format=value(name.basename())").out.split()
     assert listed == ["1", "digits"]
     assert registry.requests[1].query["pageToken"] == "next"
-
-
-def test_a_prediction_is_not_made_there(registry: VertexService, vtrain: Any, tmp_path: Path) -> None:
-    (tmp_path / "request.json").write_text('{"instances": [1]}')
-    ended = vtrain("models", "predict", "digits", "--json-request=request.json")
-    assert ended.code == 1
-    assert "not on this machine" in ended.err and "models upload --backend=local" in ended.err

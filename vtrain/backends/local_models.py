@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ from vtrain.messages.base import EncryptionSpec, Operation
 from vtrain.messages.model import Model, ModelSourceInfo, OriginalModelInfo
 from vtrain.messages.names import LOCAL_PROJECT
 from vtrain.runtime.database import has_store
-from vtrain.runtime.serving.artifacts import artifact_folder, files_of
+from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, files_of
 
 if TYPE_CHECKING:
     from vtrain.runtime.model_registry import ModelRegistry
@@ -85,6 +86,10 @@ class LocalModels:
             )
         self._registry(name).delete(name)
         return Operation(name=f"{name}/operations/0", done=True)
+
+    def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:  # noqa: ARG002 - they are here
+        """The folder that they lie in."""
+        return check_artifacts(model, self._home)
 
     def get_operation(self, operation: Operation) -> Operation:
         """The operation itself, as each is done at once."""

@@ -63,6 +63,12 @@ class ModelRegistryBackend(Protocol):
     def delete_model_version(self, name: str) -> Operation:
         """Remove one version. Raises NotFoundError, ConflictError for the default version."""
 
+    def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:
+        """The folder of this machine with the model's files: `folder`, where they had to be copied.
+
+        None for a model without files. Raises ConfigError or StorageError where there should be some.
+        """
+
     def get_operation(self, operation: Operation) -> Operation:
         """The operation as it stands now."""
 

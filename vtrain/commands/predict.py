@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from vtrain.atomic import scratch_folder
 from vtrain.backends.models import ServingOrder
 from vtrain.commands.registered_models import find_model
-from vtrain.commands.session import Session
+from vtrain.commands.session import Session, Target
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import Images
 from vtrain.flags.input_files import origin_of, read_text
@@ -19,9 +20,10 @@ from vtrain.flags.options import CommonFlags, PlaceFlags
 from vtrain.messages.model import Model
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.runtime.serving import contract
-from vtrain.runtime.serving.artifacts import check_artifacts, foreign_part
+from vtrain.runtime.serving.artifacts import foreign_part
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.sizes import size_in_words
+from vtrain.staging import file_uri
 
 FLAG = "--json-request"
 PREDICTIONS = "predictions"
@@ -32,14 +34,20 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     if spec.json_request is None:
         raise UsageError(f"{FLAG}=FILE must be given.")
     request = read_request(spec.json_request)
-    target, name = find_model(model, place, common)
-    found = target.backend.open_models(target.settings).get_model(name)
-    order = _order(found, target.settings.home, trust=spec.trust)
-    session = target.open(_images(found))
-    if len(json.dumps(request).encode()) > contract.LARGEST_REQUEST:
-        limit = size_in_words(contract.LARGEST_REQUEST)
-        session.console.warn(f"The request is larger than {limit}: Vertex AI would refuse it.")
-    predictions = _ask(session, order, request)
+    target, name = _find(model, place, common)
+    registry = target.backend.open_models(
+        msgspec.structs.replace(target.settings, tell=target.console.progress)
+    )
+    found = registry.get_model(name)
+    with scratch_folder(target.settings.home) as scratch:
+        if not target.backend.is_local:
+            _check_trust(spec, f"whoever can write to {found.artifact_uri or 'it'} decides what runs here.")
+        order = _order(found, registry.fetch_artifacts(found, scratch / "model"))
+        if order.artifacts is not None and target.backend.is_local:
+            _check_trust(spec, foreign_part(order.artifacts))
+        here = target if target.backend.is_local else target.here(place.backend)
+        session = here.open(_images(found))
+        predictions = _ask(session, order, request)
     if len(predictions) != len(request["instances"]):
         session.console.warn(
             f"The model answered {len(request['instances'])} instances with {len(predictions)} predictions."
@@ -72,21 +80,28 @@ def read_request(path: str) -> dict[str, Any]:
 _EXAMPLE = 'Write {"instances": [[1.0, 2.0], [3.0, 4.0]]}: a list with one item per prediction.'
 
 
-def _order(model: Model, home: Path, *, trust: bool) -> ServingOrder:
-    """The order to serve it. Raises ConfigError for files that are missing, or another user's."""
-    full = parse_name(model.name)
-    if full is None or full.project != LOCAL_PROJECT:
+def _find(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Target, str]:
+    """Where the model is registered, and its full name. `--backend` says where one of Vertex AI is served."""
+    full = parse_name(model.text.partition("@")[0])
+    if full is not None and full.project != LOCAL_PROJECT:
+        place = msgspec.structs.replace(place, backend="")
+    return find_model(model, place, common)
+
+
+def _check_trust(spec: PredictFlags, reason: str) -> None:
+    """Raise ConfigError for a model that somebody else may have made, unless the user trusts them."""
+    if reason and not spec.trust:
         raise ConfigError(
-            f"Model {model.name} is not on this machine, and predictions are run here.",
-            hint=f"Copy its files, and upload them:\n$ gcloud storage cp -r {model.artifact_uri or 'URI'} .\n"
-            "$ vtrain models upload --backend=local --artifact-uri=FOLDER …",
-        )
-    artifacts = check_artifacts(model, home)
-    if artifacts is not None and not trust and (reason := foreign_part(artifacts)):
-        raise ConfigError(
-            f"The model may be another user's, and its files may hold code that runs as you: {reason}",
+            f"The model may be somebody else's, and its files may hold code that runs as you: {reason}",
             hint="If you trust who made it, add --trust.",
         )
+
+
+def _order(model: Model, artifacts: Path | None) -> ServingOrder:
+    """The order to serve it, with its files where they are now."""
+    full = parse_name(model.name)
+    if artifacts is not None and (full is None or full.project != LOCAL_PROJECT):
+        model = msgspec.structs.replace(model, artifact_uri=file_uri(artifacts))
     return ServingOrder(model=model, artifacts=artifacts)
 
 
@@ -100,6 +115,9 @@ def _images(model: Model) -> Images:
 
 def _ask(session: Session, order: ServingOrder, request: dict[str, Any]) -> list[Any]:
     """The predictions of a server that runs for this question alone."""
+    if len(json.dumps(request).encode()) > contract.LARGEST_REQUEST:
+        limit = size_in_words(contract.LARGEST_REQUEST)
+        session.console.warn(f"The request is larger than {limit}: Vertex AI would refuse it.")
     route = contract.served(order.model, "")
     settings = msgspec.structs.replace(session.settings, tell=session.console.tell)
     with session.backend.model_serving(settings).serve(order) as server:

@@ -57,6 +57,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the backend takes fields of a message that vtrain does not know."""
         return self.backend.has_fields(message, document, self.settings)
 
+    def here(self, backend: str) -> Target:
+        """The target on this machine of a command whose resource lives elsewhere, where it runs something.
+
+        `backend` is that of the flag, which may be none of this machine.
+        """
+        value = backend if backend and find_backend(backend).is_local else LOCAL
+        found = find_backend(value)
+        choice = Choice(value=value, origin="it runs on this machine")
+        settings = found.settings(CommandLine())
+        return msgspec.structs.replace(self, choice=choice, backend=found, settings=settings, name="")
+
     def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
         """The session. `images` are those of the job to be started, which decide what `local` means."""
         backend, choice = self.backend, msgspec.structs.replace(self.choice, value=self.backend.name)

@@ -81,6 +81,14 @@ class CloudBuckets:
             sender = Sender(client, simple, self.settings, show, self._mend)
             return sender.send_all([Upload(file=file, uri=uri) for file, uri in uris.items()])
 
+    def fetch(self, uri: str, folder: Path) -> None:
+        """Copy the objects below a URI to a folder of this machine. Raises StorageError."""
+        from vtrain.staging.download import fetch_folder
+
+        mend = {403: self._grant(split_object(uri)[0])}
+        with closing(self._open()) as client:
+            fetch_folder(client, uri, folder, self.settings, mend)
+
     @cached_property
     def _credentials(self) -> Credentials:
         return storage_credentials(self.credentials)

@@ -88,7 +88,7 @@ class Sender:
                 timeout=self.settings.timeout,
                 retry=self.settings.retry(),
             )
-            for blob in _without_repetition(listing, bucket):
+            for blob in without_repetition(listing, bucket):
                 if blob.name in wanted:
                     yield f"gs://{bucket}/{blob.name}", blob
 
@@ -103,7 +103,7 @@ class Sender:
         from google.api_core.exceptions import Forbidden, PreconditionFailed
 
         for _ in range(ATTEMPTS):
-            if found is not None and _is_same(upload.file, found):
+            if found is not None and is_same(upload.file, found):
                 self.progress.add(size=_moment(upload.file).size)
                 return False
             try:
@@ -212,7 +212,7 @@ def _moment(file: Path) -> _Moment:
     return _Moment(size=found.st_size, modified=found.st_mtime_ns, inode=found.st_ino)
 
 
-def _without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
+def without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
     """The objects of all pages. Raises StorageError where the pages do not end."""
     seen: set[str | None] = set()
     for page in listing.pages:
@@ -222,7 +222,7 @@ def _without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
         seen.add(listing.next_page_token)
 
 
-def _is_same(file: Path, blob: Blob) -> bool:
+def is_same(file: Path, blob: Blob) -> bool:
     """Whether an object holds what a file holds: as many bytes, with the same checksum."""
     return bool(blob.size == _moment(file).size and blob.crc32c in (None, _crc32c(file)))
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vtrain.backends.health import Check
     from vtrain.backends.models import ModelRegistryBackend
     from vtrain.messages.names import ResourceName
-    from vtrain.staging import Buckets
+    from vtrain.staging.cloud import CloudBuckets
 
 
 class Vertex(Backend):
@@ -44,9 +44,9 @@ class Vertex(Backend):
         from vtrain.backends.vertex.models import VertexModels
 
         check_installed()
-        return VertexModels(settings)
+        return VertexModels(settings, self.buckets(settings))
 
-    def buckets(self, settings: BackendSettings) -> Buckets:
+    def buckets(self, settings: BackendSettings) -> CloudBuckets:
         """Cloud Storage, as the account that the jobs are created as."""
         from vtrain.staging.cloud import CloudBuckets
 

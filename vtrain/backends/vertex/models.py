@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import BackendSettings, Query
 from vtrain.backends.models import ModelPage, ModelTarget
@@ -13,12 +14,17 @@ from vtrain.messages.codec import to_document
 from vtrain.messages.model import Model
 from vtrain.messages.names import MODELS, ResourceName
 
+if TYPE_CHECKING:
+    from vtrain.staging.cloud import CloudBuckets
+
 
 class VertexModels:
     """Sends each request to the region of its model; what is new goes to the settings'."""
 
-    def __init__(self, settings: BackendSettings) -> None:
+    def __init__(self, settings: BackendSettings, buckets: CloudBuckets) -> None:
+        """`buckets` are those that the account of the settings reads."""
         self._settings = settings
+        self._buckets = buckets
         self._api = VertexApi(settings.access, settings.tell)
 
     def upload_model(self, model: Model, target: ModelTarget) -> Operation:
@@ -59,6 +65,14 @@ class VertexModels:
     def delete_model_version(self, name: str) -> Operation:
         """Begin to delete one version."""
         return read_answer(Operation, self._api.delete(full_name_of(name), ":deleteVersion"))
+
+    def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:
+        """A copy of the objects that the model is made of."""
+        if not model.artifact_uri:
+            return None
+        self._settings.tell(f"Copying {model.artifact_uri} …")
+        self._buckets.fetch(model.artifact_uri, folder)
+        return folder
 
     def get_operation(self, operation: Operation) -> Operation:
         """The operation as the service has it now."""
