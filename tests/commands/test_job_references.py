@@ -174,3 +174,42 @@ def test_a_state_by_its_short_name_is_answered_with_the_apis(vtrain: Any, jobs: 
     ended = vtrain("ps", "--filter=state=FAILED")
     assert ended.err.endswith("Listed 0 items.\nStates are called as in the API: JOB_STATE_FAILED.\n")
     assert vtrain("ps", "--filter=state=JOB_STATE_FAILED").err.endswith("Listed 0 items.\n")
+
+
+def test_of_jobs_that_share_a_name_stop_means_the_running_one(vtrain: Any, jobs: Path) -> None:
+    running = "7000000000000000007"
+    add_job(jobs, running, "mnist", state="JOB_STATE_QUEUED")
+    for number in range(7):
+        add_job(jobs, str(10**18 + number), "mnist")
+    ended = vtrain("stop", "mnist")
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    assert f"Request to cancel CustomJob [{local_name(running)}] has been sent." in ended.err
+    assert "may mean several jobs" in vtrain("show", "mnist").err
+
+
+def test_of_several_running_jobs_stop_means_none(vtrain: Any, jobs: Path) -> None:
+    running = ("7000000000000000007", "7000000000000000008")
+    for job in running:
+        add_job(jobs, job, "mnist", state="JOB_STATE_QUEUED")
+    ended = vtrain("stop", "mnist")
+    assert ended.code == 1
+    assert [line.split()[0] for line in ended.err.splitlines()[2:]] == [*reversed(running)]
+    assert "may mean several jobs" in vtrain("stop", "7").err, "the beginning of an id is no name"
+
+
+@pytest.mark.parametrize("words", [("custom-jobs", "cancel"), ("stop",)])
+def test_an_ended_job_is_not_stopped_again(vtrain: Any, jobs: Path, words: tuple[str, ...]) -> None:
+    ended = vtrain(*words, MIDDLE)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err.splitlines()[-1] == f"CustomJob [{local_name(MIDDLE)}] has ended already: SUCCEEDED."
+
+
+def test_hints_of_short_commands_are_short_through_a_pipe_too(vtrain: Any, jobs: Path) -> None:
+    add_job(jobs, "7000000000000000007", "queued", state="JOB_STATE_QUEUED")
+    add_job(jobs, "7000000000000000008", "other", state="JOB_STATE_QUEUED")
+    assert "\n$ vtrain logs 7000000000000000007 -f\n" in vtrain("stop", "queued").err
+    assert f"\n$ vtrain custom-jobs wait {local_name('7000000000000000008')}\n" in (
+        vtrain("custom-jobs", "cancel", "other").err
+    )
+    assert vtrain("logs", "nobody").err.splitlines()[-1].strip() == "$ vtrain ps"
+    assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE} -f"

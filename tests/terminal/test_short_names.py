@@ -17,5 +17,5 @@ def test_a_job_is_called_by_a_few_digits_in_commands_that_work(start: Start, tra
     stop = start("stop", number)
     assert stop.end() == 0
     assert f"CustomJob [{number}]" in stop.transcript
-    assert f"$ vtrain custom-jobs wait {number}" in stop.transcript
+    assert f"$ vtrain logs {number} -f" in stop.transcript
     assert "projects/" not in submit.transcript + stop.transcript

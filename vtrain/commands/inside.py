@@ -6,6 +6,7 @@ import sys
 
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
+from vtrain.commands.references import command_about
 from vtrain.commands.session import Session, open_named
 from vtrain.errors import CommandError, ConfigError, ConflictError, UnavailableError, UsageError
 from vtrain.flags.options import CommonFlags, JobNameFlag, PlaceFlags, TaskFlag
@@ -24,13 +25,13 @@ def execute(
         raise UsageError(
             "exec needs a command.", hint=f"Put it after --: vtrain exec {job.text} -- nvidia-smi"
         )
-    session, name = open_named(common, place, job.text)
+    session, name = open_named(common, place, job.text, about_running=True)
     _run(find_replica(session, name, task.task_name), remainder)
 
 
 def shell(job: JobNameFlag, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Open a shell in a replica, and end with its exit code."""
-    session, name = open_named(common, place, job.text)
+    session, name = open_named(common, place, job.text, about_running=True)
     replica = find_replica(session, name, task.task_name)
     if _has_terminal():
         session.console.progress(f"A shell in {replica.name}. It ends with `exit`; the job goes on.")
@@ -67,7 +68,7 @@ def not_running(hosted: HostedJob) -> ConflictError:
     name, state = hosted.job.name, short(hosted.job.state)
     job_id = name.rpartition("/")[2]
     if has_ended(hosted.job.state):
-        hint = f"Its log:\n$ vtrain custom-jobs stream-logs {job_id}"
+        hint = f"Its log:\n$ {command_about(name, 'stream-logs')}"
         return ConflictError(f"Job {job_id} has ended ({state}): no replica of it runs.", hint=hint)
     return ConflictError(
         f"Job {job_id} is {state}: no replica of it runs yet.", hint="Try again in a moment."

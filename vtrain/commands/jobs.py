@@ -90,9 +90,9 @@ def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: Res
 
 
 def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
-    """Ask a job to end. People on a terminal are told where one of this machine has ended already."""
-    session, name = open_named(common, place, job.text, kind)
-    state = session.jobs.get(name).state if session.is_local and sys.stderr.isatty() else ""
+    """Ask a job to end; one of this machine that has ended already is told so, with its state."""
+    session, name = open_named(common, place, job.text, kind, about_running=True)
+    state = session.jobs.get(name).state if session.is_local else ""
     if states.has_ended(state):
         noun = noun_of(name)
         session.console.status(f"{noun} [{shown_name(name)}] has ended already: {states.short(state)}.")

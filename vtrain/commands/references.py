@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends.base import Backend, RuntimeBackend
+from vtrain.command_log import current_command
 from vtrain.commands.kinds import (
     ANY_JOB,
     CUSTOM_JOB,
@@ -25,7 +26,7 @@ from vtrain.commands.kinds import (
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import PlaceFlags
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
-from vtrain.messages.states import short
+from vtrain.messages.states import has_ended, short
 from vtrain.runtime.database import has_store
 from vtrain.settings import home_folder
 from vtrain.times import ago
@@ -38,9 +39,20 @@ LAST = "@last"
 """The newest job of this machine."""
 MOST_CANDIDATES = 5
 """How many jobs an ambiguous name is answered with."""
+MOST_NAMESAKES = 1000
+"""How many jobs of one name are looked at."""
 
 
-_SHORT_VERBS = {"describe": "show {}", "stream-logs": "logs {} -f", "cancel": "stop {}", "delete": "rm {}"}
+_SHORT_VERBS = {
+    "describe": "show {}",
+    "stream-logs": "logs {} -f",
+    "wait": "logs {} -f",
+    "cancel": "stop {}",
+    "delete": "rm {}",
+}
+_SHORT_COMMANDS = frozenset(
+    ("run", "debug", "submit", "ps", "logs", "stop", "show", "rm", "rerun", "exec", "shell")
+)
 FEWEST_DIGITS = 6
 """How many digits of an id are shown where fewer would do: jobs to come should have other ones."""
 
@@ -53,6 +65,13 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     jobs: tuple[Named, ...] | None = None
+
+    def about_running(self) -> Reference:
+        """The same word for a command about running jobs: a name of theirs means no job that has ended."""
+        if self.text.isdecimal():
+            return self
+        going = tuple(job for job in self.jobs or () if not has_ended(job.state))
+        return msgspec.structs.replace(self, jobs=going or self.jobs)
 
     @property
     def name(self) -> str:
@@ -117,7 +136,7 @@ def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Referenc
             return Reference(text=text, jobs=())
         from vtrain.runtime.store import Store
 
-        word, limit = ("", 1) if text == LAST else (text, MOST_CANDIDATES + 1)
+        word, limit = ("", 1) if text == LAST else (text, MOST_NAMESAKES)
         location = place.region.rpartition("/")[2]
         found = Store.open(home).named(kind.collections, word, location=location, limit=limit)
     except StorageError:  # a backend of this machine will say so, and another needs no store
@@ -166,15 +185,23 @@ def with_shown_names(text: str) -> str:
 
 
 def command_about(name: str, verb: str) -> str:
-    """The command line of a verb about a resource; on a terminal a short one about a job."""
+    """The command line of a verb about a resource; a short one for people, and after a short one."""
     full = parse_name(name)
     kind = KINDS.get(full.collection, CUSTOM_JOB) if full else CUSTOM_JOB
-    if kind in JOB_KINDS and verb in _SHORT_VERBS and sys.stderr.isatty():
-        return f"vtrain {_SHORT_VERBS[verb].format(shown_name(name))}"
+    if kind in JOB_KINDS and verb in _SHORT_VERBS and _speaks_short():
+        is_here = full is not None and full.project == LOCAL_PROJECT
+        called = shown_name(name) if sys.stderr.isatty() or not is_here else job_id(name)
+        return f"vtrain {_SHORT_VERBS[verb].format(called)}"
     return f"vtrain {kind.group} {verb} {shown_name(name)}"
 
 
+def _speaks_short() -> bool:
+    """Whether people see this on a terminal, or the command that was typed is a short one itself."""
+    typed = next((word for word in current_command() if not word.startswith("-")), "")
+    return sys.stderr.isatty() or typed in _SHORT_COMMANDS
+
+
 def list_command(group: str) -> str:
-    """The command line that lists the jobs of a group; on a terminal a short one for custom jobs."""
-    is_short = group == CUSTOM_JOB.group and sys.stderr.isatty()
+    """The command line that lists the jobs of a group; for custom jobs short as in `command_about`."""
+    is_short = group == CUSTOM_JOB.group and _speaks_short()
     return "vtrain ps" if is_short else f"vtrain {group} list"

@@ -184,10 +184,12 @@ def find_target(
     kind: ResourceKind = CUSTOM_JOB,
     local_only: bool = False,
     region: str = "",
+    about_running: bool = False,
 ) -> Target:
     """The target of a command about the resource `name` of a kind, or about none in particular.
 
-    `region` is the project's, on a service, where no flag names one.
+    `region` is the project's, on a service, where no flag names one. With `about_running` a name that several
+    jobs share means the one that has not ended.
     """
     console = open_console(common)
     found = find_project(common.project)
@@ -195,6 +197,8 @@ def find_target(
     with suppress(FileNotFoundError):  # a command that needs no folder works in one that was removed
         nearest_pyproject(Path.cwd())  # checked by every command, also where a flag says more than it
     reference = None if name is None else find_reference(name, kind, place)
+    if reference is not None and about_running:
+        reference = reference.about_running()
     with _in_current_folder():
         if local_only:
             choice = _local_choice(place.backend)
@@ -258,14 +262,19 @@ def open_session(common: CommonFlags, place: PlaceFlags, *, kind: ResourceKind =
 
 
 def open_named(
-    common: CommonFlags, place: PlaceFlags, text: str, kind: ResourceKind = CUSTOM_JOB
+    common: CommonFlags,
+    place: PlaceFlags,
+    text: str,
+    kind: ResourceKind = CUSTOM_JOB,
+    *,
+    about_running: bool = False,
 ) -> tuple[Session, str]:
     """The session of a command about one resource, and the full name of that resource.
 
     A job of this machine is also named by the first digits of its id, its display name or `@last`. Raises
     ConfigError for a text that is no name or means several jobs, NotFoundError for a name that no job has.
     """
-    target = find_target(common, place, name=text, kind=kind)
+    target = find_target(common, place, name=text, kind=kind, about_running=about_running)
     session = target.open()
     return session, session.full_name(target.name, kind)
 
