@@ -22,6 +22,8 @@ from vtrain import cli
 from vtrain.flags.options import REGION_HELP
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.model import Model
+from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Record, Store
 from vtrain.settings import home_folder
 from vtrain.times import timestamp
@@ -236,6 +238,15 @@ def test_bash_lists_several_jobs_with_their_state(asked: Asked, monkeypatch: pyt
     monkeypatch.setenv("COMP_TYPE", "37")  # menu-complete
     assert [word for word, _ in asked("custom-jobs", "describe", "")] == [str(10**18 + 1), str(10**18)]
     assert [word for word, _ in asked("custom-jobs", "describe", str(10**18 + 1))] == [str(10**18 + 1)]
+
+
+def test_models_are_offered_with_their_names(asked: Asked) -> None:
+    registry = ModelRegistry(Store.open(home_folder()))
+    for model in ("digits", "letters"):
+        place = {"project": "local", "location": "us-central1", "model_id": model}
+        registry.upload(Model(display_name=model.title()), **place)
+    assert asked("models", "describe", "di") == [("digits", "Digits")]
+    assert [name for name, _ in asked("models", "copy", "--source-model=l")] == ["letters"]
 
 
 def test_replicas_of_the_named_job_are_offered(asked: Asked) -> None:

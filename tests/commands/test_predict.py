@@ -374,6 +374,16 @@ def test_a_container_that_does_not_serve_is_told(
 
 
 @pytest.mark.docker
+def test_process_is_named_where_a_pre_built_image_cannot_be_had(
+    containers: Any, upload: Any, predict: Predict
+) -> None:
+    upload({"model.pkl": SUM}, image=SKLEARN.replace("1-6:latest", "1-6:no-such-tag"))
+    ended = predict()
+    assert ended.code == 1
+    assert "cannot be pulled" in ended.err and "--backend=process" in ended.err
+
+
+@pytest.mark.docker
 def test_a_container_is_removed_after_ctrl_c(containers: Any, base_image: str, upload: Any) -> None:
     upload({"factor.txt": b"10"}, "--container-command=sleep,1000", image=base_image)
     asking = ask_in_a_process()

@@ -74,10 +74,14 @@ class ModelRegistryBackend(Protocol):
 
 
 class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """The order to serve a version of a model whose files lie in `artifacts`, a folder; None: it has none."""
+    """The order to serve a version of a model whose files lie in `artifacts`, a folder; None: it has none.
+
+    `scratch` is a folder for the server, whose lock is held as long as the command lives that asks.
+    """
 
     model: Model
     artifacts: Path | None
+    scratch: Path
 
 
 class ModelServer(Protocol):

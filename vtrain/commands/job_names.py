@@ -1,4 +1,4 @@
-"""The names of jobs that a shell offers behind a TAB."""
+"""The names of jobs and models that a shell offers behind a TAB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vtrain.commands.jobs import query_all
-from vtrain.commands.kinds import ANY_JOB, KINDS
+from vtrain.commands.kinds import ANY_JOB, KINDS, MODEL
 from vtrain.commands.session import open_named, open_session
 from vtrain.errors import VtrainError, WaitTimeoutError
 from vtrain.flags.options import CommonFlags, PlaceFlags
@@ -47,6 +47,16 @@ def newest_jobs(
     if len(collections) > 1:
         found.sort(key=attrgetter("create_time"), reverse=True)
     return [(job.name.rpartition("/")[2], _text(job)) for job in found if _is_meant(command, job.state)]
+
+
+def newest_models(given: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Ids of models, each with its display name, in the place that the flags given so far name."""
+    with suppress(VtrainError, OSError), _at_most(PATIENCE):
+        session = open_session(*_flags(given), kind=MODEL)
+        query = msgspec.structs.replace(query_all(session, MODEL), page_size=MAX_JOBS)
+        found = session.models.list_models(query).models
+        return [(model.name.rpartition("/")[2], visible(model.display_name)) for model in found]
+    return []
 
 
 def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:

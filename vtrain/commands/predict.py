@@ -42,7 +42,7 @@ def predict(model: ModelNameFlag, spec: PredictFlags, place: PlaceFlags, common:
     with scratch_folder(target.settings.home) as scratch:
         if not target.backend.is_local:
             _check_trust(spec, f"whoever can write to {found.artifact_uri or 'it'} decides what runs here.")
-        order = _order(found, registry.fetch_artifacts(found, scratch / "model"))
+        order = _order(found, registry.fetch_artifacts(found, scratch / "model"), scratch)
         if order.artifacts is not None and target.backend.is_local:
             _check_trust(spec, foreign_part(order.artifacts))
         here = target if target.backend.is_local else target.here(place.backend)
@@ -97,12 +97,12 @@ def _check_trust(spec: PredictFlags, reason: str) -> None:
         )
 
 
-def _order(model: Model, artifacts: Path | None) -> ServingOrder:
+def _order(model: Model, artifacts: Path | None, scratch: Path) -> ServingOrder:
     """The order to serve it, with its files where they are now."""
     full = parse_name(model.name)
     if artifacts is not None and (full is None or full.project != LOCAL_PROJECT):
         model = msgspec.structs.replace(model, artifact_uri=file_uri(artifacts))
-    return ServingOrder(model=model, artifacts=artifacts)
+    return ServingOrder(model=model, artifacts=artifacts, scratch=scratch)
 
 
 def _images(model: Model) -> Images:

@@ -152,6 +152,13 @@ def training_pipelines(ctx: typer.Context, incomplete: str) -> list[tuple[str, s
     return _jobs(("trainingPipelines",), ctx, incomplete)
 
 
+def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of models, each with its display name."""
+    names = import_module("vtrain.commands.job_names")
+    found: list[tuple[str, str]] = names.newest_models(ctx.params)
+    return [(name, text) for name, text in found if name.startswith(incomplete)]
+
+
 def commands(ctx: typer.Context, incomplete: str) -> list[str]:
     """The commands below the words that `vtrain help` is given so far."""
     group: Any = ctx.find_root().command

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
-from vtrain.flags.completion import files
+from vtrain.flags.completion import files, models
 from vtrain.flags.options import GOOGLE_CLOUD, FlagGroup, NameFlag
 
 MODEL = "Model"
@@ -38,7 +38,12 @@ class UploadFlags(FlagGroup, frozen=True):
     model_id: Annotated[str | None, Option("--model-id", metavar="ID", help="Id of a new model.")] = None
     parent_model: Annotated[
         str | None,
-        Option("--parent-model", metavar="MODEL", help="Model that gets a new version: its id or full name."),
+        Option(
+            "--parent-model",
+            metavar="MODEL",
+            help="Model that gets a new version: its id or full name.",
+            autocompletion=models,
+        ),
     ] = None
     version_aliases: Annotated[
         list[str],
@@ -136,6 +141,7 @@ class ModelNameFlag(NameFlag, frozen=True):
         Argument(
             metavar="MODEL",
             help="Id or projects/PROJECT/locations/REGION/models/ID; ID@VERSION or ID@ALIAS is a version.",
+            autocompletion=models,
         ),
     ]
 
@@ -144,7 +150,12 @@ class ModelVersionFlag(NameFlag, frozen=True):
     """The name of a version of a model."""
 
     model_version: Annotated[
-        str, Argument(metavar="MODEL_VERSION", help="ID@VERSION or ID@ALIAS, or the full name with either.")
+        str,
+        Argument(
+            metavar="MODEL_VERSION",
+            help="ID@VERSION or ID@ALIAS, or the full name with either.",
+            autocompletion=models,
+        ),
     ]
 
 
@@ -155,14 +166,24 @@ class ModelCopyFlags(FlagGroup, frozen=True):
 
     source_model: Annotated[
         str | None,
-        Option("--source-model", metavar="MODEL", help="Model or version to copy: its id or full name."),
+        Option(
+            "--source-model",
+            metavar="MODEL",
+            help="Model or version to copy: its id or full name.",
+            autocompletion=models,
+        ),
     ] = None
     destination_model_id: Annotated[
         str | None, Option("--destination-model-id", metavar="ID", help="Id of the new model.")
     ] = None
     destination_parent_model: Annotated[
         str | None,
-        Option("--destination-parent-model", metavar="MODEL", help="Model that gets a new version."),
+        Option(
+            "--destination-parent-model",
+            metavar="MODEL",
+            help="Model that gets a new version.",
+            autocompletion=models,
+        ),
     ] = None
     kms_key_name: Annotated[
         str | None,

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from vtrain.atomic import scratch_folder
 from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
 from vtrain.backends.docker.job_engine import can_listen, gateway
@@ -19,7 +18,7 @@ from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.image_names import check_image_name
 from vtrain.containers.images import ensure_image
 from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
-from vtrain.errors import ConfigError, EngineError, StorageError
+from vtrain.errors import ConfigError, EngineError, ImageError, StorageError
 from vtrain.extras import install_command
 from vtrain.messages.model import ModelContainerSpec
 from vtrain.privacy import home_label
@@ -27,6 +26,7 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.runtime.launcher import PrepareFailed
 from vtrain.runtime.serving.contract import Served, last_lines, served
+from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.staging import split_uri
 
 MODEL_FOLDER = "/model"
@@ -60,15 +60,23 @@ class ContainerServing:
         image = check_image_name(spec.image_uri, "containerSpec.imageUri")
         with (
             closing(_local_engine()) as engine,
-            scratch_folder(self._settings.home) as scratch,
-            self._files(engine, order, JobFolder(scratch)) as files,
+            self._files(engine, order, JobFolder(order.scratch)) as files,
         ):
-            ensure_image(engine, image, tell=self._settings.tell)
+            self._have_image(engine, image)
             run = served(order.model, files.uri)
-            config = _config(spec, run, files) | {"Labels": self._labels(scratch)}
-            name = f"vtrain-predict-{scratch.name.rpartition('-')[2]}"
+            config = _config(spec, run, files) | {"Labels": self._labels(order.scratch)}
+            name = f"vtrain-predict-{order.scratch.name.rpartition('-')[2]}"
             with _container(engine, name, config) as container:
                 yield ServerContainer(engine, container, _published_port(engine, container, run.port))
+
+    def _have_image(self, engine: Engine, image: str) -> None:
+        """Pull the image where it is not here. Raises ImageError."""
+        try:
+            ensure_image(engine, image, tell=self._settings.tell)
+        except ImageError as error:
+            if prediction_image(image):
+                error.hint = f"{error.hint}\nOr take --backend=process, which needs no image."
+            raise
 
     @contextmanager
     def _files(self, engine: Engine, order: ServingOrder, folder: JobFolder) -> Iterator[ModelFiles]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vtrain.atomic import scratch_folder
 from vtrain.backends import BackendSettings
 from vtrain.backends.models import ServingOrder
 from vtrain.errors import ConfigError
@@ -35,29 +34,26 @@ class ProcessServing:
         """A server as long as the block lasts. Raises ConfigError for a model of another container."""
         image = _image(order)
         artifacts = _artifacts(order, image)
-        with scratch_folder(self._settings.home) as scratch:
-            python = self._python(image, scratch)
-            with (
-                socket.create_server(("127.0.0.1", 0)) as listener,
-                (scratch / "output").open("wb") as output,
-            ):
-                port = listener.getsockname()[1]
-                process = subprocess.Popen(
-                    [python, "-m", PACKAGE, image.family, str(listener.fileno())],
-                    env=inherited_environment() | served(order.model, str(artifacts), port=port).env | _OWN,
-                    cwd=scratch,
-                    stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    pass_fds=[listener.fileno()],
-                )
-            try:
-                yield ServerProcess(process, port, scratch / "output")
-            finally:
-                process.kill()
-                process.wait(STOP_SECONDS)
-                assert process.stdin is not None
-                process.stdin.close()
+        scratch = order.scratch
+        python = self._python(image, scratch)
+        with socket.create_server(("127.0.0.1", 0)) as listener, (scratch / "output").open("wb") as output:
+            port = listener.getsockname()[1]
+            process = subprocess.Popen(
+                [python, "-m", PACKAGE, image.family, str(listener.fileno())],
+                env=inherited_environment() | served(order.model, str(artifacts), port=port).env | _OWN,
+                cwd=scratch,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=[listener.fileno()],
+            )
+        try:
+            yield ServerProcess(process, port, scratch / "output")
+        finally:
+            process.kill()
+            process.wait(STOP_SECONDS)
+            assert process.stdin is not None
+            process.stdin.close()
 
     def _python(self, image: PredictionImage, scratch: Path) -> str:
         """The interpreter of the environment, made where it is not there. Raises EnvironmentFailed."""
