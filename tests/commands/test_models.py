@@ -214,3 +214,12 @@ def test_a_damaged_version_is_named_and_can_be_deleted(vtrain: Any, upload: Any,
     assert "damaged" in vtrain("models", "describe", "digits@2").err
     assert vtrain("models", "delete-version", "digits@2").code == 0
     assert "damaged" not in vtrain("models", "list").err
+
+
+def test_secrets_of_the_container_are_not_shown(vtrain: Any, upload: Any) -> None:
+    secret = "--container-env-vars=API_KEY=s3cr3t-value,COLOUR=blue"
+    planned = upload("--model-id=digits", secret, "--dry-run")
+    assert "blue" in planned.out and "s3cr3t" not in planned.out
+    upload("--model-id=digits", secret)
+    for ended in (vtrain("models", "describe", "digits"), vtrain("models", "list", "--format=yaml")):
+        assert "blue" in ended.out and "s3cr3t" not in ended.out

@@ -129,6 +129,7 @@ def test_an_upload_waits_until_it_is_done(registry: VertexService, vtrain: Any) 
     assert ended.code == 0, ended.err
     assert json.loads(ended.out) == {"model": f"{PARENT}/models/new", "modelVersionId": "1"}
     assert [request.method for request in registry.requests] == ["POST", "GET", "GET"]
+    assert registry.connections == 1
 
 
 def test_an_upload_is_sent_once(registry: VertexService, vtrain: Any) -> None:

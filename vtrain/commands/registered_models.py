@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vtrain.backends import Query
-from vtrain.backends.models import ModelPage, ModelTarget
+from vtrain.backends.models import ModelPage, ModelRegistryBackend, ModelTarget
 from vtrain.commands.jobs import pages, query_all
 from vtrain.commands.kinds import MODEL
 from vtrain.commands.selection import show_list
@@ -22,13 +22,13 @@ from vtrain.commands.session import (
     full_name,
     open_session,
     resource_document,
+    sent_document,
 )
 from vtrain.errors import ConfigError, ServiceError, UsageError
 from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import ModelCopyFlags, ModelNameFlag, ModelVersionFlag, UploadFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages.base import Operation
-from vtrain.messages.codec import to_document
 from vtrain.messages.model import Model
 from vtrain.messages.names import parse_name
 from vtrain.retry import wait_until
@@ -51,9 +51,10 @@ def upload(spec: UploadFlags, run: DryRunFlag, place: PlaceFlags, common: Common
     if run.dry_run:
         place_of_it = {"parentModel": target.parent, "modelId": target.model_id}
         named = {name: value for name, value in place_of_it.items() if value}
-        session.console.result({**named, "model": to_document(model)}, "yaml")
+        session.console.result({**named, "model": sent_document(model, {})}, "yaml")
         return
-    _show_made(session, "Uploaded", session.models.upload_model(model, target))
+    registry = session.models
+    _show_made(session, registry, "Uploaded", registry.upload_model(model, target))
 
 
 def copy(spec: ModelCopyFlags, place: PlaceFlags, common: CommonFlags) -> None:
@@ -70,7 +71,8 @@ def copy(spec: ModelCopyFlags, place: PlaceFlags, common: CommonFlags) -> None:
     base, at, version = spec.source_model.partition("@")
     region = find_region("", local=session.is_local)[0] if parse_name(base) is None else ""
     source = f"{full_name(base, MODEL, project=session.settings.project, location=region)}{at}{version}"
-    _show_made(session, "Copied", session.models.copy_model(source, target, spec.kms_key_name or ""))
+    registry = session.models
+    _show_made(session, registry, "Copied", registry.copy_model(source, target, spec.kms_key_name or ""))
 
 
 def list_models(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
@@ -144,24 +146,24 @@ def _show(
         session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
 
 
-def _show_made(session: Session, done: str, operation: Operation) -> None:
+def _show_made(session: Session, registry: ModelRegistryBackend, done: str, operation: Operation) -> None:
     """Wait for the version, say what it is called, and print the answer in `--format`."""
-    response = _finished(session, operation).response or {}
+    if not operation.done:
+        session.console.status(f"Waiting for operation [{operation.name.rpartition('/')[2]}] …")
+    response = _finished(registry, operation).response or {}
     name, version = response.get("model", ""), response.get("modelVersionId", "")
     session.console.status(f"{done} {MODEL.noun} [{name}], version {version}.")
     session.console.progress(f"\n$ vtrain {MODEL.group} describe {name}@{version}\n")
     session.console.result({key: value for key, value in response.items() if key != "@type"})
 
 
-def _finished(session: Session, operation: Operation) -> Operation:
+def _finished(registry: ModelRegistryBackend, operation: Operation) -> Operation:
     """The operation once it is done. Raises ServiceError where it failed, or takes too long."""
-    if not operation.done:
-        session.console.status(f"Waiting for operation [{operation.name.rpartition('/')[2]}] …")
 
     def is_done() -> bool:
         nonlocal operation
         if not operation.done:
-            operation = session.models.get_operation(operation)
+            operation = registry.get_operation(operation)
         return operation.done
 
     if not wait_until(is_done, OPERATION_SECONDS, FASTEST_SECONDS, longest=SLOWEST_SECONDS):
