@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -44,3 +45,18 @@ def test_mistakes(start: Start, place: Path, trainer: Trainer, golden: Golden) -
     for name, terminal in terminals.items():
         assert terminal.end() == MISTAKES[name][1], terminal.transcript
         golden(f"mistake-{name}", terminal, colours=True)
+
+
+def test_sentences_break_between_words_and_commands_do_not(start: Start) -> None:
+    terminal = start("show", "a-job-name-that-nobody-has", columns=40)
+    assert terminal.end() == 1
+    assert terminal.transcript.splitlines()[-4:] == [
+        "ERROR: No job on this machine has the",
+        "name 'a-job-name-that-nobody-has'.",
+        "  See what there is:",
+        "  $ vtrain ps",
+    ]
+    add_job(Path(os.environ["VTRAIN_HOME"]), "6167751115219977808", "same", state="JOB_STATE_QUEUED")
+    terminal = start("exec", "same", "--", "ls", columns=24)
+    assert terminal.end() == 1
+    assert terminal.transcript.splitlines()[-1] == "  Try again in a moment."

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.store import Named
 
 _LOCAL_NAME = re.compile(rf"projects/{LOCAL_PROJECT}/locations/[a-z0-9-]+/[A-Za-z]+/\d+")
+_COMMAND = re.compile(rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME.pattern})")
 LAST = "@last"
 """The newest job of this machine."""
 MOST_CANDIDATES = 5
@@ -180,7 +181,11 @@ def shown_name(name: str) -> str:
 
 
 def with_shown_names(text: str) -> str:
-    """A message in which the jobs of this machine are named as people on a terminal see them."""
+    """A message with names of this machine's jobs, and commands about them, as people on a terminal see them.
+
+    After a short command its hints are short through a pipe too.
+    """
+    text = _COMMAND.sub(lambda match: command_about(match[2], match[1]), text)
     return _LOCAL_NAME.sub(lambda match: shown_name(match[0]), text)
 
 

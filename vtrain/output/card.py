@@ -11,7 +11,7 @@ from vtrain.failure import folded
 from vtrain.messages import states
 from vtrain.output.colours import Piece, Role, dim, name, state
 from vtrain.output.console import Console
-from vtrain.output.terminal import on_one_line
+from vtrain.output.terminal import in_width, on_one_line
 from vtrain.sizes import size_in_words
 from vtrain.times import duration_in_words, epoch
 from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
@@ -128,7 +128,8 @@ def _use_pointers(job: Job) -> Iterator[Pointer]:
 def _pointer_line(pointer: Pointer) -> Line:
     label, text = pointer
     role = Role.WARNING if label == "hint" else Role.DIM
-    return ("  ", Piece(f"{label:<6}", role), "  ", text)
+    shown = in_width(text, before=10, indent=" " * 10) if label == "hint" else text
+    return ("  ", Piece(f"{label:<6}", role), "  ", shown)
 
 
 def _use_parts(use: ReplicaUse, job: Job) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vtrain.errors import OutputError, VtrainError
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.output.colours import Piece, Role, dim, has_colours, painted
-from vtrain.output.terminal import visible
+from vtrain.output.terminal import in_width, visible
 from vtrain.output.writing import in_haste, write_all
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """A warning."""
-        self._message("warning", Piece("WARNING:", Role.WARNING), f" {text}")
+        self._message("warning", Piece("WARNING:", Role.WARNING), in_width(f" {text}", before=8))
 
     def debug(self, text: str) -> None:
         """A message for `--verbosity=debug`."""
@@ -170,9 +170,11 @@ class Console:
     def error(self, error: VtrainError) -> None:
         """The error's sentence, and its hint below."""
         hint = "\n".join(f"  {line}" for line in error.hint.splitlines())
+        hint = in_width(hint)
         if error.message:
             role = Role.ERROR if error.prefix else Role.NAME
-            self._message("error", Piece(error.prefix, role), error.message, f"\n{hint}" if hint else "")
+            message = in_width(error.message, before=len(error.prefix))
+            self._message("error", Piece(error.prefix, role), message, f"\n{hint}" if hint else "")
         elif hint:
             self._message("error", hint)
 

@@ -64,6 +64,37 @@ def _escaped(letter: str) -> str:
     return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"
 
 
+def in_width(text: str, *, before: int = 0, indent: str = "") -> str:
+    """Sentences for stderr, broken between words where that is a terminal; a command to copy stays whole.
+
+    `before` is the number of characters in front of the first line, `indent` stands before the others.
+    """
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return text
+    if columns < NARROWEST or (len(text) + before <= columns and "\n" not in text):
+        return text
+    from textwrap import wrap
+
+    lines: list[str] = []
+    for line in text.split("\n"):
+        start = " " * before if not lines else indent
+        margin = indent + line[: len(line) - len(line.lstrip())]
+        broken = [start + line]
+        if len(broken[0]) > columns and not line.lstrip().startswith("$ "):
+            broken = wrap(
+                line,
+                columns,
+                initial_indent=start,
+                subsequent_indent=margin,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        lines += broken
+    return "\n".join(lines)[before:]
+
+
 def clock(seconds: float) -> str:
     """`0:07`, `12:34`, `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
@@ -78,6 +109,8 @@ def colour_prefix(task_name: str, prefix: bytes) -> bytes:
 
 
 FRAMES_PER_SECOND = 8
+NARROWEST = 20
+"""Columns of the narrowest terminal for which sentences are broken between words."""
 
 
 class _StatusText:
