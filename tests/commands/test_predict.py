@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,35 @@ def test_files_that_are_gone_are_told(upload: Any, predict: Predict, tmp_path: P
     assert "has no files" in predict(REQUEST, PROCESS).err
     (tmp_path / "model").rmdir()
     assert "are gone" in predict(REQUEST, PROCESS).err
+
+
+def test_four_ask_at_once_where_nothing_is_made_yet(index: Path, upload: Any) -> None:
+    upload({"model.pkl": SUM})
+    asking = [ask_in_a_process(PROCESS, stdout=subprocess.PIPE) for _ in range(4)]
+    assert [each.communicate()[0] for each in asking] == [b"[3, 7]\n"] * 4
+
+
+def servers(folder: Path) -> list[str]:
+    """The processes of this machine that run in a folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (process / "cwd").readlink().is_relative_to(folder):
+                found.append(process.name)
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells which processes run where")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_server_ends_with_its_command(index: Path, upload: Any, number: int) -> None:
+    """The model takes long to load: its file is a call of `time.sleep`."""
+    upload({"model.pkl": b"ctime\nsleep\n(I1000\ntR."})
+    scratch = Path(os.environ["TMPDIR"]).resolve()
+    asking = ask_in_a_process(PROCESS)
+    assert wait_until(lambda: servers(scratch), 120, 0.05)
+    asking.send_signal(number)
+    asking.wait()
+    assert wait_until(lambda: not servers(scratch), 120, 0.05)
 
 
 @pytest.fixture
@@ -386,7 +416,7 @@ def test_process_is_named_where_a_pre_built_image_cannot_be_had(
 @pytest.mark.docker
 def test_a_container_is_removed_after_ctrl_c(containers: Any, base_image: str, upload: Any) -> None:
     upload({"factor.txt": b"10"}, "--container-command=sleep,1000", image=base_image)
-    asking = ask_in_a_process()
+    asking = ask_in_a_process(DOCKER)
     assert wait_until(lambda: containers() == 1, 120, 0.1)
     asking.send_signal(signal.SIGINT)
     assert asking.wait() == 130
@@ -402,7 +432,7 @@ def test_what_a_killed_command_leaves_goes_at_the_next_gc(
     (folder / "factor.txt").write_text("10")
     flags = ("--container-command=sleep,1000", "--artifact-uri=gs://models")
     upload({}, *flags, image=base_image)
-    asking = ask_in_a_process()
+    asking = ask_in_a_process(DOCKER)
     assert wait_until(lambda: containers() == 1, 120, 0.1)
     assert vtrain("gc", "--kind=container").code == 0
     assert containers() == 1  # somebody waits for it
@@ -416,11 +446,10 @@ def test_what_a_killed_command_leaves_goes_at_the_next_gc(
     assert wait_until(lambda: not Path(f"/proc/{storage}").exists(), 120, 0.1)
 
 
-def ask_in_a_process() -> subprocess.Popen[bytes]:
+def ask_in_a_process(backend: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
     """The command as a process of its own, which waits for the model."""
-    line = [sys.executable, "-m", "vtrain", "models", "predict", "m", "--json-request=-", DOCKER]
-    asking = subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert asking.stdin is not None
-    asking.stdin.write(REQUEST.encode())
-    asking.stdin.close()
-    return asking
+    line = [sys.executable, "-m", "vtrain", "models", "predict", "m", "--json-request=-", backend]
+    with tempfile.TemporaryFile() as request:
+        request.write(REQUEST.encode())
+        request.seek(0)
+        return subprocess.Popen(line, stdin=request, stdout=stdout, stderr=subprocess.DEVNULL)
