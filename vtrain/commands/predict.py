@@ -123,7 +123,9 @@ def _ask(session: Session, order: ServingOrder, request: dict[str, Any]) -> list
     with session.backend.model_serving(settings).serve(order) as server:
         session.console.progress("Waiting for the model to load …")
         seconds = contract.start_seconds(order.model)
-        contract.await_health(server.port, route.health_route, seconds, server.failure)
+        contract.await_health(
+            server.port, route.health_route, seconds, server.failure, session.console.progress
+        )
         predictions = contract.ask(server.port, route.predict_route, request)
         if said := server.remarks():
             session.console.warn(f"The model's server wrote:\n{said}")

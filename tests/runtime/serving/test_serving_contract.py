@@ -93,19 +93,31 @@ def test_the_model_says_how_long_to_wait() -> None:
     assert start_seconds(container(deploymentTimeout="60s")) == 60
 
 
+def silent(_text: str) -> None:
+    """Say nothing."""
+
+
+def test_a_long_wait_is_told(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtrain.runtime.serving.contract.TELL_SECONDS", 0.0)
+    told: list[str] = []
+    await_health(serve((503, b""), (503, b""), (200, b"")), "/health", 60, lambda: "", told.append)
+    assert len(told) == 2
+    assert told[0].endswith("GET /health gave 503 Service Unavailable.")
+
+
 def test_health_is_awaited(serve: Serve) -> None:
-    await_health(serve((503, b""), (404, b""), (200, b"")), "/", 60, lambda: "")
+    await_health(serve((503, b""), (404, b""), (200, b"")), "/", 60, lambda: "", silent)
 
 
 def test_a_server_that_stays_unwell_is_told(serve: Serve) -> None:
     with pytest.raises(ServiceError, match="503 Service Unavailable") as raised:
-        await_health(serve((503, b"")), "/health", 0.1, lambda: "")
+        await_health(serve((503, b"")), "/health", 0.1, lambda: "", silent)
     assert "AIP_HEALTH_ROUTE" in raised.value.hint
 
 
 def test_a_server_that_ends_is_told_with_its_words(serve: Serve) -> None:
     with pytest.raises(ServiceError, match="its last words"):
-        await_health(serve((503, b"")), "/", 60, lambda: "its last words")
+        await_health(serve((503, b"")), "/", 60, lambda: "its last words", silent)
 
 
 def test_predictions_are_read(serve: Serve) -> None:

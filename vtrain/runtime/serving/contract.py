@@ -29,6 +29,8 @@ HEALTH_SECONDS = 10.0
 """The time that Vertex AI gives a container for the answer to one health check."""
 START_SECONDS = 1800.0
 """The time for a container to become healthy where its model does not say: Vertex AI's half an hour."""
+TELL_SECONDS = 15.0
+"""The time between two words about a server that is not healthy."""
 PREDICT_SECONDS = 600.0
 LARGEST_REQUEST = 1_500_000
 """Bytes of a request, and of an answer, that Vertex AI takes."""
@@ -83,9 +85,14 @@ def start_seconds(model: Model) -> float:
     return float(spec.deployment_timeout[:-1]) if spec and spec.deployment_timeout else START_SECONDS
 
 
-def await_health(port: int, route: str, seconds: float, failure: Callable[[], str]) -> None:
-    """Wait until the server is healthy. Raises ServiceError where it ends, or is not healthy in time."""
-    answer = "nothing"
+def await_health(
+    port: int, route: str, seconds: float, failure: Callable[[], str], tell: Callable[[str], None]
+) -> None:
+    """Wait until the server is healthy; `tell` what it answers meanwhile, should that take long.
+
+    Raises ServiceError where it ends, or is not healthy in time.
+    """
+    answer, began, told = "nothing", time.monotonic(), 0
 
     def is_settled() -> bool:
         nonlocal answer
@@ -97,8 +104,16 @@ def await_health(port: int, route: str, seconds: float, failure: Callable[[], st
         answer = f"{status.value} {status.phrase}"
         return status == HTTPStatus.OK or bool(failure())
 
-    began = time.monotonic()
-    is_in_time = wait_until(is_settled, seconds, 0.02, longest=1.0)
+    def is_settled_or_told() -> bool:
+        nonlocal told
+        if is_settled():
+            return True
+        if time.monotonic() - began > TELL_SECONDS * (told + 1):
+            told += 1
+            tell(f"It is not healthy after {TELL_SECONDS * told:.0f} s: GET {route} gave {answer}.")
+        return False
+
+    is_in_time = wait_until(is_settled_or_told, seconds, 0.02, longest=1.0)
     if said := failure():
         raise ServiceError(f"The model's server ended before it was healthy.\n{said}")
     if not is_in_time:
