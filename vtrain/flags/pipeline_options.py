@@ -130,7 +130,7 @@ class PipelineFlag(NameFlag, frozen=True):
         str,
         Argument(
             metavar="TRAINING_PIPELINE",
-            help="Id, or projects/PROJECT/locations/REGION/trainingPipelines/ID.",
+            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
             autocompletion=training_pipelines,
         ),
     ]

@@ -98,7 +98,7 @@ class TuningJobFlag(NameFlag, frozen=True):
         str,
         Argument(
             metavar="HPTUNING_JOB",
-            help="Id, or projects/PROJECT/locations/REGION/hyperparameterTuningJobs/ID.",
+            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
             autocompletion=tuning_jobs,
         ),
     ]
