@@ -36,6 +36,10 @@ HEAVY = ("google.", "grpc", "starlette", "uvicorn", "aiohttp", "pydantic")
         ["custom-jobs", "delete", ID],
         ["hp-tuning-jobs", "list"],
         ["persistent-resources", "list"],
+        ["models", "list"],
+        ["models", "describe", "digits"],
+        ["models", "upload", "--display-name=a", "--container-image-uri=i", "--artifact-uri=."],
+        ["models", "predict", "digits", "--json-request=request.json"],
         ["custom-jobs", "create", "--dry-run", "--display-name=a", "--config=job.yaml"],
         ["custom-jobs", "create", "--wait", "--display-name=a", "--config=job.yaml"],
         ["custom-jobs", "local-run", "--script=task.py"],
@@ -49,6 +53,7 @@ def test_no_command_on_a_local_backend_imports_anything_of_google(argv: list[str
     (tmp_path / "job.yaml").write_text(
         "workerPoolSpecs: [{replicaCount: 1, pythonPackageSpec: {pythonModule: this}}]"
     )
+    (tmp_path / "request.json").write_text('{"instances": [1]}')
     root = str(Path(__file__).parents[2])
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "VTRAIN_BACKEND": "process", "PYTHONPATH": root}
     ended = subprocess.run(

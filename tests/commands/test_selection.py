@@ -32,6 +32,11 @@ def show(service: Service, *, format: str = "", flatten: tuple[str, ...] = (), *
     show_list(console, ListFlags(**flags), service, default="yaml", uri_of=lambda found: f"u:{found['name']}")
 
 
+def test_a_limit_of_any_size_is_a_limit(capfd: pytest.CaptureFixture[str]) -> None:
+    show(Service(3), format="value(n)", limit="9" * 30)
+    assert capfd.readouterr().out.split() == ["0", "1", "2"]
+
+
 def test_a_limit_asks_for_no_more(capfd: pytest.CaptureFixture[str]) -> None:
     service = Service(10)
     show(service, format="value(n)", limit="2", filter="n>3")

@@ -28,6 +28,9 @@ BASES = {
         "--persistent-resource-id=a",
         "--resource-pool-spec=machine-type=n1-standard-4,replica-count=1",
     ),
+    "models upload": ("--display-name=a", "--container-image-uri=i"),
+    "models copy": ("--source-model=a",),
+    "models predict": ("--json-request=/dev/null",),
     "custom-jobs environment": ("--worker-pool-spec=machine-type=n1-standard-4,python-module=m",),
 }
 """What makes a command line of some commands whole, so that the rest of it is read, too."""
@@ -165,6 +168,9 @@ DOCUMENTS = st.recursive(
         "hp-tuning-jobs create --display-name=a --config=/dev/stdin --dry-run",
         "persistent-resources create --persistent-resource-id=a --config=- --dry-run",
         "--flags-file=- custom-jobs list",
+        "models predict a --json-request=- --backend=process",
+        "models upload --display-name=a --container-image-uri=i --explanation-method=xrai "
+        "--explanation-metadata-file=- --dry-run",
     ],
 )
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Sequence
 
 from vtrain.errors import UsageError
@@ -153,4 +154,4 @@ def count_or_unlimited(text: str, flag: str) -> int | None:
     number = whole_number(text, flag)
     if number < 1:
         raise UsageError(f"{flag}: expected 1 or more, found {number}.")
-    return number
+    return min(number, sys.maxsize)  # there is no more of anything
