@@ -114,9 +114,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     def _candidates(self) -> str:
         jobs = self.jobs or ()
         called = shown_name if sys.stderr.isatty() else job_id
-        rows = [
-            f"{called(job.name)}  {short(job.state)}  {ago(job.create_time)}  {job.display_name}"
+        cells = [
+            (called(job.name), short(job.state), ago(job.create_time), job.display_name)
             for job in jobs[:MOST_CANDIDATES]
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        rows = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in cells
         ]
         others = ["… and others"] if len(jobs) > MOST_CANDIDATES else []
         return "\n".join(["Name it by its id, or by the first digits of that:", *rows, *others])

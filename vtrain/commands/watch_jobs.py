@@ -42,7 +42,7 @@ def wait(
     kind: ResourceKind,
 ) -> None:
     """Stay until a job ends."""
-    session, name = open_named(common, place, job.text, kind)
+    session, name = open_named(common, place, job.text, kind, about_running=True)
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     stay_to_the_end(
         session, name, stream=False, timeout=wait_seconds(waiting.wait_timeout), on_interrupt=on_interrupt
@@ -63,7 +63,7 @@ def stream_logs(
     job: NameFlag, stream: StreamFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind
 ) -> None:
     """Print a job's log, to its end."""
-    session, name = open_named(common, place, job.text, kind)
+    session, name = open_named(common, place, job.text, kind, about_running=True)
     sink = _log_sink(session, stream)
     interval = _interval(stream.polling_interval)
     order = Stay(

@@ -128,7 +128,7 @@ def _use_pointers(job: Job) -> Iterator[Pointer]:
 def _pointer_line(pointer: Pointer) -> Line:
     label, text = pointer
     role = Role.WARNING if label == "hint" else Role.DIM
-    shown = in_width(text, before=10, indent=" " * 10) if label == "hint" else text
+    shown = in_width(text, before=10, indent=" " * 10) if label in ("error", "hint") else text
     return ("  ", Piece(f"{label:<6}", role), "  ", shown)
 
 
