@@ -70,3 +70,16 @@ def test_a_restart_is_one_line(start: Start, trainer: Trainer, place: Path) -> N
         "workerpool0-0 ended: exit code 139, a crash in native code (SIGSEGV). "
         "Restarting all replicas (restart 1 of this job)."
     ]
+
+
+@pytest.mark.parametrize("flag", ["cancel", "detach"])
+def test_the_last_words_do_not_stand_behind_an_open_line(start: Start, trainer: Trainer, flag: str) -> None:
+    script = trainer("print('\\r7/20', end='', file=sys.stderr, flush=True)\nhold()\n")
+    terminal = start("run", script, f"--on-interrupt={flag}")
+    terminal.wait_for("7/20")
+    terminal.press(CTRL_C)
+    assert terminal.end() == 130
+    rows = terminal.transcript.splitlines()
+    assert any(row.startswith("7/20") for row in rows)
+    assert ("Stopped." if flag == "cancel" else "Detached; the job goes on.") in rows
+    trainer.release()

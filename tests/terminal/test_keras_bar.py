@@ -65,6 +65,15 @@ def test_the_bar_looks_as_without_vtrain(start: Start, trainer: Trainer, columns
     assert (bar[0].bold, bar[4].fg) == (True, "green")
 
 
+def test_a_bar_counts_more_in_the_status_line_than_what_the_job_uses(start: Start, trainer: Trainer) -> None:
+    script = trainer(TRAINER.replace("    time.sleep(0.25)", "    hold()"))
+    bar = seen(*STATES[0])
+    terminal = start("submit", script, "--backend=process", "--stream-logs", columns=len(bar) + 34)
+    terminal.wait_until(lambda: f"worker0-0 {bar}" in terminal.shown)
+    trainer.release()
+    assert terminal.end() == 0
+
+
 def test_followed_logs_show_it_in_the_status_line(start: Start, trainer: Trainer) -> None:
     script = trainer(TRAINER.replace("    time.sleep(0.25)", "    hold()"))
     terminal = start("submit", script, "--backend=process", "--stream-logs", columns=120)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 DETACH, CANCEL = "detach", "cancel"
 ROOM_HINT = "  With --memory=1g a job asks for less; with VTRAIN_MEMORY=none memory is not counted."
 """What a job that waits on this machine can do about it."""
+
+
+SPINNER_COLUMNS = 2
+"""What the status line shows before its text."""
 
 
 class JobWatcher:
@@ -90,7 +95,10 @@ class JobWatcher:
             self._show_trials(job, f"{beginning}{on_one_line(what)}", more=more)
             return
         used = self._used(job) if short(job.state) == "RUNNING" and self.console.has_status_line else ""
-        self.console.show_state(f"{beginning}{used}{on_one_line(what)}")
+        text = f"{beginning}{used}{on_one_line(what)}"
+        if used and what != job.display_name and len(text) + SPINNER_COLUMNS > get_terminal_size().columns:
+            text = f"{beginning}{on_one_line(what)}"  # a bar that is cut tells nothing
+        self.console.show_state(text)
 
     def _show_trials(self, job: HyperparameterTuningJob, text: str, *, more: bool) -> None:
         if self._trials is None:
@@ -143,15 +151,10 @@ def stay(order: Stay) -> Job:
     try:
         return _follow(order, watcher)
     except (KeyboardInterrupt, TerminatedBySignal) as interrupt:
-        reason: VtrainError = (
-            interrupt if isinstance(interrupt, TerminatedBySignal) else InterruptedByUser("Interrupted.")
-        )
-        if watcher.job is not None and has_ended(watcher.job.state):
-            ended = f"The job has ended: {short(watcher.job.state)}."
-            raise type(reason)(ended, hint=_look_again(order.name)) from interrupt
-        if order.on_interrupt == DETACH:
-            raise type(reason)("Detached; the job goes on.", hint=come_back(order.name)) from interrupt
-        raise _cancel(order, watcher, reason) from interrupt
+        told = _interrupted(order, watcher, interrupt)
+        with suppress(OutputError):
+            order.console.end_line()
+        raise told from interrupt
     except OutputError:
         if order.on_interrupt == CANCEL:
             order.backend.cancel(order.name)
@@ -163,6 +166,21 @@ def stay(order: Stay) -> Job:
                     order.sink.close()
         finally:
             order.console.close()
+
+
+def _interrupted(
+    order: Stay, watcher: JobWatcher, interrupt: KeyboardInterrupt | TerminatedBySignal
+) -> VtrainError:
+    """What becomes of the job, in the words of the error that ends the command."""
+    reason: VtrainError = (
+        interrupt if isinstance(interrupt, TerminatedBySignal) else InterruptedByUser("Interrupted.")
+    )
+    if watcher.job is not None and has_ended(watcher.job.state):
+        ended = f"The job has ended: {short(watcher.job.state)}."
+        return type(reason)(ended, hint=_look_again(order.name))
+    if order.on_interrupt == DETACH:
+        return type(reason)("Detached; the job goes on.", hint=come_back(order.name))
+    return _cancel(order, watcher, reason)
 
 
 def come_back(name: str) -> str:

@@ -159,6 +159,11 @@ class Console:
         self.write(visible(text).encode("utf-8", "backslashreplace"), stderr=True)
         self._unended.discard(self._place(stderr=True))  # the answer ends the line
 
+    def end_line(self) -> None:
+        """End the line that a trainer has left open where messages go, for another console."""
+        if self._place(stderr=True) in self._unended:
+            self.write(b"\n", stderr=True)
+
     def warn(self, text: str) -> None:
         """A warning."""
         self._message("warning", Piece("WARNING:", Role.WARNING), in_width(f" {text}", before=8))
