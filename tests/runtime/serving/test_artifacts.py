@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,8 +33,19 @@ def folder() -> Iterator[Path]:
 
 def test_what_only_the_user_writes_is_the_users(folder: Path) -> None:
     assert foreign_part(folder) == ""
-    (folder / "model.pkl").chmod(0o664)  # a group of one's own is usual
-    assert foreign_part(folder) == ""
+
+
+def test_a_file_that_a_group_of_others_writes_is_foreign(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "model.pkl"
+    file.chmod(0o664)
+    user = SimpleNamespace(pw_name="anna", pw_gid=file.stat().st_gid)
+    monkeypatch.setattr(pwd, "getpwuid", lambda _number: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda _number: SimpleNamespace(gr_name="anna"))
+    assert foreign_part(folder) == ""  # many systems make a group for each user
+    monkeypatch.setattr(grp, "getgrgid", lambda _number: SimpleNamespace(gr_name="students"))
+    assert foreign_part(folder) == f"Other users can write to {file}."
 
 
 def test_a_file_that_others_write_is_foreign(folder: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,11 +53,21 @@ def _why_foreign(path: Path) -> str:
 def _others_write(found: os.stat_result) -> bool:
     """Whether others can replace what is there; in a sticky folder they can only add."""
     is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
-    return bool(found.st_mode & stat.S_IWOTH) and not is_sticky
+    by_group = found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)
+    return bool(found.st_mode & stat.S_IWOTH or by_group) and not is_sticky
+
+
+def _is_own_group(number: int) -> bool:
+    """Whether a group is the user's alone: the one that systems make for each user, under the user's name."""
+    try:
+        user = pwd.getpwuid(os.getuid())
+        return number == user.pw_gid and grp.getgrgid(number).gr_name == user.pw_name
+    except KeyError:  # a user or a group without a name, as in containers
+        return False
 
 
 def _is_reachable(path: Path) -> bool:
-    return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
+    return all(parent.stat().st_mode & (stat.S_IXOTH | stat.S_IXGRP) for parent in path.parents)
 
 
 def check_artifacts(model: Model, home: Path) -> Path | None:
