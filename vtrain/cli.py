@@ -457,7 +457,7 @@ def _os_error(error: OSError) -> VtrainError:
 def _report(error: VtrainError, invocation: Invocation) -> int:
     from vtrain.output.console import VERBOSITIES, Console
 
-    if "projects/local/" in error.message + error.hint:
+    if any(text in error.message + error.hint for text in ("projects/local/", "custom-jobs list")):
         from vtrain.commands.references import with_shown_names
 
         error.message, error.hint = with_shown_names(error.message), with_shown_names(error.hint)

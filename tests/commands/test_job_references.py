@@ -211,5 +211,7 @@ def test_hints_of_short_commands_are_short_through_a_pipe_too(vtrain: Any, jobs:
     assert f"\n$ vtrain custom-jobs wait {local_name('7000000000000000008')}\n" in (
         vtrain("custom-jobs", "cancel", "other").err
     )
-    assert vtrain("logs", "nobody").err.splitlines()[-1].strip() == "$ vtrain ps"
+    for nobody in ("nobody", "123"):
+        assert vtrain("logs", nobody).err.splitlines()[-1].strip() == "$ vtrain ps"
+        assert vtrain("custom-jobs", "describe", nobody).err.splitlines()[-1].strip() == LIST_HINT
     assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE} -f"

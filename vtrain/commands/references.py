@@ -191,6 +191,7 @@ def with_shown_names(text: str) -> str:
     After a short command its hints are short through a pipe too.
     """
     text = _COMMAND.sub(lambda match: command_about(match[2], match[1]), text)
+    text = text.replace(f"vtrain {CUSTOM_JOB.group} list", list_command(CUSTOM_JOB.group))
     return _LOCAL_NAME.sub(lambda match: shown_name(match[0]), text)
 
 
