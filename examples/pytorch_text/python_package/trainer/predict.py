@@ -22,4 +22,6 @@ def main(folder: str, *sentences: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3 or not all(map(str.strip, sys.argv[2:])):
+        sys.exit("usage: python -m trainer.predict FOLDER SENTENCE...")
     main(*sys.argv[1:])
