@@ -186,3 +186,21 @@ def test_a_custom_job_is_none_of_these(vtrain: Any, vertex: VertexService, verb:
     ended = vtrain("hp-tuning-jobs", verb, f"{PARENT}/customJobs/1")
     assert ended.code == 1
     assert vertex.requests == []
+
+
+def test_the_folder_of_the_trials(vtrain: Any, vertex: VertexService, create: tuple[str, ...]) -> None:
+    assert vtrain(*create, "--base-output-dir=gs://bucket/study").code == 0
+    (request,) = vertex.requests
+    assert request.body["trialJobSpec"]["baseOutputDirectory"] == {"outputUriPrefix": "gs://bucket/study"}
+
+
+def test_a_trial_without_a_machine_is_doubted_before_it_is_sent(
+    vtrain: Any, vertex: VertexService, create: tuple[str, ...]
+) -> None:
+    file = Path(create[3].removeprefix("--config="))
+    file.write_text(JOB.replace("machineSpec: {machineType: n1-standard-4}, ", ""))
+    planned = vtrain(*create, "--dry-run")
+    assert planned.code == 0
+    assert "workerPoolSpecs[0].machineSpec.machineType: is required" in planned.err
+    file.write_text(JOB)
+    assert "is required" not in vtrain(*create, "--dry-run").err

@@ -223,6 +223,20 @@ def test_a_study_goes_on_from_another(tune: Tune) -> None:
     assert json.loads(ended.out)["study"]["continueFrom"] == first["name"]
 
 
+def test_trials_that_were_cut_off_are_run_again(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+    name = json.loads(tune("hangs", trials=2, wait=False).out)["name"]
+    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
+    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
+        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+    assert vtrain("hp-tuning-jobs", "cancel", name).code == 0
+    assert vtrain("hp-tuning-jobs", "wait", name).code == 11
+    ended = tune("good", f"--continue-from={name}", trials=3)
+    assert ended.code == 0, ended.err
+    found = trials_of(ended)
+    assert [trial["parameters"][0]["value"] for trial in found] == [1.0, 2.0, 3.0]
+    assert [trial["state"] for trial in found] == ["SUCCEEDED"] * 3
+
+
 def test_deleting_a_study_removes_its_trials_alone(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
     first, second = (json.loads(tune("good", trials=2).out) for _ in range(2))
     assert vtrain("hp-tuning-jobs", "delete", first["name"]).code == 0

@@ -13,7 +13,7 @@ from vtrain.commands.trial_watch import TrialWatch
 from vtrain.messages.codec import from_document
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.output.console import Console
-from vtrain.output.trials import live_lines, progress_text
+from vtrain.output.trials import end_text, live_lines, progress_text
 
 NAME = "projects/demo/locations/us-central1/hyperparameterTuningJobs/2001"
 ACTIVE = {"id": "5", "state": "ACTIVE", "parameters": [{"parameterId": "rate", "value": 0.05}]}
@@ -39,6 +39,20 @@ def test_each_trial_is_told_once_when_it_has_ended(capfd: pytest.CaptureFixture[
     assert (captured.out, captured.err) == ("", LINES)
 
 
+def test_of_a_job_that_has_ended_before_no_trial_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    watch = TrialWatch(Console())
+    watch.show(job_with(*TRIALS), "SUCCEEDED", more=True)
+    assert capfd.readouterr().err == ""
+    assert not watch.has_told(60)
+
+
+def test_a_failed_trial_is_told_by_its_exception() -> None:
+    trace = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\nValueError: no data'
+    reason = f"The replica workerpool0-0 exited with a non-zero status of 1.\n{trace}\nTo find out more: …"
+    job = job_with({**TRIALS[2], "infeasibleReason": reason})
+    assert ": ValueError: no data (" in end_text(job.trials[0])
+
+
 def test_the_live_table_keeps_the_best_and_those_that_run() -> None:
     job = job_with(*TRIALS, ACTIVE)
     shown = [line.split()[0] for line in live_lines(job, most=3)]
@@ -58,7 +72,7 @@ def test_the_end_names_the_best_trial_and_its_model(vtrain: Any, vertex: VertexS
     vertex.resources[NAME] = tuning_document(NAME)
     ended = vtrain("hp-tuning-jobs", "wait", "2001", "--format=value(state)")
     assert (ended.code, ended.out) == (0, "JOB_STATE_SUCCEEDED\n"), ended.err
-    assert ended.err.startswith(LINES) or LINES in ended.err
+    assert "Trial 1" not in ended.err  # they are no news of a job that has ended
     assert "best    trial 2: accuracy=0.91235" in ended.err
     assert "with    rate=0.0123 units=8 optimizer=sgd momentum=0.9" in ended.err
     assert f"model   {OUTPUT}/2/model" in ended.err

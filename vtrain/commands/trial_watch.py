@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ class TrialWatch:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: set[str] = set()
+        self._told: set[str] | None = None
+        self._told_at = -math.inf
         self._drawn_at = 0.0
         self._lines: Sequence[str] = ()
         self._progress = ""
@@ -30,14 +32,21 @@ class TrialWatch:
         """Show the trials above the text about the job's state; with `more`, how far they are behind it."""
         self._console.show_state(f"{text}  {self._progress}" if more else text, self._lines)
         if not self._console.has_status_line:
-            self._tell(job.trials)
+            if self._told is None:  # of a job that has ended before, the end alone is news
+                self._told = {trial.id for trial in job.trials} if has_ended(job.state) else set()
+            self._tell(job.trials, self._told)
         elif time.monotonic() - self._drawn_at >= REDRAW_SECONDS or has_ended(job.state):
             self._lines = live_lines(job, most=max(shutil.get_terminal_size().lines // 2, 3))
             self._progress = progress_text(job) if job.trials else ""
             self._drawn_at = time.monotonic()
 
-    def _tell(self, trials: Sequence[Trial]) -> None:
+    def has_told(self, seconds: float) -> bool:
+        """Whether a line about a trial was written within the last seconds."""
+        return time.monotonic() - self._told_at < seconds
+
+    def _tell(self, trials: Sequence[Trial], told: set[str]) -> None:
         for trial in trials:
-            if trial.state in ENDED and trial.id not in self._told:
-                self._told.add(trial.id)
+            if trial.state in ENDED and trial.id not in told:
+                told.add(trial.id)
+                self._told_at = time.monotonic()
                 self._console.progress(end_text(trial))

@@ -24,7 +24,7 @@ from vtrain.errors import (
     VtrainError,
 )
 from vtrain.flags.grammar import duration_seconds
-from vtrain.following import Follow, follow
+from vtrain.following import SILENCE, Follow, follow
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
@@ -123,6 +123,8 @@ class JobWatcher:
         self.console.warn(trouble)
 
     def heard_nothing(self, job: Job, elapsed: float) -> None:
+        if self._trials is not None and self._trials.has_told(SILENCE):
+            return
         if not self.console.has_status_line:
             self.console.progress(f"{short(job.state)} for {clock(elapsed)}, no line for a while: {job.name}")
 

@@ -182,6 +182,7 @@ def _trial_fields(flags: TuningFlags) -> Document:
         "serviceAccount": flags.service_account,
         "enableWebAccess": flags.enable_web_access,
         "enableDashboardAccess": flags.enable_dashboard_access,
+        "baseOutputDirectory": {"outputUriPrefix": flags.base_output_dir} if flags.base_output_dir else None,
     }
     return {name: value for name, value in values.items() if value is not None}
 

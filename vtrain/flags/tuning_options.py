@@ -52,6 +52,15 @@ class TuningFlags(JobFlags, frozen=True):
             autocompletion=one_of("grid-search", "random-search", "algorithm-unspecified"),
         ),
     ] = None
+    base_output_dir: Annotated[
+        str | None,
+        Option(
+            "--base-output-dir",
+            metavar="URI",
+            help="Folder for models; each trial has one of its own below it: gs://… or file:///….",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None
     max_failed_trial_count: Annotated[
         str | None,
         Option(

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from vtrain.failure import last_traceback
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec, Trial
 from vtrain.output.colours import Role, paint
 from vtrain.output.table import display_width
@@ -83,11 +84,17 @@ def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
 def end_text(trial: Trial) -> str:
     """`Trial 3 SUCCEEDED after 12 s: accuracy=0.97 (rate=0.01 units=64)`."""
     took = _took(trial)
-    reason = trial.infeasible_reason.strip().partition("\n")[0].rstrip()
-    what = measured_text(trial) or on_one_line(reason)
+    what = measured_text(trial) or on_one_line(_reason(trial))
     parameters = parameters_text(trial)
     text = f"Trial {trial.id} {trial.state}" + (f" after {took}" if took else "")
     return text + (f": {what}" if what else "") + (f" ({parameters})" if parameters else "")
+
+
+def _reason(trial: Trial) -> str:
+    """Why a trial has no result: the exception of its trainer, else the first line."""
+    text = trial.infeasible_reason.strip()
+    trace = last_traceback(text)
+    return trace.exception if trace is not None and trace.exception else text.partition("\n")[0].rstrip()
 
 
 class TrialTable:

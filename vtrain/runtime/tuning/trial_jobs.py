@@ -85,7 +85,7 @@ class TrialJobs:
         self._records = {record.id: record for record in read_records(self._folder)}
         if not self._records and continue_from:
             earlier = readable_records(job_folder(self._home, continue_from))
-            for number, record in enumerate((record for record in earlier if record.has_ended), 1):
+            for number, record in enumerate(filter(_counts, earlier), 1):
                 self._keep(msgspec.structs.replace(record, id=number))
 
     def begin(self, parameters: Parameters) -> None:
@@ -201,7 +201,7 @@ class TrialJobs:
             request_end(self._store, self._home, name, verb)
         for record in self.running:
             if record.job not in living:
-                self._end(record, INFEASIBLE, reason=reason)
+                self._end(msgspec.structs.replace(record, is_cut_off=True), INFEASIBLE, reason=reason)
         return not living
 
     def _submit(self, record: TrialRecord) -> None:
@@ -237,3 +237,8 @@ class TrialJobs:
     def _keep(self, record: TrialRecord) -> None:
         write_record(self._folder, record)
         self._records[record.id] = record
+
+
+def _counts(record: TrialRecord) -> bool:
+    """Whether a trial counts in the study that goes on from its own: it has ended by itself."""
+    return record.has_ended and not record.is_cut_off

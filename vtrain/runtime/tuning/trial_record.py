@@ -24,7 +24,8 @@ MOST_KEPT = 1000
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`job` is the full name of the trial's job, `state` a Trial.State of the API.
 
-    `failed`: the job failed, which counts for maxFailedTrialCount. `measurements` are filled at the end.
+    `failed`: the job failed, which counts for maxFailedTrialCount. `is_cut_off`: the study ended before it.
+    `measurements` are filled at the end.
     """
 
     id: int
@@ -36,6 +37,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
     final: Measurement | None = None
     infeasible_reason: str = ""
     failed: bool = False
+    is_cut_off: bool = False
     measurements: tuple[Measurement, ...] = ()
 
     @property
