@@ -158,13 +158,22 @@ def _wait(engine: StandInEngine, _query: Query, _body: bytes, name: str) -> Mess
     return {"StatusCode": engine.container(name)["State"]["ExitCode"]}
 
 
+def _attach(engine: StandInEngine, query: Query, body: bytes, name: str) -> Iterator[bytes]:
+    """The container's line on its terminal, once it runs; who is attached is let go when it ends."""
+    while engine.container(name)["State"]["StartedAt"] == NEVER:
+        time.sleep(POLL_SECONDS)
+    yield OUTPUT
+    _wait(engine, query, body, name)
+
+
 def _logs(engine: StandInEngine, query: Query, body: bytes, name: str) -> Iterator[bytes]:
     """The container's one line, at once; who follows is let go when it ends."""
     since = float(query.get("since", 0))
     stamp = engine.container(name)["State"]["StartedAt"]
     if not since or since <= datetime.fromisoformat(stamp[:26] + "+00:00").timestamp():
-        line = stamp.encode() + b" " + OUTPUT
-        yield struct.pack(">BxxxL", 1, len(line)) + line
+        line = (stamp.encode() + b" " if query.get("timestamps") else b"") + OUTPUT
+        is_terminal = engine.container(name)["Config"].get("Tty")
+        yield line if is_terminal else struct.pack(">BxxxL", 1, len(line)) + line
     if query.get("follow"):
         _wait(engine, query, body, name)
 
@@ -230,6 +239,8 @@ ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("POST", "/containers/([^/]+)/kill", _kill),
     ("POST", "/containers/([^/]+)/wait", _wait),
     ("GET", "/containers/([^/]+)/logs", _logs),
+    ("POST", "/containers/([^/]+)/attach", _attach),
+    ("POST", "/containers/([^/]+)/resize", lambda *_: b""),
     ("GET", "/containers/([^/]+)/stats", _statistics),
     ("DELETE", "/containers/([^/]+)", _remove),
     ("GET", "/networks", _networks),

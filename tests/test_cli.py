@@ -195,7 +195,6 @@ def test_what_is_wrong_is_exit_1_and_changes_nothing(
         ((*LIST, "--project=demo"), "No region"),
         ((*LIST, "--project=demo", "--region=us-central1"), "credentials"),
         (("custom-jobs", "describe", "projects/demo/locations/us-central1/customJobs/1"), "credentials"),
-        (("persistent-resources", "list"), "persistent resources"),
         (
             (
                 "custom-jobs",

@@ -117,32 +117,6 @@ def test_a_job_of_ai_platform_is_refused_with_what_replaces_it(
         assert words in ended.err
 
 
-@pytest.mark.parametrize("group", ["ai-platform", "ml-engine"])
-@pytest.mark.parametrize(
-    "rest",
-    [
-        (),
-        ("--help",),
-        (
-            "jobs",
-            "submit",
-            "training",
-            "a",
-            "--module-name=trainer.task",
-            "--package-path=t",
-            "--scale-tier=BASIC",
-        ),
-        ("local", "train"),
-    ],
-    ids=" ".join,
-)
-def test_lines_of_ai_platform_say_what_replaces_them(vtrain: Any, group: str, rest: tuple[str, ...]) -> None:
-    ended = vtrain(group, *rest)
-    assert ended.code == 2 and ended.out == ""
-    for words in ("custom-jobs create", "--python-module", "--local-package-path", "machine-type"):
-        assert words in ended.err
-
-
 def test_a_dry_run_shows_the_fields_that_it_does_not_know(vtrain: Any, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("brandNew: {a: [1]}\nworkerPoolSpecs: [{containerSpec: {imageUri: i, new: 2}}]")

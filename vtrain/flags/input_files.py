@@ -74,7 +74,8 @@ def check_not_legacy(content: dict[Any, Any]) -> None:
         raise ConfigError(
             f"{found} describes a job of AI Platform Training, which Vertex AI has replaced.",
             hint="Write workerPoolSpecs: machineSpec.machineType in place of scaleTier and masterType, "
-            "and a pythonPackageSpec in place of pythonModule, packageUris and args.",
+            "and a pythonPackageSpec in place of pythonModule, packageUris and args. It works as it is with: "
+            "vtrain ai-platform jobs submit training JOB --config=FILE",
         )
 
 

@@ -248,6 +248,8 @@ def storage_errors(home: Path) -> Iterator[None]:
     """Turn what SQLite and the disk say into StorageError."""
     try:
         yield
+    except UnicodeDecodeError as error:  # of a message of SQLite's, in which it quotes what it cannot read
+        raise damaged_error(home / DATABASE, "SQLite cannot read it") from error
     except (sqlite3.Error, OSError) as error:
         raise _storage_error(home, error) from error
 
