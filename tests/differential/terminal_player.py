@@ -19,7 +19,11 @@ import vtrain
 PATIENCE = 120.0
 """Seconds for each text to appear, and for the process to end."""
 ROOT = str(Path(vtrain.__file__).parents[1])
-_OURS = {"Please enter": "Number or name: ", "fake docker run: err": "a line of the trainer"}
+_OURS = {
+    "Please enter": "Number or name: ",
+    "fake docker run: err": "a line of the trainer",
+    "CRITICAL": "worker1-0",  # severities are told by colours
+}
 """What is shown where gcloud, or its stand-in for docker, showed that."""
 
 
