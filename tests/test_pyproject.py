@@ -69,7 +69,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "[tool.vtrain\nbackend = 'process'\n",
             1,
             "not TOML: Expected ']' at the end of a table declaration.",
-            "Mend that line.",
+            "Fix that line.",
         ),
         (
             "[tool.vtrain]\nmodule = 'x'\n",
@@ -119,8 +119,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "replica-count of [tool.vtrain.job]: expected a whole number >= 1.",
             "",
         ),
-        ("[tool.vtrain]\nbackend = \n", 2, "not TOML: Invalid value.", "Mend that line."),
-        ("[tool.vtrain]\nbackend = '''\n", 2, "not TOML: ", "Mend that line."),
+        ("[tool.vtrain]\nbackend = \n", 2, "not TOML: Invalid value.", "Fix that line."),
+        ("[tool.vtrain]\nbackend = '''\n", 2, "not TOML: ", "Fix that line."),
     ],
 )
 def test_a_wrong_table_is_refused_with_its_line(

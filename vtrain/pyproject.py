@@ -165,7 +165,7 @@ def read_pyproject(file: Path) -> Pyproject:
     except PermissionError:
         raise ConfigError(f"{file} cannot be read: permission denied.", hint="Make it readable.") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{file} is not UTF-8 text, as TOML is.", hint="Mend or rename it.") from None
+        raise ConfigError(f"{file} is not UTF-8 text, as TOML is.", hint="Fix or rename it.") from None
 
 
 @lru_cache(maxsize=4)
@@ -191,7 +191,7 @@ def _document(file: Path, text: str) -> dict[str, Any]:
         found = re.search(_PLACE, str(error))
         line = (found and found[1]) or text.rstrip("\n").count("\n") + 1
         problem = re.sub(_PLACE, "", str(error))
-        raise ConfigError(f"{file}:{line}: not TOML: {problem}.", hint="Mend that line.") from error
+        raise ConfigError(f"{file}:{line}: not TOML: {problem}.", hint="Fix that line.") from error
     except RecursionError:
         raise _too_deep(file) from None
 

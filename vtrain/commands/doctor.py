@@ -94,7 +94,7 @@ def doctor(place: PlaceFlags, common: CommonFlags) -> None:
     if stopping := [each.name for each in lines if each.stops]:
         raise UnavailableError(
             f"The backend {chosen.name} cannot work: see {', '.join(stopping)}.",
-            hint="Mend these, and run vtrain doctor again.",
+            hint="Fix these, and run vtrain doctor again.",
         )
     console.status(f"The backend {chosen.name} can work.")
 

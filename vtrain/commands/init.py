@@ -151,7 +151,7 @@ def _write(file: Path, before: Pyproject | None, table: str) -> None:
     try:
         parse_pyproject(file, content)
     except ConfigError as error:  # the file is not TOML, or it has `tool = {…}` on one line
-        raise ConfigError(error.message, hint=f"Mend the file, or write it yourself:\n{table}") from error
+        raise ConfigError(error.message, hint=f"Fix the file, or write it yourself:\n{table}") from error
     target = file.resolve()
     try:
         with publishing_file(target, None) as temporary:

@@ -16,7 +16,7 @@ import msgspec
 from vtrain.messages.log import LogEntry
 from vtrain.output.colours import Piece, Role, has_colours
 from vtrain.output.console import Console
-from vtrain.output.terminal import colour_prefix
+from vtrain.output.terminal import colour_prefix, in_width
 from vtrain.times import NANOSECONDS, from_nanoseconds
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class PassThroughSink:
     def _tell_restart(self, said: str) -> None:
         """Say why a replica begins again, in one line."""
         if said.startswith(RESTARTING):
-            self.console.status(Piece(f"{self._complaint} {said}".strip(), Role.WARNING))
+            self.console.status(Piece(in_width(f"{self._complaint} {said}".strip()), Role.WARNING))
         self._complaint = ""
 
     def close(self) -> None:
