@@ -31,10 +31,15 @@ while block := engine.recv(65536):
 
 
 @contextmanager
-def relay(path: str, context: ssl.SSLContext | None = None, limit: int = 0) -> Iterator[int]:
-    """The loopback port of a relay to the socket at `path`; with `limit`, lines break after as many bytes."""
+def relay(
+    path: str, context: ssl.SSLContext | None = None, limit: int = 0, about: bytes = b""
+) -> Iterator[int]:
+    """The loopback port of a relay to the socket at `path`.
+
+    With `limit`, lines break after as many bytes, but for those whose first request has not `about` in it.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=_accept, args=(server, path, context, limit), daemon=True).start()
+        threading.Thread(target=_accept, args=(server, path, context, limit, about), daemon=True).start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
 
@@ -70,20 +75,25 @@ def make_certificates(folder: Path) -> ssl.SSLContext:
     return context
 
 
-def _accept(server: socket.socket, path: str, context: ssl.SSLContext | None, limit: int) -> None:
+def _accept(
+    server: socket.socket, path: str, context: ssl.SSLContext | None, limit: int, about: bytes
+) -> None:
     while True:
         try:
             near, _ = server.accept()
         except OSError:
             return
-        threading.Thread(target=_serve, args=(near, path, context, limit), daemon=True).start()
+        threading.Thread(target=_serve, args=(near, path, context, limit, about), daemon=True).start()
 
 
-def _serve(near: socket.socket, path: str, context: ssl.SSLContext | None, limit: int) -> None:
+def _serve(near: socket.socket, path: str, context: ssl.SSLContext | None, limit: int, about: bytes) -> None:
     with near, socket.socket(socket.AF_UNIX) as far, suppress(OSError):
         client = context.wrap_socket(near, server_side=True) if context else near
         with client:
             far.connect(path)
+            request = client.recv(65536)
+            far.sendall(request)
+            limit = limit if about in request else 0
             threading.Thread(target=_pass, args=(client, far), daemon=True).start()
             passed = 0
             while block := far.recv(65536):

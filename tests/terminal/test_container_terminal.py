@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from backends.local_jobs import kill_supervisor
 from docker_engines import remaining
+from engine_relay import relay
 from terminal.conftest import Start, Trainer
 from terminal.pseudo_terminal import CTRL_C, CTRL_D
 
@@ -18,6 +19,7 @@ from vtrain.containers.engine import Engine
 from vtrain.runtime.folder import JobFolder
 
 pytestmark = pytest.mark.docker
+ATTACH = b"/attach?stream=1&stdout=1"
 SEES = """
 import shutil
 size = shutil.get_terminal_size()
@@ -163,6 +165,17 @@ input("name? ")
     assert "saved" in terminal.transcript
 
 
+def test_a_way_to_the_engine_that_allows_no_terminal_gives_whole_lines(
+    start: Start, trainer: Trainer, place: Path, in_container: tuple[str, ...], docker_engine: Engine
+) -> None:
+    script = trainer("print('\\rbar 1', end='', flush=True)\nprint('\\rbar 2')\nprint('done')\n")
+    with relay(docker_engine.address.host.removeprefix("unix://"), limit=1, about=ATTACH) as port:
+        host = {"DOCKER_HOST": f"tcp://127.0.0.1:{port}"}
+        terminal = start(*in_container, f"--script={script}", env=host)
+        assert terminal.end() == 0, terminal.transcript
+    assert log_of(place) == b"\rbar 1\rbar 2\ndone\n"
+
+
 @pytest.mark.parametrize("way", ["command", "supervisor"])
 def test_a_container_outlives_what_is_killed(
     start: Start, trainer: Trainer, place: Path, hold: str, in_container: tuple[str, ...], way: str
@@ -189,3 +202,20 @@ print(" whole:", os.isatty(1))
         assert terminal.end() == 0
         assert terminal.transcript == "ready\nhalf whole: True"
     assert log_of(place) == b"ready\r\nhalf whole: True\n"
+
+
+def test_a_connection_that_breaks_loses_nothing_and_repeats_nothing(
+    start: Start, trainer: Trainer, place: Path, in_container: tuple[str, ...], docker_engine: Engine
+) -> None:
+    script = trainer("""
+for number in range(3000):
+    print(f"\\r{number} half", end="", flush=True)
+    print(f" line {number} äöü")
+print("the end", end="")
+""")
+    with relay(docker_engine.address.host.removeprefix("unix://"), limit=40_000, about=ATTACH) as port:
+        host = {"DOCKER_HOST": f"tcp://127.0.0.1:{port}"}
+        terminal = start(*in_container, f"--script={script}", env=host)
+        assert terminal.end() == 0, terminal.transcript
+    written = "".join(f"\r{number} half line {number} äöü\n" for number in range(3000)) + "the end"
+    assert log_of(place).decode() == written

@@ -14,6 +14,7 @@ from vtrain.backends.docker.container_log import BUSY_PAUSE_SECONDS, READ_BYTES,
 from vtrain.backends.docker.container_terminal import ContainerWindow
 from vtrain.backends.docker.container_view import READING, ContainerView
 from vtrain.containers.engine import engine_errors
+from vtrain.errors import EngineAwayError, EngineError
 from vtrain.runtime.folder import LentTerminal
 from vtrain.runtime.journal import STDOUT, JournalWriter
 
@@ -86,6 +87,8 @@ class PipedOutput:
 LARGEST_COUNT = 0xFFFF_FFFF
 """A record has four bytes for a number: of a longer output a later supervisor repeats a part."""
 RECENT_BYTES = 64 * 1024
+MOST_TRIES = 3
+"""After so many connections that broke at once whole lines are read: what lies between allows no others."""
 TAIL_LINES = 10
 """The last lines show whether the end was stored."""
 
@@ -109,6 +112,7 @@ class TerminalOutput:
         self._stored = next((pieces for pieces in own if pieces), 0)
         self._held = self._recent = b""
         self._link: socket.socket | None = None
+        self._tries = 0
         self._links = ExitStack()
         self._window = ContainerWindow(lambda: view.engine.calls, order.name, terminal)
 
@@ -118,8 +122,17 @@ class TerminalOutput:
 
     def before_start(self) -> None:
         self._links.close()
-        with engine_errors(READING):
-            self._link = self._links.enter_context(self._view.attach())
+        self._link = None
+        if self._tries == MOST_TRIES:
+            return
+        self._tries += 1
+        try:
+            with engine_errors(READING):
+                self._link = self._links.enter_context(self._view.attach())
+        except EngineAwayError:
+            raise
+        except EngineError:  # such as a proxy that lets nobody attach: whole lines are read then
+            return
 
     def after_start(self) -> None:
         self._window.open()
