@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,41 @@ def test_a_client_stops_at_a_line_of_the_users_file(tmp_path: Path, is_script: b
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as trainer:
         client = DebugClient(port)
         client.attach()
+        client.break_at(file, 2)
+        thread = client.event("stopped")["threadId"]
+        frame = client.ask("stackTrace", threadId=thread)["stackFrames"][0]
+        assert (frame["source"]["path"], frame["line"]) == (str(file), 2)
+        assert client.ask("evaluate", expression="x * 2", frameId=frame["id"])["result"] == "42"
+        client.ask("continue", threadId=thread)
+        assert trainer.communicate(timeout=60)[0] == "21\n"
+        client.close()
+    assert trainer.returncode == 0
+
+
+def attached(port: int) -> DebugClient:
+    """A client of a debugger in a container; until it listens, the engine drops connections."""
+    deadline = time.monotonic() + 60
+    while True:
+        client = DebugClient(port)
+        try:
+            client.attach()
+        except (ConnectionError, ValueError):
+            client.close()
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        else:
+            return client
+
+
+@pytest.mark.network
+@pytest.mark.docker
+def test_a_client_stops_at_a_line_of_the_users_file_in_a_container(tmp_path: Path, base_image: str) -> None:
+    file = tmp_path / "task.py"
+    file.write_text("x = 21\nprint(x)\n")
+    words = ["debug", "task.py", "--debugpy=15680", "--backend=docker", f"--executor-image-uri={base_image}"]
+    command = [sys.executable, "-m", "vtrain", "-q", *words]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as trainer:
+        client = attached(15680)
         client.break_at(file, 2)
         thread = client.event("stopped")["threadId"]
         frame = client.ask("stackTrace", threadId=thread)["stackFrames"][0]
