@@ -57,7 +57,7 @@ class Scheduling(Message, frozen=True):
 
 
 class TrainingInput(Message, frozen=True):
-    """What a job runs, and on which machines."""
+    """The trainer of a job, and the machines that it runs on."""
 
     scale_tier: EnumName = ""
     master_type: str = ""

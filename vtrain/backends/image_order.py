@@ -31,7 +31,7 @@ class ImageWish(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """That the trainer becomes an image, and how.
+    """The making of the trainer's image.
 
     `platform` is `os/architecture`, empty for the engine's own; `pull` (missing, always, never) concerns the
     base; `push` sends the image to the registry in its name, which is in `repository` unless the user gives

@@ -37,7 +37,7 @@ from vtrain.flags.options import (
 from vtrain.flags.project_job import JobLine
 from vtrain.flags.tuning_config import compose_tuning
 from vtrain.flags.tuning_options import TuningFlags
-from vtrain.messages.codec import to_document
+from vtrain.messages.codec import read_message, to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.names import AI_PLATFORM_LABEL
 from vtrain.messages.resources import spec_of
@@ -163,8 +163,6 @@ def _set_packages(document: dict[str, Any], uris: tuple[str, ...]) -> None:
 
 def _with_packages(uris: tuple[str, ...], job: Job) -> Job:
     """The job with these packages before the one that was made, as AI Platform ordered them."""
-    from vtrain.messages.codec import read_message
-
     document = to_document(job)
     spec = document.get("jobSpec") or document["trialJobSpec"]
     for pool in spec["workerPoolSpecs"]:

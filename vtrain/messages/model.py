@@ -16,7 +16,7 @@ class Port(Message, frozen=True):
 
 
 class Probe(Message, frozen=True):
-    """How a container is asked whether it has started, or is well."""
+    """A question to a container: whether it has started, or is well."""
 
     exec: Document | None = None
     http_get: Document | None = None

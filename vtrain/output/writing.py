@@ -15,7 +15,7 @@ _PIECE_BYTES = 512
 
 
 class _Haste:
-    """Whether the command has to end, and whether it has found out that nobody reads what it writes."""
+    """The end of a command that a signal has asked for, and whether anybody still reads what it writes."""
 
     def __init__(self) -> None:
         self.begun = False

@@ -32,7 +32,7 @@ SPOT_STRATEGY = "SPOT"
 
 
 class Cause(Enum):
-    """Why a replica ended."""
+    """The cause of a replica's end."""
 
     DONE = "done"
     PERMANENT = "permanent"

@@ -86,7 +86,7 @@ def _message(entry: Entry) -> str:
 
 
 class Place(msgspec.Struct, array_like=True):
-    """How far reading has come.
+    """The place in a log up to which it was read.
 
     `newest` is the latest time seen, `seen` what is known again from about then, in order, and `forgotten`
     the time from which on that is complete; all in nanoseconds. `filter` and `page_token` belong to the look

@@ -172,7 +172,7 @@ def _step(value: Any) -> int:
 
 
 class _Known(Generic[T]):
-    """What is known of a sequence that may begin again, from anywhere in the middle."""
+    """The known part of a sequence that may begin again, from anywhere in the middle."""
 
     def __init__(self, items: Sequence[T] = (), *, limit: int) -> None:
         self._items = deque(items, maxlen=limit)

@@ -34,7 +34,7 @@ GP_MAX_PARAMETERS = 12
 
 
 class Sampler(msgspec.Struct, frozen=True):
-    """How parameters are suggested: `grid`, `random`, `tpe` or `gp`, and why."""
+    """The way parameters are suggested, `grid`, `random`, `tpe` or `gp`, and its reason."""
 
     name: str
     reason: str
