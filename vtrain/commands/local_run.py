@@ -106,7 +106,7 @@ def _is_named_file(error: OSError) -> bool:
     """Whether a file that the command names may not be read: none of vtrain's own."""
     if not isinstance(error, PermissionError) or not error.filename:
         return False
-    return home_folder().absolute() not in Path(error.filename).absolute().parents
+    return not Path(error.filename).absolute().is_relative_to(home_folder().absolute())
 
 
 @contextmanager

@@ -17,8 +17,8 @@ ENDED_WITH_ENGINE = (137, 143, 255)
 cannot know better."""
 REFUSED_CODE = 125
 """The exit code of a container that the engine refused to create or to start, as `docker run` has it."""
-NOT_EXECUTABLE = 126
-NOT_STARTED = (1, NOT_EXECUTABLE, 127)
+INIT_NOT_EXECUTED, NOT_EXECUTABLE = 1, 126
+NOT_STARTED = (INIT_NOT_EXECUTED, NOT_EXECUTABLE, 127)
 """Exit codes of an init that could not be executed, and of a program that could not be, or was not found."""
 CLOCK_MARGIN_SECONDS = 1.0
 START_MARGIN_SECONDS = 2.0
@@ -34,7 +34,7 @@ REMOVED = "its container was removed by somebody else"
 UNREAD = "what it wrote last may be lost with its container"
 HALF_STARTED = "the Docker engine was stopped while it started the container"
 _INIT_FAILED = re.compile(rb"\[FATAL tini \(\d+\)\] exec (.+) failed: (.+)")
-_INIT_NOT_RUN = re.compile(rb"exec (/\S+/docker-init): (.+)")
+_INIT_NOT_RUN = re.compile(rb"\Aexec (/\S+/docker-init): (.+)\s*\Z")
 """The words of runc, which ends with 1, where the arguments are too long for the system."""
 
 
@@ -74,12 +74,17 @@ def refused_exit(message: str, code: int = 0) -> ReplicaExit:
     return ReplicaExit(code=code or REFUSED_CODE, started=now, ended=now, message=message.strip().rstrip("."))
 
 
-def start_failure(last: list[Piece]) -> str:
-    """The reason why the container's init could not start the program; empty where it did."""
-    is_all = len(last) == 1  # a program can say the same, but hardly without another word
+def start_failure(code: int, last: list[Piece]) -> str:
+    """The reason why the container's init, or its program, could not be started; empty where it was.
+
+    `last` are the last lines of a container that ended with one of NOT_STARTED.
+    """
+    if code == INIT_NOT_EXECUTED and len(last) != 1:  # a program can say the same, but hardly that alone
+        return ""
+    words = _INIT_NOT_RUN if code == INIT_NOT_EXECUTED else _INIT_FAILED
     for _, _, text in reversed(last):
-        if found := _INIT_FAILED.search(text) or (is_all and _INIT_NOT_RUN.fullmatch(text.strip())):
-            program, reason = (part.decode("utf-8", "replace") for part in found.groups())
+        if found := words.search(text):
+            program, reason = (part.decode("utf-8", "replace").strip() for part in found.groups())
             return f"{reason}: {program}"
     return ""
 

@@ -193,8 +193,9 @@ class ContainerWatch(threading.Thread):
 
     def _ending(self, state: dict[str, Any], output: ContainerOutput) -> ReplicaExit:
         stopped, gap = self._stopping.wanted, self._view.gap
-        if state["ExitCode"] in NOT_STARTED and (why := start_failure(output.last_words(LAST_WORDS))):
-            return refused_exit(why, max(state["ExitCode"], NOT_EXECUTABLE))
+        code = state["ExitCode"]
+        if code in NOT_STARTED and (why := start_failure(code, output.last_words(LAST_WORDS))):
+            return refused_exit(why, max(code, NOT_EXECUTABLE))
         cause = ""
         if not stopped:
             state = with_late_oom(self._view.engine, self.order.name, state)
