@@ -80,3 +80,39 @@ def test_refuses_what_the_api_does_not_have(assignment: str, error: type[VtrainE
     with pytest.raises(error) as caught:
         assigned(assignment)
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "place"),
+    [
+        ("jobSpec=", "scheduling.timeout=60s", {"jobSpec": {"scheduling": {"timeout": "60s"}}}),
+        (
+            "workerPoolSpecs=",
+            "workerPoolSpecs[0].replicaCount=1",
+            {"jobSpec": {"workerPoolSpecs": [{"replicaCount": 1}]}},
+        ),
+        ("labels=", "labels.a=b", {"labels": {"a": "b"}}),
+    ],
+)
+def test_what_was_emptied_is_filled_again(first: str, then: str, place: dict[str, object]) -> None:
+    document: dict[str, object] = {}
+    assign(document, first)
+    assign(document, then)
+    assert document == place
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("jobSpec=1", "scheduling.timeout=60s"),
+        ("jobSpec=[]", "scheduling.timeout=60s"),
+        ("workerPoolSpecs={a: 1}", "workerPoolSpecs[0].replicaCount=1"),
+        ("workerPoolSpecs=[x]", "workerPoolSpecs[0].replicaCount=1"),
+        ("labels=7", "labels.a=b"),
+    ],
+)
+def test_below_another_value_nothing_is_set(first: str, then: str) -> None:
+    document: dict[str, object] = {}
+    assign(document, first)
+    with pytest.raises(ConfigError, match="nothing lies below"):
+        assign(document, then)

@@ -75,13 +75,26 @@ def _assign(target: Any, cls: type[Message], steps: list[Any], text: str, path: 
     if not rest:
         target[name] = _value(field, text)
     elif field.kind == "map":
-        target.setdefault(name, {})[rest[0]] = text
+        _below(target, name, {})[rest[0]] = text
     elif field.repeated:
-        _assign_item(target.setdefault(name, []), field, rest, text, path)
+        _assign_item(_below(target, name, []), field, rest, text, path)
     elif field.message is not None:
-        _assign(target.setdefault(name, {}), field.message, rest, text, path)  # type: ignore[arg-type]
+        _assign(_below(target, name, {}), field.message, rest, text, path)  # type: ignore[arg-type]
     else:
         raise ConfigError(f"{name} is a {field.kind}; nothing lies below it.")
+
+
+def _below(target: Any, key: Any, empty: Any) -> Any:
+    """The mapping or list below a key, made where there is none.
+
+    Raises ConfigError where an earlier assignment has put something else there.
+    """
+    found = target.get(key) if isinstance(target, dict) else target[key]
+    if found is None:
+        found = target[key] = empty
+    if not isinstance(found, type(empty)):
+        raise ConfigError(f"nothing lies below {key}, which was set to {str(found)[:60]!r}.")
+    return found
 
 
 def _assign_item(items: list[Any], field: Field, steps: list[Any], text: str, path: str) -> None:
@@ -93,7 +106,7 @@ def _assign_item(items: list[Any], field: Field, steps: list[Any], text: str, pa
     if index == len(items):
         items.append({} if field.message else "")
     if rest and field.message is not None:
-        _assign(items[index], field.message, rest, text, path)  # type: ignore[arg-type]
+        _assign(_below(items, index, {}), field.message, rest, text, path)  # type: ignore[arg-type]
     elif rest:
         raise ConfigError(f"nothing lies below {field.name}[{index}].")
     else:
