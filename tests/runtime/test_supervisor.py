@@ -275,3 +275,15 @@ def test_a_decision_survives_the_supervisor(bench: Bench) -> None:
     job = bench.supervise(lambda _: None)
     assert job.state == states.CANCELLED
     assert bench.lines() == ["Job cancelled."]
+
+
+def test_a_lease_is_given_back_once_the_end_is_recorded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A supervisor may be killed between the two, and the next job must not begin before this one's end."""
+    seen: list[str] = []
+    monkeypatch.setattr(
+        "vtrain.runtime.supervisor.release", lambda store, name: seen.append(store.get(name).state)
+    )
+    assert bench.supervise(lambda log: None).state == states.SUCCEEDED
+    assert seen == [states.SUCCEEDED]

@@ -349,8 +349,9 @@ class Supervisor:
             self._log.complain(*failed["error"]["message"].split("\n"))
         self._log.say(LAST_WORDS[decision.state])
         self._log.close()
-        release(self._store, self._job.name)
         self._change(state=decision.state, error=error, end_time=timestamp())
+        # Only now: a lease that is given back before the end is recorded lets the next job begin before it.
+        release(self._store, self._job.name)
 
     def _change(self, **fields: object) -> None:
         self._job = msgspec.structs.replace(self._job, **fields, update_time=timestamp())
