@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from vtrain.backends import BackendSettings
@@ -419,3 +420,15 @@ def test_a_removed_folder_is_told_as_removed_and_names_no_log_that_is_gone(tmp_p
     folder.log("service").touch()
     told = verdict.file_damaged(folder, folder.path / "spec.json")
     assert told.details[0]["metadata"]["log"] == str(folder.log("service"))
+
+
+def test_a_machine_that_lost_its_power_while_replicas_were_ordered_leaves_no_temporary_folder(
+    submitted: Submitted,
+) -> None:
+    replica = submitted.folder.replica(PRIMARY)
+    replica.order(submitted.folder.order())  # and `replicas.json` was not written any more
+    (replica.tmp / "begun").touch()
+    moved = msgspec.structs.replace(submitted.folder.order(), boot_id="another")
+    write_struct(submitted.folder.path / "spec.json", moved)
+    assert submitted.supervise().state == states.FAILED
+    assert not replica.tmp.exists()

@@ -397,11 +397,15 @@ class JobFolder(msgspec.Struct, frozen=True):
         for place in (".", "replicas/*", "replicas/*/restarts/*"):
             for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
                 path.unlink(missing_ok=True)
+        for attempt in self.attempt_folders():
+            if attempt.exit() is not None:
+                attempt.clear_begun()
+
+    def attempt_folders(self) -> Iterator[ReplicaFolder]:
+        """The folder of every attempt of every replica, also of those that were only being made."""
         for root in self.path.glob("replicas/*"):
-            for number in self.attempts(root.name):
-                attempt = self.replica(root.name, number)
-                if attempt.exit() is not None:
-                    attempt.clear_begun()
+            for number in sorted(self.attempts(root.name)):
+                yield self.replica(root.name, number)
 
     def order(self) -> JobOrder:
         """The order as it was submitted. Raises DamagedFileError."""

@@ -303,6 +303,7 @@ class Supervisor:
         for attempt in attempts:
             if attempt in living or (attempt.touched and attempt.exit() is None):
                 self._attempts.kill(attempt)
+        for attempt in self._folder.attempt_folders():
             shutil.rmtree(attempt.tmp, ignore_errors=True)
         left = self._clean_up()
         self._log.tell_losses(attempts)
