@@ -103,6 +103,9 @@ LATE_COMMANDS: dict[str, Listed] = {
     "top": Listed(
         INSIDE, "vtrain.commands.look_inside", "Show the processor, memory and GPU use of running jobs."
     ),
+    "dashboard": Listed(
+        INSIDE, "vtrain.commands.look_inside", "Show the jobs of this machine in a browser, until Ctrl-C."
+    ),
     "tensorboard": Listed(INSIDE, "vtrain.commands.look_inside", "Open TensorBoard on the logs of a job."),
     "shell": Listed(INSIDE, "vtrain.commands.look_inside", "Open a shell in a running replica of a job."),
 }

@@ -19,7 +19,7 @@ _MODULES = frozenset({"starlette", "uvicorn", "google_crc32c"})
 def storage(where: EmulatorFlags, common: CommonFlags) -> None:
     """Serve until a signal comes. Raises UnavailableError where the extra is not installed."""
     console = open_console(common)
-    port = _port(where.port)
+    port = port_number(where.port)
     try:
         from vtrain.emulator.storage.guard import Admission
         from vtrain.emulator.storage.server import serve
@@ -48,7 +48,8 @@ def _announce(console: Console, url: str) -> None:
     console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
 
 
-def _port(text: str) -> int:
+def port_number(text: str) -> int:
+    """The port that a flag names. Raises UsageError for what is none."""
     if not text.isdecimal() or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)

@@ -578,6 +578,17 @@ class EmulatorFlags(FlagGroup, frozen=True):
     ] = False
 
 
+class DashboardFlags(FlagGroup, frozen=True):
+    """The address of the dashboard, and the browser that shows it."""
+
+    heading: ClassVar[str] = "Address"
+
+    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = "0"
+    no_browser: Annotated[
+        bool, Option("--no-browser", help="Only print the address; do not open a browser.")
+    ] = False
+
+
 class PruneFlags(FlagGroup, frozen=True):
     """The selection of what garbage collection removes."""
 

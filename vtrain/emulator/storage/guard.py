@@ -1,7 +1,8 @@
 """Checks of every request: it must not come from a web page, and must have the token.
 
 A page in a browser can send requests to this machine. The browser then sends `Origin` or `Sec-Fetch-Site`. A
-page whose own name resolves to this machine (DNS rebinding) is noticed by its name in `Host`.
+page whose own name resolves to this machine (DNS rebinding) is noticed by its name in `Host`. Pages that the
+service shows itself may read themselves, and nothing else.
 """
 
 from __future__ import annotations
@@ -26,14 +27,20 @@ TOKEN_USER = "token"
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """The names that requests may be sent to, besides addresses, and the token that they need, if any."""
+    """The names that requests may be sent to, besides addresses, and the token that they need, if any.
+
+    `pages` are first parts of paths, of pages that the service shows: those pages may read each other.
+    """
 
     hosts: frozenset[str] = frozenset()
     token: str = ""
+    pages: frozenset[str] = frozenset()
 
-    def check(self, headers: Headers) -> None:
+    def check(self, headers: Headers, method: str = "", path: str = "") -> None:
         """Raise Refusal for a request of a web page, and for one without the token."""
-        if "origin" in headers or headers.get("sec-fetch-site", "none") != "none":
+        is_own = method in ("GET", "HEAD") and path[1:].partition("/")[0] in self.pages
+        sites = ("none", "same-origin") if is_own else ("none",)
+        if "origin" in headers or headers.get("sec-fetch-site", "none") not in sites:
             raise Refusal(403, "forbidden", "Requests of web pages are not answered.")
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(_host_name(hosts[0])):
@@ -61,7 +68,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         try:
-            self._admission.check(Headers(scope=scope))
+            self._admission.check(Headers(scope=scope), scope["method"], scope["path"])
         except Refusal as refusal:
             await _final(answer_refusal(refusal))(scope, receive, send)
             return

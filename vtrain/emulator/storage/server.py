@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vtrain.emulator.storage.app import make_app
@@ -47,8 +48,13 @@ def address(listener: socket.socket, token: str = "") -> str:
 
 def make_server(home: Path, admission: Admission | None = None) -> uvicorn.Server:
     """The server over the buckets of a home; `run(sockets=[…])` serves until it is told to end."""
+    return server_of(make_app(home, admission or Admission()))
+
+
+def server_of(app: ASGIApp) -> uvicorn.Server:
+    """The server of an application, within the limits of this module."""
     config = uvicorn.Config(
-        make_app(home, admission or Admission()),
+        app,
         http=BoundedProtocol,
         ws="none",
         limit_concurrency=MOST_CONNECTIONS,
@@ -63,9 +69,14 @@ def make_server(home: Path, admission: Admission | None = None) -> uvicorn.Serve
 
 def serve(home: Path, host: str, port: int, admission: Admission, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the URL once it answers."""
+    serve_app(make_app(home, admission), host, port, ready, token=admission.token)
+
+
+def serve_app(app: ASGIApp, host: str, port: int, ready: Callable[[str], None], token: str = "") -> None:
+    """The same for any application."""
     with listen(host, port) as listener:
-        server = make_server(home, admission)
-        ready(address(listener, admission.token))
+        server = server_of(app)
+        ready(address(listener, token))
         server.run(sockets=[listener])
 
 

@@ -1,0 +1,67 @@
+"""The dashboard in a real browser: it runs its own script, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dashboard_service import Board, lines_of, page_of
+
+from vtrain.retry import wait_until
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+ENDLESS = """
+import itertools, pathlib, time
+for number in itertools.count():
+    print("<b>line</b>", number, flush=True)
+    if pathlib.Path({path!r}).exists():
+        break
+    time.sleep(0.01)
+"""
+
+
+def opened(url: str, profile: Path) -> tuple[str, str]:
+    """The document that a browser makes of a page, and what it says about it."""
+    browser = subprocess.run(
+        [
+            *(str(CHROMIUM), "--headless", "--no-sandbox", "--no-first-run", "--disable-gpu"),
+            *("--disable-background-networking", "--virtual-time-budget=12000", "--enable-logging=stderr"),
+            *("--window-size=390,800", f"--user-data-dir={profile}", "--dump-dom", url),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return browser.stdout, browser.stderr
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+@pytest.mark.timeout(400)
+def test_a_browser_keeps_a_page_up_to_date(board: Board, vtrain: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ENDLESS.format(path=str(tmp_path / "stop")))
+    name = "--display-name=<i>live</i>"
+    made = vtrain("custom-jobs", "create", "--backend=process", name, "--format=value(name)",
+                  f"--local-package-path={tmp_path}", "--script=train.py")  # fmt: skip
+    assert made.code == 0, made.err
+    address = page_of(made.out.strip())
+    wait_until(lambda: len(lines_of(board.page(address))) == 80, 60)
+    try:
+        document, said = opened(f"{board.url}{address}", tmp_path / "profile")
+        listed, said_of_list = opened(board.url, tmp_path / "profile")
+    finally:
+        (tmp_path / "stop").touch()
+        vtrain("custom-jobs", "wait", made.out.strip(), "--backend=local")
+    lines = [line for line in lines_of(document) if line.startswith("<b>line</b>")]
+    numbers = [int(line.rpartition(" ")[2]) for line in lines]
+    assert len(numbers) > 80, "the script has added lines"
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    for page in (document, listed):
+        assert not re.search(r'id="pulse"[^>]*hidden', page), "the page is live"
+        assert "&lt;i&gt;live&lt;/i&gt;" in page
+    assert "Content Security Policy" not in said + said_of_list
+    assert "Uncaught" not in said + said_of_list

@@ -1,0 +1,221 @@
+"""The pages of the dashboard over jobs that have run here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dashboard_service import Board, lines_of, rows_of, text_of
+from stored_jobs import add_job, local_name
+from tuning_jobs import tuning_document
+
+from vtrain.messages import states
+from vtrain.runtime.store import Record, Store
+
+TUNING, PIPELINES = "hyperparameterTuningJobs", "trainingPipelines"
+
+
+def test_without_jobs_it_says_how_to_run_one(board: Board, vtrain_home: Path) -> None:
+    assert "vtrain run train.py" in board.page("/")
+    assert not vtrain_home.exists()
+
+
+def test_the_list_has_jobs_of_all_kinds_newest_first(board: Board, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1001", "first", created="2026-11-01T10:00:00Z", fields={"replicas": [
+        {"name": "workerpool0-0", "attempts": [
+            {"attempt": 0, "exitCode": 1, "peakMemoryBytes": 5_000_000, "cpuSeconds": 1.5},
+            {"attempt": 1, "exitCode": 0, "peakMemoryBytes": 7_000_000, "cpuSeconds": 2.5},
+        ]},
+    ]})  # fmt: skip
+    name = local_name("1002", collection=TUNING)
+    fields = tuning_document(name) | {"displayName": "second", "createTime": "2026-11-02T10:00:00Z"}
+    add_job(vtrain_home, "1002", "second", created=fields["createTime"], collection=TUNING, fields=fields)
+    add_job(vtrain_home, "1003", "third", created="2026-11-03T10:00:00Z", collection=PIPELINES,
+            state="PIPELINE_STATE_SUCCEEDED", fields={"jobSpec": None})  # fmt: skip
+    rows = rows_of(board.page("/"))
+    assert [row[0] for row in rows] == [
+        "third Pipeline 1003",
+        "second Tuning job 1002",
+        "first Custom job 1001",
+    ]
+    assert [row[1] for row in rows] == ["Succeeded"] * 3
+    assert rows[1][4] == "4 of 4 trials"
+    assert rows[2][3:] == ["1.0 s", "1", "2", "7.0 MB", "4.0 s"]
+
+
+def test_jobs_that_others_run_are_on_the_pages_of_those(board: Board, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1001", "a pipeline", collection=PIPELINES, state="PIPELINE_STATE_SUCCEEDED")
+    add_job(vtrain_home, "1002", "its job", fields={"labels": {"vtrain-training-pipeline": "1001"}})
+    assert [row[0] for row in rows_of(board.page("/"))] == ["a pipeline Pipeline 1001"]
+    page = board.page(f"/jobs/local/us-central1/{PIPELINES}/1001")
+    assert [row[0] for row in rows_of(page)] == ["its job Custom job 1002"]
+    assert "a pipeline" in board.page("/jobs/local/us-central1/customJobs/1002")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("?state=FAILED", ["beta"]),
+        ("?kind=trainingPipelines", []),
+        ("?kind=customJobs", ["Gamma", "beta", "alpha"]),
+        ("?find=GAM", ["Gamma"]),
+        ("?find=1002", ["beta"]),
+        ("?find=a&state=SUCCEEDED", ["Gamma", "alpha"]),
+        ("?state=nonsense&kind=nonsense&page=x", ["Gamma", "beta", "alpha"]),
+        ("?page=0", ["Gamma", "beta", "alpha"]),
+        ("?page=99999999999999", []),
+    ],
+)
+def test_the_list_is_filtered_by_a_form(
+    board: Board, vtrain_home: Path, query: str, found: list[str]
+) -> None:
+    for number, (name, state) in enumerate(
+        [("alpha", states.SUCCEEDED), ("beta", states.FAILED), ("Gamma", states.SUCCEEDED)], 1
+    ):
+        add_job(vtrain_home, f"100{number}", name, state=state, created=f"2026-11-0{number}T10:00:00Z")
+    page = board.page(f"/{query}")
+    assert [row[0].partition(" ")[0] for row in rows_of(page)] == found
+    assert found or "No job matches" in page
+
+
+def test_a_thousand_jobs_are_listed_in_pages(board: Board, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1000", "the first")
+    store = Store.open(vtrain_home)
+    with store.transaction() as connection:
+        for number in range(1001, 2000):
+            name = local_name(str(number))
+            document = f'{{"name": "{name}", "displayName": "job {number}", "state": "{states.SUCCEEDED}"}}'
+            values = (name, "customJobs", states.SUCCEEDED, "2026-11-01T10:00:00Z", "", "process", document)
+            connection.execute(
+                "INSERT INTO resources (name, collection, state, create_time, end_time, backend, document,"
+                " project, location) VALUES (?, ?, ?, ?, ?, ?, ?, 'local', 'us-central1')",
+                values,
+            )
+    store.close()
+    first = board.page("/")
+    assert len(rows_of(first)) == 50 and "job 1999" in first and 'rel="prev"' not in first
+    found, page = [], first
+    while following := re.search(r'<a rel="next" href="(.*?)"', page):
+        found += rows_of(page)
+        page = board.page(following[1])
+    found += rows_of(page)
+    assert len({row[0] for row in found}) == 1000 and 'rel="prev"' in page
+
+
+def test_models_and_persistent_resources_are_short_lists(board: Board, vtrain: Any, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_text("1")
+    here = ("--backend=local", "--region=us-central1")
+    made = vtrain("models", "upload", "--display-name=digits", "--container-image-uri=i",
+                  f"--artifact-uri=file://{tmp_path}/model", *here)  # fmt: skip
+    assert made.code == 0, made.err
+    pool = "--resource-pool-spec=replica-count=2,machine-type=n1-standard-4"
+    made = vtrain("persistent-resources", "create", "--persistent-resource-id=shared", pool, *here)
+    assert made.code == 0, made.err
+    words = text_of(board.page("/"))
+    assert "digits" in words and "version 1" in words
+    assert "shared" in words and "2 × n1-standard-4" in words
+    assert "digits" not in board.page("/?find=x")
+
+
+def test_a_job_has_its_facts_and_its_configuration_with_secrets_masked(board: Board, run: Any) -> None:
+    page = board.page(run("print('trained')", "--env=API_TOKEN=hunter22secret", "--env=MODE=fast"))
+    assert lines_of(page)[-1] == "trained"
+    assert "Succeeded" in page and "Peak memory" in page and "Processor time" in page
+    assert "pythonPackageSpec:" in page and "MODE" in page and "API_TOKEN" in page
+    assert "hunter22secret" not in page
+
+
+def test_a_failure_is_explained(board: Board, run: Any, tmp_path: Path) -> None:
+    address = run("import json\njson.loads('{')\n", code=1)
+    page = board.page(address)
+    words = text_of(page)
+    assert "workerpool0-0 failed first, with exit code 1" in words
+    assert "JSONDecodeError" in words and "train.py:2" in words
+    assert "JSONDecodeError" in rows_of(board.page("/"))[0][0]
+
+
+def test_trials_have_a_table_and_a_plot(board: Board, vtrain_home: Path) -> None:
+    name = local_name("2001", collection=TUNING)
+    add_job(vtrain_home, "2001", "tune", collection=TUNING, fields=tuning_document(name))
+    page = board.page(f"/jobs/local/us-central1/{TUNING}/2001")
+    assert "4 of 4 trials, the best is 2: accuracy=0.91235" in text_of(page)
+    assert page.count('<circle class="mark trial"') == 2 and page.count('<circle class="mark best"') == 1
+    assert "The trial reported no accuracy" not in page.partition("<svg")[2].partition("</svg>")[0]
+    assert re.search(r'<tr class="best">\s*<td>2 \*</td>', page)
+
+
+WRITES = """
+import json, os, pathlib
+folder = pathlib.Path(os.environ["AIP_MODEL_DIR"])
+folder.mkdir(parents=True, exist_ok=True)
+(folder / {name!r}).write_text({text!r})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "charts", "words"),
+    [
+        ("metrics.json", '{"accuracy": 0.75, "test": {"loss": 2}}', 0, ["accuracy 0.75", "test.loss 2"]),
+        ("history.json", '{"loss": [3, 2, 1], "name": "x"}', 1, ["step 3: 1"]),
+        (
+            "metrics.jsonl",
+            '{"step": 5, "loss": 3}\n{"step": 9, "loss": 1, "rate": 1}\n{"ste',
+            1,
+            ["step 9: 1"],
+        ),
+        ("trainer_state.json", '{"log_history": [{"step": 1, "loss": 1}, {"step": 2, "loss": 0.5}]}', 1, []),
+        ("metrics.json", '[{"loss": NaN}, {"loss": 1e999}]', 0, []),
+        ("metrics.json", "[" * 100_000, 0, []),
+        ("metrics.json", '{"loss": [1e299, -1e299, 1e308]}', 1, []),
+        ("metrics.json", '{"loss": [5e-324, 0, 5e-324]}', 1, []),
+        ("metrics.json", '{"loss": [7, 7, 7]}', 1, []),
+    ],
+)
+def test_numbers_in_files_are_drawn(
+    board: Board, run: Any, name: str, text: str, charts: int, words: list[str]
+) -> None:
+    page = board.page(run(WRITES.format(name=name, text=text)))
+    assert page.count("<svg") == charts
+    shown = text_of(page)
+    for each in words:
+        assert each in shown
+    assert "nan" not in re.findall(r'points="(.*?)"', page)
+
+
+def test_a_job_that_was_deleted_is_not_found(board: Board, run: Any, vtrain: Any) -> None:
+    address = run("print(1)")
+    board.page(address)
+    assert vtrain("custom-jobs", "delete", address.rpartition("/")[2], "--backend=local").code == 0
+    for part in ("", "/log", "/files", "/file?path=a"):
+        assert "All jobs" in board.page(f"{address}{part}", 404)
+    assert board("GET", f"{address}/log/lines").status == 404
+
+
+def test_a_damaged_entry_is_named_and_the_others_are_shown(board: Board, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1001", "sound")
+    store = Store.open(vtrain_home)
+    store.insert(
+        Record(
+            name=local_name("1002"),
+            collection="customJobs",
+            state=states.SUCCEEDED,
+            create_time="2026-11-01T10:00:00Z",
+            end_time="",
+            backend="process",
+            document="{",
+        )
+    )
+    store.close()
+    page = board.page("/")
+    assert len(rows_of(page)) == 1 and local_name("1002") in page
+    assert "damaged" in board.page("/jobs/local/us-central1/customJobs/1002", 500)
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/jobs", "/jobs/a/b/c/d", "/jobs/local/us-central1/models/1", "/dashboard/x"]
+)
+def test_other_addresses_are_not_found(board: Board, path: str) -> None:
+    assert "All jobs" in board.page(path, 404)

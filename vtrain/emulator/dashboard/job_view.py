@@ -1,0 +1,307 @@
+"""A job as the pages show it: its row in a list, its facts, its replicas, its trials, its failure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from vtrain.backends import ReplicaUsage
+from vtrain.emulator.dashboard.plots import LARGEST, Plot, Point, draw
+from vtrain.errors import ConfigError
+from vtrain.failure import folded
+from vtrain.messages import states
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, parse_name
+from vtrain.messages.resources import Job, collection_of, spec_of
+from vtrain.messages.secrets import masked_document
+from vtrain.output.printers import render
+from vtrain.output.projection import parse_format
+from vtrain.output.trials import TrialTable, best_first, best_trials, progress_text, shown_value
+from vtrain.runtime.tuning.study import ENDED, SUCCEEDED
+from vtrain.sizes import size_in_words
+from vtrain.times import ago, duration_in_words, epoch
+from vtrain.verdict import failure_of, replica_uses
+
+KINDS = {
+    CUSTOM_JOBS: "Custom job",
+    HYPERPARAMETER_TUNING_JOBS: "Tuning job",
+    TRAINING_PIPELINES: "Pipeline",
+}
+_NOT_CONFIGURED = frozenset(
+    "name state createTime startTime endTime updateTime error "
+    "trials replicas study trainingTaskMetadata".split()
+)
+"""Fields of a job that say what became of it, and not what it is."""
+_TONES = {
+    states.SUCCEEDED: "good",
+    states.PARTIALLY_SUCCEEDED: "good",
+    states.FAILED: "bad",
+    states.RUNNING: "busy",
+    states.PENDING: "waiting",
+    states.QUEUED: "waiting",
+}
+
+
+class State(msgspec.Struct, frozen=True):
+    """A state in words, and its tone: a class of the style sheet."""
+
+    text: str
+    tone: str
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A time as it was written, and how long ago that is."""
+
+    written: str
+    ago: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in a list; a text is empty where nothing is known."""
+
+    address: str
+    id: str
+    name: str
+    kind: str
+    state: State
+    created: Moment
+    took: str
+    replicas: str
+    attempts: str
+    memory: str
+    processor: str
+    note: str = ""
+
+
+class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica: its attempts with their exit codes, its use so far."""
+
+    name: str
+    attempts: str
+    exits: str
+    memory: str
+    processor: str
+
+
+def address_of(name: str) -> str:
+    """The path of a job's page."""
+    found = parse_name(name)
+    assert found is not None, name
+    parts = (found.project, found.location, found.collection, found.id)
+    return "/jobs/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def state_of(job: Job) -> State:
+    """The state of a job."""
+    text = states.short(job.state)
+    return State(text.capitalize().replace("_", " "), _TONES.get(states.job_state(job.state), "calm"))
+
+
+def job_row(job: Job, parts: Sequence[CustomJob]) -> Row:
+    """The row of a job that consists of these custom jobs."""
+    uses = [use for part in parts for use in replica_uses(part)]
+    attempts = [len(use.exit_codes) for use in uses]
+    return Row(
+        address=address_of(job.name),
+        id=job.name.rpartition("/")[2],
+        name=job.display_name or job.name.rpartition("/")[2],
+        kind=KINDS[collection_of(job)],
+        state=state_of(job),
+        created=Moment(job.create_time, ago(job.create_time)),
+        took=took(job),
+        replicas=_replicas(job),
+        attempts=str(max(attempts)) if any(attempts) else "",
+        memory=_size(max((use.peak_memory_bytes for use in uses), default=0)),
+        processor=_seconds(sum(use.cpu_seconds for use in uses)),
+        note=_note(job),
+    )
+
+
+def took(job: Job) -> str:
+    """How long a job ran, or has run so far."""
+    began = job.start_time or (job.create_time if job.end_time else "")
+    try:
+        return duration_in_words((epoch(job.end_time) if job.end_time else time.time()) - epoch(began))
+    except ValueError:
+        return ""
+
+
+def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[ReplicaRow]:
+    """The replicas of a job: as they ended, or as they are now."""
+    records = (job.answer or {}).get("replicas", ())
+    ended = {use.name: use for use in replica_uses(job)}
+    counts = {record["name"]: len(record["attempts"]) for record in records}
+    rows = []
+    for name in dict.fromkeys([*ended, *usage]):
+        use, now = ended.get(name), usage.get(name)
+        memory = _size(use.peak_memory_bytes) if use else ""
+        seconds = use.cpu_seconds if use else 0.0
+        if now is not None:
+            memory, seconds = f"{_size(now.memory_bytes)} now", seconds + now.cpu_seconds
+        rows.append(
+            ReplicaRow(
+                name=name,
+                attempts=str(counts.get(name, 1)),
+                exits=" ".join(map(str, use.exit_codes)) if use else "",
+                memory=memory,
+                processor=_seconds(seconds),
+            )
+        )
+    return rows
+
+
+def configuration(job: Job) -> str:
+    """What a job is, as YAML, with its secrets masked."""
+    document = masked_document(job.answer if job.answer is not None else to_document(job))
+    kept = {key: value for key, value in document.items() if key not in _NOT_CONFIGURED}
+    return render(kept, parse_format("yaml"))
+
+
+class FailureCard(msgspec.Struct, frozen=True, kw_only=True):
+    """The cause of a failure: a headline, what the trainer printed, and labels with their texts."""
+
+    headline: str
+    quoted: str
+    facts: tuple[tuple[str, str], ...]
+
+
+def failure_card(job: Job) -> FailureCard | None:
+    """The card of a failed job; None for any other."""
+    failure = failure_of(job)
+    if failure is None:
+        return None
+    first, _, rest = failure.message.partition("\n")
+    headline = first or "The job failed."
+    if failure.replica and failure.exit_code is not None and not failure.explained:
+        headline = f"{failure.replica} failed first, with exit code {failure.exit_code}: {failure.meaning}."
+    quoted = "\n".join(folded(failure.traceback, failure.file)) if failure.traceback else rest.strip("\n")
+    place = f"{failure.file}:{failure.line}" if failure.file else ""
+    facts = (("At", place), ("Hint", failure.hint))
+    return FailureCard(
+        headline=headline, quoted=quoted, facts=tuple((label, text) for label, text in facts if text)
+    )
+
+
+def reason_of(job: Job) -> str:
+    """Why a job that did not fail has ended early; empty where nothing says so."""
+    if job.error is None or states.job_state(job.state) == states.FAILED:
+        return ""
+    message: str = masked_document(to_document(job)).get("error", {}).get("message", "")
+    return message
+
+
+class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial: the cells of its row, whether it is among the best, and its own page, if it has one."""
+
+    cells: list[str]
+    is_best: bool
+    address: str
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """The trials of a tuning job, the best first."""
+
+    progress: str
+    headings: list[str]
+    rows: list[TrialRow]
+    plots: list[Plot]
+
+
+def study_of(job: HyperparameterTuningJob) -> Study:
+    """The trials as a table and as plots of each metric."""
+    ordered = best_first(job)
+    best = {trial.id for trial in best_trials(job)}
+    if not ordered:
+        return Study(progress=progress_text(job), headings=[], rows=[], plots=[])
+    headings, *cells = TrialTable(job).cells(ordered)
+    return Study(
+        progress=progress_text(job),
+        headings=[heading if heading not in _WORDS else heading.capitalize() for heading in headings],
+        rows=[
+            TrialRow(
+                cells=row,
+                is_best=trial.id in best,
+                address=address_of(trial.custom_job) if parse_name(trial.custom_job) else "",
+            )
+            for trial, row in zip(ordered, cells, strict=True)
+        ],
+        plots=_trial_plots(job, best),
+    )
+
+
+_WORDS = ("TRIAL", "STATE", "STEP", "TOOK")
+
+
+def _trial_plots(job: HyperparameterTuningJob, best: set[str]) -> list[Plot]:
+    """A plot of each metric: a dot for each trial, and a line of the best value so far."""
+    found = []
+    for metric in job.study_spec.metrics if job.study_spec else ():
+        points = []
+        for number, trial in enumerate(job.trials, 1):
+            measured = trial.final_measurement.metrics if trial.final_measurement else ()
+            for each in measured:
+                if each.metric_id == metric.metric_id and trial.state == SUCCEEDED:
+                    kind = "best" if trial.id in best else "trial"
+                    text = f"Trial {trial.id}: {shown_value(each.value)}"
+                    points.append(Point(float(number), float(each.value), text, kind))
+        plot = draw(
+            metric.metric_id,
+            points,
+            along="trial",
+            line=_best_so_far(points, minimize=metric.goal == "MINIMIZE"),
+        )
+        found += [plot] if plot is not None else []
+    return found
+
+
+def _best_so_far(points: Iterable[Point], *, minimize: bool) -> list[Point]:
+    """The steps of the best value, from trial to trial."""
+    steps: list[Point] = []
+    for point in points:
+        best = steps[-1].y if steps else point.y
+        if abs(point.y) < LARGEST:
+            steps += [
+                Point(point.x, best),
+                Point(point.x, min(best, point.y) if minimize else max(best, point.y)),
+            ]
+    return steps
+
+
+def _replicas(job: Job) -> str:
+    """How many replicas a job has; of a tuning job how many trials have ended, of how many."""
+    if isinstance(job, HyperparameterTuningJob):
+        ended = sum(trial.state in ENDED for trial in job.trials)
+        return f"{ended} of {job.max_trial_count} trials"
+    try:
+        spec = spec_of(job)
+    except ConfigError:  # a task that describes no job
+        return ""
+    return str(sum(pool.replica_count for pool in spec.worker_pool_specs)) if spec is not None else ""
+
+
+def _note(job: Job) -> str:
+    """What a list says of a job that failed: its exception, or the first line of its error."""
+    failure = failure_of(job)
+    if failure is None:
+        return ""
+    text = failure.traceback[-1] if failure.traceback else failure.message.partition("\n")[0]
+    return text.strip()[:200]
+
+
+def _size(count: int) -> str:
+    return size_in_words(count) if count else ""
+
+
+def _seconds(count: float) -> str:
+    return duration_in_words(count) if count else ""
+
+
+def labels_of(job: Job) -> list[tuple[str, Any]]:
+    """The labels that people gave a job."""
+    return [(key, value) for key, value in sorted(job.labels.items()) if not key.startswith("vtrain-")]

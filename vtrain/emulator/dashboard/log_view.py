@@ -1,0 +1,212 @@
+"""A job's log in pages: its last lines, or those after a cursor; of one replica, or with a text in them.
+
+A backend reads logs forwards. The place near a log's end is remembered, so that only the first look at a long
+log reads all of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import zlib
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+
+import msgspec
+
+from vtrain.emulator.dashboard.reader import JobReader
+from vtrain.errors import ConfigError
+from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.runtime.log_text import without_escapes
+from vtrain.times import from_nanoseconds
+
+MOST_LINES = 500
+"""Lines of one page."""
+LONGEST_LINE = 2000
+"""Characters of a line that a page shows."""
+PAGE_BYTES = 1024 * 1024
+"""Bytes that are read at once."""
+READ_SECONDS = 3.0
+"""The longest that one request reads a log."""
+LONGEST_CURSOR = 4 * 1024 * 1024
+MOST_REMEMBERED = 200
+_NANOSECONDS = 1_000_000_000
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line as it is shown; `left_out` counts the characters that are not.
+
+    `kind` is a class of the style sheet.
+    """
+
+    time: str
+    clock: str
+    replica: str
+    text: str
+    kind: str = ""
+    left_out: int = 0
+
+
+class LogView(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines, and the cursor after them. With `more` the log goes on behind the cursor already.
+
+    `is_cut` says that there are lines before the first one. `trouble` is a sentence about a log that
+    cannot be read in full.
+    """
+
+    lines: tuple[LogLine, ...]
+    cursor: str
+    more: bool = False
+    is_cut: bool = False
+    trouble: str = ""
+
+
+class LogRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines that are asked for: of one replica, with a text. Without a cursor the last ones."""
+
+    name: str
+    replica: str = ""
+    text: str = ""
+    cursor: str = ""
+    from_start: bool = False
+    lines: int = MOST_LINES
+
+
+def packed(cursor: str) -> str:
+    """A cursor for an address: those of logs with many replicas are long."""
+    return urlsafe_b64encode(zlib.compress(cursor.encode())).decode() if cursor else ""
+
+
+def unpacked(text: str) -> str:
+    """The cursor in an address. Raises ConfigError for what is none."""
+    reader = zlib.decompressobj()
+    try:
+        cursor = reader.decompress(urlsafe_b64decode(text.encode()), LONGEST_CURSOR).decode() if text else ""
+    except (ValueError, zlib.error):
+        raise ConfigError("The address names no place in the log.") from None
+    if text and not reader.eof:
+        raise ConfigError("The address names no whole place in the log.")
+    return cursor
+
+
+class LogReader:
+    """Reads logs for pages, and remembers where they end."""
+
+    def __init__(self, reader: JobReader) -> None:
+        self._reader = reader
+        self._near_end: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, request: LogRequest) -> LogView:
+        """The lines. Raises NotFoundError for an unknown job, ConfigError for a cursor that is none."""
+        if request.cursor or request.from_start or request.text:
+            return self._forwards(request)
+        return self._tail(request)
+
+    def text(self, name: str, replica: str) -> Iterator[bytes]:
+        """The whole log as it is now, as text, a piece at a time; a line begins with its time and replica."""
+        query = LogQuery(name=name, task_name=replica, limit=PAGE_BYTES)
+        until = time.time_ns()
+        while True:
+            page = self._reader.logs(query)
+            for entry in page.entries:
+                head = f"{from_nanoseconds(entry.time)} {_label(entry)} ".encode()
+                yield b"".join(head + line + b"\n" for line in entry.payload.split(b"\n"))
+            if not page.more or page.cursor == query.cursor:
+                return
+            if page.entries and page.entries[-1].time > until:  # a log that grows faster than it is read
+                return
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+
+    def _forwards(self, request: LogRequest) -> LogView:
+        """Lines after the cursor, until there are enough, or it has taken long enough."""
+        query = LogQuery(
+            name=request.name,
+            task_name=request.replica,
+            cursor=unpacked(request.cursor),
+            limit=PAGE_BYTES // 16,
+        )
+        if request.text:
+            query = msgspec.structs.replace(query, limit=PAGE_BYTES)
+        found: list[LogLine] = []
+        trouble = ""
+        end = time.monotonic() + READ_SECONDS
+        while True:
+            page = self._reader.logs(query)
+            trouble = trouble or page.trouble
+            found += (line for entry in page.entries for line in _lines(entry, request.text))
+            is_over = len(found) >= request.lines or time.monotonic() > end
+            if not page.more or page.cursor == query.cursor or is_over:
+                more = page.more and page.cursor != query.cursor
+                return LogView(lines=tuple(found), cursor=packed(page.cursor), more=more, trouble=trouble)
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+
+    def _tail(self, request: LogRequest) -> LogView:
+        """The last lines; where the end is too far away, those before the place that was reached."""
+        key = (request.name, request.replica)
+        query = LogQuery(
+            name=request.name,
+            task_name=request.replica,
+            cursor=self._near_end.get(key, ""),
+            limit=PAGE_BYTES,
+        )
+        is_cut = bool(query.cursor)
+        last: deque[tuple[str, tuple[LogEntry, ...]]] = deque(maxlen=3)
+        end = time.monotonic() + READ_SECONDS
+        while True:
+            page = self._reader.logs(query)
+            is_cut = is_cut or len(last) == last.maxlen
+            last.append((query.cursor, page.entries))
+            more = page.more and page.cursor != query.cursor
+            if not more or time.monotonic() > end:
+                break
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+        self._remember(key, last[0][0])
+        entries = [entry for _, found in last for entry in found]
+        lines: list[LogLine] = []
+        while entries and len(lines) < request.lines:
+            lines = [*_lines(entries.pop(), ""), *lines]
+        return LogView(
+            lines=tuple(lines[-request.lines :]),
+            cursor=packed(page.cursor),
+            more=more,
+            is_cut=is_cut or bool(entries) or len(lines) > request.lines,
+            trouble=page.trouble,
+        )
+
+    def _remember(self, key: tuple[str, str], cursor: str) -> None:
+        with self._lock:
+            self._near_end[key] = cursor
+            self._near_end.move_to_end(key)
+            if len(self._near_end) > MOST_REMEMBERED:
+                self._near_end.popitem(last=False)
+
+
+def _lines(entry: LogEntry, wanted: str) -> Iterator[LogLine]:
+    """The lines of an entry that hold a text, in capitals or not."""
+    clock = time.strftime("%H:%M:%S", time.localtime(entry.time // _NANOSECONDS))
+    moment, label, kind = from_nanoseconds(entry.time), _label(entry), _kind(entry)
+    sought = wanted.casefold()
+    for text in without_escapes(entry.message).split("\n"):
+        if not sought or sought in text.casefold():
+            yield LogLine(
+                time=moment,
+                clock=clock,
+                replica=label,
+                text=text[:LONGEST_LINE],
+                kind=kind,
+                left_out=max(len(text) - LONGEST_LINE, 0),
+            )
+
+
+def _label(entry: LogEntry) -> str:
+    """`worker0-0`, or `trial-3/worker0-0`."""
+    replica = entry.task_name.replace("workerpool", "worker")
+    return f"trial-{entry.trial_id}/{replica}" if entry.trial_id else replica
+
+
+def _kind(entry: LogEntry) -> str:
+    if entry.stream == "service" or entry.task_name == "service":
+        return "service"
+    return "loud" if entry.severity in ("ERROR", "CRITICAL", "ALERT", "EMERGENCY", "WARNING") else ""

@@ -1,0 +1,181 @@
+"""The jobs, models and persistent resources that the pages show, through the interface of backends."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage
+from vtrain.backends.base import Backend
+from vtrain.backends.registry import open_found, running_replicas
+from vtrain.errors import ConfigError, NotFoundError, VtrainError
+from vtrain.messages import states
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.model import Model
+from vtrain.messages.names import (
+    CUSTOM_JOBS,
+    HYPERPARAMETER_TUNING_JOBS,
+    LOCAL_PROJECT,
+    MODELS,
+    PERSISTENT_RESOURCES,
+    PIPELINE_LABEL,
+    TRAINING_PIPELINES,
+    TRIAL_LABEL,
+    parse_name,
+)
+from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.staging import LocalBuckets
+
+MOST_SEARCHED = 20_000
+"""Jobs that one page looks through."""
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """The jobs that a list is to show: of a collection, in a state, with a text in their name or id.
+
+    Empty values select all. `page` counts from 1.
+    """
+
+    collection: str = ""
+    state: str = ""
+    text: str = ""
+    page: int = 1
+
+
+class Listing(NamedTuple):
+    """One page of a list. `damaged` are names of jobs whose stored entries cannot be read."""
+
+    jobs: list[Job]
+    has_more: bool
+    damaged: list[str]
+
+
+class JobReader:
+    """Reads what a backend of this machine has. Any thread may use it: each opens the backend for itself."""
+
+    def __init__(self, backend: Backend, settings: BackendSettings, *, location: str = "") -> None:
+        """Without `location` the jobs of every region are listed."""
+        self._backend = backend
+        self._settings = settings
+        self._location = location
+        self._opened = threading.local()
+
+    @property
+    def jobs(self) -> JobBackend:
+        """The backend of this thread."""
+        if not hasattr(self._opened, "jobs"):
+            self._opened.jobs = open_found(self._backend, self._settings)
+        found: JobBackend = self._opened.jobs
+        return found
+
+    def get(self, name: str) -> Job:
+        """A job. Raises NotFoundError."""
+        found = parse_name(name)
+        if found is None or found.collection not in JOBS:
+            raise NotFoundError(f"There is no job {name}.")
+        return self.jobs.get(name)
+
+    def logs(self, query: LogQuery) -> LogPage:
+        """Log entries of a job. Raises NotFoundError."""
+        return self.jobs.logs(query)
+
+    def page(self, wanted: JobFilter, size: int) -> Listing:
+        """A page of jobs, newest first; those that other jobs run are left out."""
+        damaged: list[str] = []
+        collections = [wanted.collection] if wanted.collection else list(JOBS)
+        sources = [self._all(self._query(collection), damaged) for collection in collections]
+        newest = heapq.merge(*sources, key=attrgetter("create_time"), reverse=True)
+        found = (job for job in islice(newest, MOST_SEARCHED) if _is_wanted(job, wanted))
+        start = (wanted.page - 1) * size
+        jobs = list(islice(found, start, start + size + 1))
+        return Listing(jobs[:size], len(jobs) > size, damaged)
+
+    def parts(self, job: Job) -> list[CustomJob]:
+        """The custom jobs that a job consists of: itself, its trials, or those of its task."""
+        if isinstance(job, CustomJob):
+            return [job]
+        label = TRIAL_LABEL
+        number = job.name.rpartition("/")[2]
+        if job.name.split("/")[-2] == TRAINING_PIPELINES:
+            label = PIPELINE_LABEL
+            for study in self._labelled(HYPERPARAMETER_TUNING_JOBS, label, number):
+                return self.parts(study)
+        return [part for part in self._labelled(CUSTOM_JOBS, label, number) if isinstance(part, CustomJob)]
+
+    def parent(self, job: Job) -> Job | None:
+        """The tuning job or the pipeline that runs a job; None where there is none any more."""
+        found = parse_name(job.name)
+        for label, collection in (
+            (TRIAL_LABEL, HYPERPARAMETER_TUNING_JOBS),
+            (PIPELINE_LABEL, TRAINING_PIPELINES),
+        ):
+            if found is not None and label in job.labels:
+                name = msgspec.structs.replace(found, collection=collection, id=job.labels[label])
+                with suppress(VtrainError):
+                    return self.jobs.get(str(name))
+        return None
+
+    def usage(self, name: str) -> dict[str, ReplicaUsage]:
+        """The present use of a job's running replicas, as far as this machine tells."""
+        found = {}
+        if isinstance(self.jobs, HostBackend):
+            with suppress(VtrainError, OSError):  # it has just ended, or the Docker Engine is away
+                for replica in running_replicas(self.jobs.hosted(name)):
+                    if (usage := replica.usage()) is not None:
+                        found[replica.name] = usage
+        return found
+
+    def output(self, job: Job) -> Path | None:
+        """The folder of this machine that a job writes its output to; None where there is none."""
+        with suppress(ConfigError):  # a bucket of the real Cloud Storage, or a task that cannot be read
+            spec = spec_of(job)
+            if spec is not None and spec.output_uri:
+                folder = LocalBuckets(self._settings.home).local_path(spec.output_uri)
+                return folder if folder.is_dir() else None
+        return None
+
+    def models(self) -> tuple[Model, ...]:
+        """The default versions of all models."""
+        query = Query(collection=MODELS, project=LOCAL_PROJECT, location=self._location)
+        return self._backend.open_models(self._settings).list_models(query).models
+
+    def resources(self) -> tuple[PersistentResource, ...]:
+        """The persistent resources."""
+        query = Query(collection=PERSISTENT_RESOURCES, project=LOCAL_PROJECT, location=self._location)
+        return self._backend.open_resources(self._settings).list_resources(query).resources
+
+    def _query(self, collection: str) -> Query:
+        return Query(collection=collection, project=LOCAL_PROJECT, location=self._location)
+
+    def _labelled(self, collection: str, label: str, value: str) -> list[Job]:
+        query = msgspec.structs.replace(self._query(collection), labels={label: value}, location="")
+        return list(islice(self._all(query, []), MOST_SEARCHED))
+
+    def _all(self, query: Query, damaged: list[str]) -> Iterator[Job]:
+        """The jobs of all pages; each page is asked for when it is needed."""
+        while True:
+            page = self.jobs.list(query)
+            damaged += page.damaged
+            yield from page.jobs
+            if page.next_page_token in ("", query.page_token):
+                return
+            query = msgspec.structs.replace(query, page_token=page.next_page_token)
+
+
+def _is_wanted(job: Job, wanted: JobFilter) -> bool:
+    if TRIAL_LABEL in job.labels or PIPELINE_LABEL in job.labels:
+        return False
+    if wanted.state and states.short(job.state) != wanted.state:
+        return False
+    text = wanted.text.casefold()
+    return not text or text in job.display_name.casefold() or text in job.name.rpartition("/")[2]

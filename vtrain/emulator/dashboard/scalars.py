@@ -1,0 +1,154 @@
+"""Numbers that trainers leave in files of their output, such as `metrics.json`, read for plots and tables."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from vtrain.emulator.dashboard.output_files import open_file
+from vtrain.emulator.dashboard.plots import Plot, Point, draw
+from vtrain.errors import NotFoundError
+
+MOST_FILES, MOST_PLOTS, MOST_VALUES = 4, 8, 40
+LARGEST_FILE = 2 * 1024 * 1024
+MOST_SEEN = 2000
+"""Entries of an output folder that are looked at."""
+DEEPEST = 3
+_NAME = re.compile(
+    r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
+)
+_STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
+_HISTORY = ("log_history", "history", "metrics", "scalars")
+"""Keys below which a document has the numbers of each step."""
+
+
+class Scalars(NamedTuple):
+    """The numbers of one file: plots of those with many values, and texts of single ones."""
+
+    path: str
+    plots: list[Plot]
+    values: list[tuple[str, float]]
+
+
+def read_scalars(folder: Path) -> list[Scalars]:
+    """The numbers in the files of a folder that are named like files of numbers."""
+    found = []
+    for path in _files(folder):
+        data = _read(folder, path)
+        plots, values = _numbers(data)
+        if plots or values:
+            found.append(Scalars(path, plots, values))
+        if len(found) == MOST_FILES:
+            break
+    return found
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Paths below the folder, without those behind links."""
+    seen = 0
+    for place, folders, names in os.walk(folder):
+        relative = os.path.relpath(place, folder)
+        depth = 0 if relative == "." else relative.count(os.sep) + 1
+        folders[:] = sorted(folders) if depth < DEEPEST else []
+        for name in sorted(names):
+            if _NAME.fullmatch(name):
+                yield name if depth == 0 else os.path.join(relative, name)  # noqa: PTH118 - a text for a URL
+        seen += len(names) + len(folders)
+        if seen > MOST_SEEN:
+            return
+
+
+def _read(folder: Path, path: str) -> bytes:
+    """The content of a file; nothing of a large one, or of one that cannot be read."""
+    try:
+        with open_file(folder, path) as file:
+            data = file.read(LARGEST_FILE + 1)
+    except (NotFoundError, OSError):
+        return b""
+    return data if len(data) <= LARGEST_FILE else b""
+
+
+def _numbers(data: bytes) -> tuple[list[Plot], list[tuple[str, float]]]:
+    """The plots and the single values of a file's content."""
+    document = _decode(data)
+    if isinstance(document, dict):
+        for key in _HISTORY:
+            if isinstance(document.get(key), list) and _rows(document[key]):
+                return _row_plots(_rows(document[key])), _single(document)
+        columns = {key: column for key, value in document.items() if (column := _column(value))}
+        plots = (
+            draw(key, [Point(float(at), y) for at, y in enumerate(column, 1)], along="step")
+            for key, column in columns.items()
+        )
+        return [plot for plot in plots if plot is not None][:MOST_PLOTS], _single(document)
+    rows = _rows(document)
+    if len(rows) == 1:
+        return [], _single(rows[0])
+    return _row_plots(rows), []
+
+
+def _decode(data: bytes) -> Any:
+    """A JSON document, or a list of those of each line; None for anything else."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    lines = []
+    for line in data.splitlines():
+        try:
+            lines.append(msgspec.json.decode(line))
+        except (
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+            RecursionError,
+        ):  # such as a line that is being written
+            continue
+    return lines or None
+
+
+def _rows(value: Any) -> list[dict[str, Any]]:
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def _row_plots(rows: list[dict[str, Any]]) -> list[Plot]:
+    """A plot for each key that has a number in several rows, against their step."""
+    along = next((name for name in _STEPS if sum(_is_number(row.get(name)) for row in rows) > 1), "")
+    points: dict[str, list[Point]] = {}
+    for at, row in enumerate(rows, 1):
+        x = row.get(along, at) if along else at
+        for key, value in row.items():
+            if key not in _STEPS and _is_number(value) and _is_number(x):
+                points.setdefault(key, []).append(Point(float(x), float(value)))
+    plots = (draw(key, found, along=along or "row") for key, found in points.items() if len(found) > 1)
+    return [plot for plot in plots if plot is not None][:MOST_PLOTS]
+
+
+def _column(value: Any) -> list[float]:
+    if not isinstance(value, list) or len(value) < 2 or not all(map(_is_number, value)):
+        return []
+    return [float(number) for number in value]
+
+
+def _single(document: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:
+    """The numbers of a document and of the documents in it: `test.accuracy`."""
+    found: list[tuple[str, float]] = []
+    for key, value in document.items():
+        if _is_number(value):
+            found.append((f"{prefix}{key}", value))
+        elif isinstance(value, dict) and prefix.count(".") < DEEPEST:
+            found += _single(value, f"{prefix}{key}.")
+        if len(found) >= MOST_VALUES:
+            break
+    return found[:MOST_VALUES]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < 1e300 if isinstance(value, int) else math.isfinite(value)
