@@ -132,7 +132,7 @@ def test_a_failure_is_explained(board: Board, run: Any, tmp_path: Path) -> None:
     address = run("import json\njson.loads('{')\n", code=1)
     page = board.page(address)
     words = text_of(page)
-    assert "workerpool0-0 failed first, with exit code 1" in words
+    assert "Exit code 1: an uncaught exception" in words
     assert "JSONDecodeError" in words and "train.py:2" in words
     assert "JSONDecodeError" in rows_of(board.page("/"))[0][0]
 
@@ -219,3 +219,39 @@ def test_a_damaged_entry_is_named_and_the_others_are_shown(board: Board, vtrain_
 )
 def test_other_addresses_are_not_found(board: Board, path: str) -> None:
     assert "All jobs" in board.page(path, 404)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"jobSpec": {}},
+        {"jobSpec": {"workerPoolSpecs": [{}, {"replicaCount": "2"}]}},
+        {"createTime": "", "startTime": "x", "endTime": ""},
+        {"error": {"code": 3}, "state": states.FAILED},
+        {"state": states.CANCELLED, "error": {"message": "CANCELED: by a user"}},
+        {"labels": {"vtrain-hp-tuning-job": "1", "vtrain-training-pipeline": "//"}},
+    ],
+)
+def test_a_job_of_which_little_is_known(board: Board, vtrain_home: Path, fields: dict[str, Any]) -> None:
+    add_job(vtrain_home, "1001", "job", state=fields.get("state", states.SUCCEEDED), fields=fields)
+    for path in ("/", *(f"/jobs/local/us-central1/customJobs/1001{part}" for part in ("", "/log"))):
+        board.page(path)
+
+
+@pytest.mark.parametrize(
+    ("collection", "fields"),
+    [
+        (TUNING, {"trials": [{"id": "1"}, {"id": "1", "customJob": "x"}]}),
+        (TUNING, {"studySpec": {}, "maxTrialCount": 0}),
+        (PIPELINES, {"trainingTaskInputs": {"workerPoolSpecs": "x"}}),
+        (PIPELINES, {"trainingTaskDefinition": "gs://google-cloud-aiplatform/schema/trainingjob/definition/"
+                     "custom_task_1.0.0.yaml", "trainingTaskInputs": {"workerPoolSpecs": "x"}}),
+    ],
+)  # fmt: skip
+def test_a_parent_of_which_little_is_known(
+    board: Board, vtrain_home: Path, collection: str, fields: dict[str, Any]
+) -> None:
+    state = "PIPELINE_STATE_SUCCEEDED" if collection == PIPELINES else states.SUCCEEDED
+    add_job(vtrain_home, "1001", "job", state=state, collection=collection, fields={"jobSpec": None} | fields)
+    for path in ("/", *(f"/jobs/local/us-central1/{collection}/1001{part}" for part in ("", "/log"))):
+        board.page(path)

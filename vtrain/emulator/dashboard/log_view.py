@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from vtrain.emulator.dashboard.reader import JobReader
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, VtrainError
 from vtrain.messages.log import LogEntry, LogQuery
 from vtrain.runtime.log_text import without_escapes
 from vtrain.times import from_nanoseconds
@@ -109,7 +109,11 @@ class LogReader:
         query = LogQuery(name=name, task_name=replica, limit=PAGE_BYTES)
         until = time.time_ns()
         while True:
-            page = self._reader.logs(query)
+            try:
+                page = self._reader.logs(query)
+            except VtrainError as error:  # the job is deleted, and the answer has begun
+                yield f"{error.message}\n".encode()
+                return
             for entry in page.entries:
                 head = f"{from_nanoseconds(entry.time)} {_label(entry)} ".encode()
                 yield b"".join(head + line + b"\n" for line in entry.payload.split(b"\n"))
