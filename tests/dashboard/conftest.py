@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,26 +17,37 @@ if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
 
 
 @pytest.fixture
-def board(vtrain_home: Path) -> Iterator[Board]:
+def serve() -> Any:
+    """Serves an application on loopback, as long as the block lasts, and gives its address."""
+    from vtrain.emulator.storage.server import address, listen, server_of
+
+    @contextmanager
+    def serve(app: Any) -> Iterator[str]:
+        with listen("127.0.0.1", 0) as listener:
+            server = server_of(app)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+            try:
+                yield address(listener)
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    return serve
+
+
+@pytest.fixture
+def board(vtrain_home: Path, serve: Any) -> Iterator[Board]:
     """The dashboard over the jobs of this test."""
     from vtrain.backends.base import CommandLine
     from vtrain.backends.registry import find_backend
     from vtrain.emulator.dashboard.app import make_app
-    from vtrain.emulator.storage.server import address, listen, server_of
 
     backend = find_backend("local")
-    app = make_app(backend, backend.settings(CommandLine()))
-    with listen("127.0.0.1", 0) as listener:
-        server = server_of(app)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        made = Board(address(listener))
-        try:
-            yield made
-        finally:
-            made.connection.close()
-            server.should_exit = True
-            thread.join()
+    with serve(make_app(backend, backend.settings(CommandLine()))) as url:
+        made = Board(url)
+        yield made
+        made.connection.close()
 
 
 @pytest.fixture

@@ -215,10 +215,9 @@ def test_pages_may_read_only_what_is_named() -> None:
         for method, allowed in (("POST", admission), ("DELETE", admission), ("GET", Admission())):
             with pytest.raises(Refusal):
                 allowed.check(headers, method, path)
-    for path in ("/storage/v1/b", "/v1/projects", "/jobsx", "//", "/download/storage"):
-        if path != "//":
-            with pytest.raises(Refusal):
-                admission.check(headers, "GET", path)
+    for path in ("/storage/v1/b", "/v1/projects", "/jobsx", "/download/storage"):
+        with pytest.raises(Refusal):
+            admission.check(headers, "GET", path)
 
 
 def test_what_a_link_of_a_file_replaces_is_not_followed(tmp_path: Path) -> None:

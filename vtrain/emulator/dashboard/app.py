@@ -2,67 +2,30 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.base import Backend
-from vtrain.emulator.dashboard.job_view import (
-    KINDS,
-    Moment,
-    address_of,
-    configuration,
-    failure_card,
-    job_row,
-    labels_of,
-    reason_of,
-    replica_rows,
-    study_of,
-)
-from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
-from vtrain.emulator.dashboard.output_files import HEAD, is_text, list_folder, open_file
-from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
-from vtrain.emulator.dashboard.reader import JobFilter, JobReader
-from vtrain.emulator.dashboard.scalars import read_scalars
+from vtrain.emulator.dashboard.handlers import Dashboard, Query
+from vtrain.emulator.dashboard.pages import Pages
+from vtrain.emulator.dashboard.reader import JobReader
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.refusals import Refusal
-from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, VtrainError
-from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-from vtrain.messages.model import Model
-from vtrain.messages.names import ResourceName
-from vtrain.messages.persistent_resource import PersistentResource
-from vtrain.messages.resources import Job
-from vtrain.messages.training_pipeline import TrainingPipeline
-from vtrain.runtime.replica import replica_ids
-from vtrain.times import ago
 
 OWN_PAGES = frozenset({"", "jobs", "dashboard"})
 """First parts of the paths of `routes`, for `Admission.pages`: so the pages can load their parts."""
-PAGE_SIZE = 50
-MOST_LISTED = 6
-"""Models and persistent resources on the first page."""
-LINES_BESIDE = 80
-"""Lines of the log on a job's page."""
 _JOB = "/jobs/{project}/{location}/{collection}/{id}"
-_STATES = sorted(states.short(state) for state in states.KNOWN)
-
-Query = Mapping[str, str]
 
 
 def make_app(backend: Backend, settings: BackendSettings, *, location: str = "") -> ASGIApp:
@@ -74,11 +37,7 @@ def make_app(backend: Backend, settings: BackendSettings, *, location: str = "")
         assert isinstance(error, HTTPException)
         return pages.answer("error.html", error.status_code, message="There is no such page.", hint="")
 
-    @asynccontextmanager
-    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        yield
-
-    app = Starlette(routes=table, exception_handlers={HTTPException: unknown}, lifespan=lifespan)
+    app = Starlette(routes=table, exception_handlers={HTTPException: unknown})
     return Guard(app, Admission(pages=OWN_PAGES))
 
 
@@ -120,181 +79,3 @@ def _endpoint(pages: Pages, handler: Callable[[Request, Query], Response]) -> Ca
 def _status_of(error: VtrainError) -> int:
     statuses = {NotFoundError: 404, ConfigError: 400, StorageError: 500, UnavailableError: 503}
     return next((status for cls, status in statuses.items() if isinstance(error, cls)), 500)
-
-
-class Dashboard:
-    """The handlers of the routes."""
-
-    def __init__(self, reader: JobReader, pages: Pages) -> None:
-        self.pages = pages
-        self._reader = reader
-        self._logs = LogReader(reader)
-
-    def list_jobs(self, _request: Request, query: Query) -> Response:
-        """All jobs, newest first; models and persistent resources."""
-        wanted = JobFilter(
-            collection=query.get("kind", "") if query.get("kind") in KINDS else "",
-            state=query.get("state", "") if query.get("state") in _STATES else "",
-            text=query.get("find", "").strip()[:200],
-            page=min(max(int(page), 1), 10**6) if (page := query.get("page", "")).isdecimal() else 1,
-        )
-        listing = self._reader.page(wanted, PAGE_SIZE)
-        is_filtered = bool(wanted.collection or wanted.state or wanted.text)
-        models: tuple[Model, ...] = ()
-        resources: tuple[PersistentResource, ...] = ()
-        if wanted.page == 1 and not is_filtered:
-            with suppress(UnavailableError):  # a plug-in may have none
-                models, resources = self._reader.models(), self._reader.resources()
-        return self.pages.answer(
-            "jobs.html",
-            rows=[job_row(job, self._reader.parts(job)) for job in listing.jobs],
-            damaged=listing.damaged,
-            has_more=listing.has_more,
-            wanted=wanted,
-            is_filtered=is_filtered,
-            kinds=KINDS,
-            states=_STATES,
-            models=models,
-            resources=resources,
-            most=MOST_LISTED,
-            ago=ago,
-        )
-
-    def show_job(self, request: Request, query: Query) -> Response:
-        """One job."""
-        job = self._job(request)
-        has_ended = states.has_ended(job.state)
-        usage = {} if has_ended or not isinstance(job, CustomJob) else self._reader.usage(job.name)
-        output = self._reader.output(job)
-        study = study_of(job) if isinstance(job, HyperparameterTuningJob) else None
-        parent = self._reader.parent(job)
-        asked = LogRequest(name=job.name, replica=query.get("replica", ""), lines=LINES_BESIDE)
-        parts = self._reader.parts(job)
-        return self.pages.answer(
-            "job.html",
-            job=job,
-            row=job_row(job, parts),
-            has_ended=has_ended,
-            times=_times(job),
-            labels=labels_of(job),
-            reason=reason_of(job),
-            failure=failure_card(job),
-            replicas=replica_rows(job, usage) if isinstance(job, CustomJob) else [],
-            parts=[job_row(part, [part]) for part in parts] if isinstance(job, TrainingPipeline) else [],
-            study=study,
-            parent=parent and (address_of(parent.name), parent.display_name or parent.name),
-            scalars=read_scalars(output) if output is not None else [],
-            folder=list_folder(output, "") if output is not None else None,
-            output=output,
-            configuration=configuration(job),
-            log=self._logs.read(asked),
-            asked=asked,
-            log_replicas=_replica_names(job, parts),
-        )
-
-    def show_log(self, request: Request, query: Query) -> Response:
-        """A job's log: its end, or what follows a cursor."""
-        job = self._job(request)
-        asked = _log_request(job, query)
-        return self.pages.answer(
-            "log.html",
-            job=job,
-            row=job_row(job, []),
-            has_ended=states.has_ended(job.state),
-            log=self._logs.read(asked),
-            asked=asked,
-            log_replicas=_replica_names(job, self._reader.parts(job)),
-        )
-
-    def log_lines(self, request: Request, query: Query) -> Response:
-        """Lines behind a cursor, as HTML in JSON: what the script adds to a page."""
-        job = self._job(request)
-        view = self._logs.read(_log_request(job, query))
-        document = {
-            "html": as_bytes(self.pages.render("lines.html", log=view)).decode(),
-            "cursor": view.cursor,
-            "count": len(view.lines),
-            "more": view.more,
-            "ended": states.has_ended(job.state),
-        }
-        return Response(msgspec.json.encode(document), 200, HEADERS, media_type="application/json")
-
-    def log_text(self, request: Request, query: Query) -> Response:
-        """The whole log as a text file."""
-        job = self._job(request)
-        pieces: Iterator[bytes] = iter(())
-        if request.method != "HEAD":
-            pieces = self._logs.text(job.name, query.get("replica", ""))
-        headers = {**HEADERS, **_attachment(f"{job.name.rpartition('/')[2]}.log")}
-        return StreamingResponse(pieces, 200, headers, media_type="text/plain; charset=utf-8")
-
-    def show_files(self, request: Request, query: Query) -> Response:
-        """A folder of a job's output."""
-        job = self._job(request)
-        folder = list_folder(self._output(job), query.get("path", "").strip("/"))
-        return self.pages.answer("files.html", job=job, row=job_row(job, []), folder=folder)
-
-    def send_file(self, request: Request, query: Query) -> Response:
-        """A file of a job's output, to be saved and not to be shown."""
-        job = self._job(request)
-        path = query.get("path", "")
-        with open_file(self._output(job), path) as file:
-            size = os.fstat(file.fileno()).st_size
-            kind = "text/plain; charset=utf-8" if is_text(file.read(HEAD)) else "application/octet-stream"
-            span = read_range(request.headers.get("range", ""), size)
-            descriptor = os.dup(file.fileno())
-        headers = {**HEADERS, **_attachment(path.rpartition("/")[2]), "content-type": kind}
-        return FileContent(descriptor, span, size, headers)
-
-    def send_static(self, request: Request, _query: Query) -> Response:
-        """The style sheet, the script, the icon."""
-        name = str(request.path_params["file"])
-        if name not in STATIC:
-            raise NotFoundError("There is no such file.")
-        headers = {**HEADERS, "cache-control": "max-age=86400"}
-        return Response(self.pages.static[name], 200, headers, media_type=STATIC[name])
-
-    def _job(self, request: Request) -> Job:
-        """The job that an address names. Raises NotFoundError."""
-        parts = {key: unquote(value) for key, value in request.path_params.items()}
-        return self._reader.get(str(ResourceName(**parts)))
-
-    def _output(self, job: Job) -> Path:
-        folder = self._reader.output(job)
-        if folder is None:
-            raise NotFoundError("The job has no output folder on this machine.")
-        return folder
-
-
-def _log_request(job: Job, query: Query) -> LogRequest:
-    return LogRequest(
-        name=job.name,
-        replica=query.get("replica", "")[:200],
-        text=query.get("find", "")[:200],
-        cursor=query.get("cursor", ""),
-        from_start=query.get("at") == "start",
-        lines=MOST_LINES,
-    )
-
-
-def _replica_names(job: Job, parts: list[CustomJob]) -> list[str]:
-    """What a log can be filtered by: the replicas of a job; of a tuning job its trials."""
-    if isinstance(job, HyperparameterTuningJob):
-        return [f"trial-{trial.id}" for trial in job.trials]
-    if len(parts) == 1:
-        return [member.name for member in replica_ids(parts[0].job_spec)]
-    return []
-
-
-def _times(job: Job) -> list[tuple[str, Moment]]:
-    named = (("Created", job.create_time), ("Started", job.start_time), ("Ended", job.end_time))
-    return [(label, Moment(text, ago(text))) for label, text in named if text]
-
-
-def _attachment(name: str) -> dict[str, str]:
-    """The header by which a browser saves a file under its name."""
-    plain = "".join(
-        letter if (letter.isalnum() and letter.isascii()) or letter in "._- " else "_" for letter in name
-    )
-    encoded = quote(name.encode("utf-8", "surrogateescape"), safe="")
-    return {"content-disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{encoded}"}

@@ -1,0 +1,79 @@
+"""The parts of the dashboard by themselves: its routes in another application, logs without an end."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from dashboard_service import Board, lines_of
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from stored_jobs import add_job
+
+from vtrain.backends.base import CommandLine
+from vtrain.backends.registry import find_backend
+from vtrain.emulator.dashboard.app import OWN_PAGES, routes
+from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
+from vtrain.emulator.storage.app import RawPaths
+from vtrain.emulator.storage.guard import Admission, Guard
+from vtrain.messages.log import LogEntry, LogPage, LogQuery
+
+
+def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path, serve: Any) -> None:
+    name = add_job(vtrain_home, "1001", "job")
+    backend = find_backend("local")
+
+    async def api(_request: Any) -> PlainTextResponse:
+        return PlainTextResponse(name)
+
+    table = [*routes(backend, backend.settings(CommandLine())), Route("/v1/{rest:path}", api)]
+    with serve(Guard(RawPaths(Starlette(routes=table)), Admission(pages=OWN_PAGES))) as url:
+        board = Board(url)
+        assert "job" in board.page("/")
+        assert "The log is gone" in board.page("/jobs/local/us%2Dcentral1/customJobs/1001/log")
+        assert lines_of(board.page("/jobs/local/us-central1/customJobs/1%2F001", 404)) == []
+        assert board("GET", "/v1/x").body.decode() == name
+        assert board("GET", "/", sec_fetch_site="same-origin").status == 200
+        assert board("GET", "/v1/x", sec_fetch_site="same-origin").status == 403
+        board.connection.close()
+
+
+class Endless:
+    """A log that has more lines whenever somebody asks."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def logs(self, query: LogQuery) -> LogPage:
+        number = int(query.cursor or 0) + 1
+        self.asked += 1
+        text = b"\n".join(b"line %d" % number for _ in range(2000))
+        entry = LogEntry(
+            time=time.time_ns(),
+            insert_id=str(number),
+            severity="INFO",
+            task_name="workerpool0-0",
+            payload=text,
+        )
+        return LogPage(entries=(entry,), cursor=str(number), more=True)
+
+
+def test_a_log_without_an_end_is_shown_as_far_as_it_was_read() -> None:
+    endless: Any = Endless()
+    reader = LogReader(endless)
+    view = reader.read(LogRequest(name="x"))
+    assert view.more and view.is_cut and len(view.lines) == MOST_LINES
+    reached = int(view.lines[-1].text.removeprefix("line "))
+    assert reached == endless.asked
+    following = reader.read(LogRequest(name="x", cursor=view.cursor))
+    assert following.lines[0].text == f"line {reached + 1}"
+    assert reader.read(LogRequest(name="x", text="nowhere")).more
+    further = reader.read(LogRequest(name="x"))
+    assert int(further.lines[-1].text.removeprefix("line ")) > reached
+
+
+def test_a_log_without_an_end_is_saved_as_far_as_it_goes_now() -> None:
+    endless: Any = Endless()
+    assert len(list(LogReader(endless).text("x", ""))) == 1
