@@ -58,6 +58,14 @@ def test_hostile_names_are_shown_as_text(board: Board, vtrain_home: Path) -> Non
         assert "{{7*7}}" in page
 
 
+def test_a_name_that_is_no_text_is_damage(board: Board, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1001", "half \ud800 a character")
+    add_job(vtrain_home, "1002", "whole")
+    page = checked(board.page("/"))
+    assert "whole" in page and "customJobs/1001" in page
+    checked(board.page(ADDRESS, 500))
+
+
 def test_a_hostile_study(board: Board, vtrain_home: Path) -> None:
     name = local_name("2001", collection="hyperparameterTuningJobs")
     study = {"metrics": [{"metricId": HOSTILE}], "parameters": []}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 from dashboard_service import Board, lines_of
+from privileges import run_bound
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -38,6 +41,58 @@ def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path,
         assert board("GET", "/", sec_fetch_site="same-origin").status == 200
         assert board("GET", "/v1/x", sec_fetch_site="same-origin").status == 403
         board.connection.close()
+
+
+def test_a_browser_is_asked_for_the_token(vtrain_home: Path, serve: Any) -> None:
+    backend = find_backend("local")
+    table = routes(backend, backend.settings(CommandLine()))
+    with serve(Guard(Starlette(routes=table), Admission(pages=OWN_PAGES, token="secret"))) as url:
+        board = Board(url)
+        refused = board("GET", "/")
+        assert refused.status == 401 and refused.headers["www-authenticate"].startswith("Basic realm=")
+        known = "Basic " + b64encode(b"token:secret").decode()
+        assert "no jobs" in board.page("/", authorization=known)
+        assert board("GET", "/", authorization=known, sec_fetch_site="cross-site").status == 403
+        board.connection.close()
+
+
+ASK = """
+import asyncio, sys
+from vtrain.backends.base import CommandLine
+from vtrain.backends.registry import find_backend
+from vtrain.emulator.dashboard.app import make_app
+
+backend = find_backend("local")
+app, events = make_app(backend, backend.settings(CommandLine())), []
+
+async def receive():
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+async def send(event):
+    events.append(event)
+
+scope = {"type": "http", "method": "GET", "path": sys.argv[1], "raw_path": sys.argv[1].encode()}
+scope |= {"query_string": b"", "headers": [(b"host", b"localhost")], "root_path": ""}
+asyncio.run(app(scope, receive, send))
+print(events[0]["status"], b"".join(event.get("body", b"") for event in events[1:]).decode())
+"""
+
+
+def test_a_job_whose_output_may_not_be_read_is_shown(vtrain_home: Path) -> None:
+    output = vtrain_home / "buckets" / "bucket" / "out"
+    output.mkdir(parents=True)
+    spec = {
+        "workerPoolSpecs": [{"replicaCount": 1}],
+        "baseOutputDirectory": {"outputUriPrefix": "gs://bucket/out"},
+    }
+    add_job(vtrain_home, "1001", "job", fields={"jobSpec": spec})
+    output.chmod(0)
+    try:
+        ended = run_bound([sys.executable, "-c", ASK, "/jobs/local/us-central1/customJobs/1001"])
+    finally:
+        output.chmod(0o700)
+    assert ended.stdout.startswith("200 "), ended.stderr
+    assert "The output folder cannot be read." in ended.stdout
 
 
 class Endless:

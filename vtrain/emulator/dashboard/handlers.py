@@ -24,7 +24,7 @@ from vtrain.emulator.dashboard.job_view import (
     replica_rows,
 )
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
-from vtrain.emulator.dashboard.output_files import HEAD, is_text, list_folder, open_file
+from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
 from vtrain.emulator.dashboard.scalars import read_scalars
@@ -114,7 +114,7 @@ class Dashboard:
             study=study,
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
             scalars=read_scalars(output) if output is not None else [],
-            folder=list_folder(output, "") if output is not None else None,
+            folder=_listed(output),
             output=output,
             configuration=configuration(job),
             log=self._logs.read(asked),
@@ -194,6 +194,13 @@ class Dashboard:
         if folder is None:
             raise NotFoundError("The job has no output folder on this machine.")
         return folder
+
+
+def _listed(output: Path | None) -> Folder | None:
+    """The output folder; None where there is none, or this user may not read it."""
+    with suppress(NotFoundError):
+        return list_folder(output, "") if output is not None else None
+    return None
 
 
 def _log_request(job: Job, query: Query) -> LogRequest:

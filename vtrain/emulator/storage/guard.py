@@ -70,7 +70,10 @@ class Guard:
         try:
             self._admission.check(Headers(scope=scope), scope["method"], scope["path"])
         except Refusal as refusal:
-            await _final(answer_refusal(refusal))(scope, receive, send)
+            response = _final(answer_refusal(refusal))
+            if refusal.status == 401:  # a browser asks for the token, or takes that of the address
+                response.headers["www-authenticate"] = 'Basic realm="vtrain", charset="UTF-8"'
+            await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
