@@ -99,6 +99,21 @@ def test_hostile_lines_are_shown_as_text(board: Board, run: Any) -> None:
     assert board.file(f"{address}/log/text").body.count(b"x") >= 3_000_000
 
 
+@pytest.mark.parametrize("query", ["", "?at=start", "?find=a"])
+def test_a_page_of_tiny_lines_is_no_large_one(board: Board, run: Any, query: str) -> None:
+    address = run("print('a\\n' * 400_000)")
+    page = board.page(f"{address}/log{query}")
+    assert len(lines_of(page)) >= 490 and len(page) < 1_500_000
+
+
+def test_numbers_under_many_and_long_names(board: Board, run: Any) -> None:
+    script = "import json, os\ndocument = {f'{n}' * 200: [n, n + 1] for n in range(1000)}\n"
+    script += "with open(os.environ['AIP_MODEL_DIR'] + '/metrics.json', 'w') as file:\n"
+    script += "    json.dump(document | {'x' * 1_000_000: 1}, file)\n"
+    page = checked(board.page(run(script)))
+    assert page.count("<svg") == 8 and len(page) < 300_000
+
+
 WRITES = """
 import os, pathlib
 folder = os.fsencode(os.environ["AIP_MODEL_DIR"])

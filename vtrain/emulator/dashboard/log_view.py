@@ -27,6 +27,8 @@ LONGEST_LINE = 2000
 """Characters of a line that a page shows."""
 PAGE_BYTES = 1024 * 1024
 """Bytes that are read at once."""
+FEW_BYTES = 8 * 1024
+"""The same where every line is shown: each may be a single character."""
 READ_SECONDS = 3.0
 """The longest that one request reads a log."""
 LONGEST_CURSOR = 4 * 1024 * 1024
@@ -129,17 +131,19 @@ class LogReader:
             name=request.name,
             task_name=request.replica,
             cursor=unpacked(request.cursor),
-            limit=PAGE_BYTES // 16,
+            limit=PAGE_BYTES if request.text else FEW_BYTES,
         )
-        if request.text:
-            query = msgspec.structs.replace(query, limit=PAGE_BYTES)
         found: list[LogLine] = []
         trouble = ""
         end = time.monotonic() + READ_SECONDS
         while True:
             page = self._reader.logs(query)
+            lines = [line for entry in page.entries for line in _lines(entry, request.text)]
+            if len(lines) > request.lines and query.limit > FEW_BYTES:
+                query = msgspec.structs.replace(query, limit=FEW_BYTES)
+                continue
+            found += lines
             trouble = trouble or page.trouble
-            found += (line for entry in page.entries for line in _lines(entry, request.text))
             is_over = len(found) >= request.lines or time.monotonic() > end
             if not page.more or page.cursor == query.cursor or is_over:
                 more = page.more and page.cursor != query.cursor

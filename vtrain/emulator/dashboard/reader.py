@@ -34,6 +34,7 @@ from vtrain.messages.names import (
 )
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.staging import LocalBuckets
 
 MOST_SEARCHED = 20_000
@@ -104,10 +105,9 @@ class JobReader:
         """The custom jobs that a job consists of: itself, its trials, or those of its task."""
         if isinstance(job, CustomJob):
             return [job]
-        label = TRIAL_LABEL
         number = job.name.rpartition("/")[2]
-        if job.name.split("/")[-2] == TRAINING_PIPELINES:
-            label = PIPELINE_LABEL
+        label = PIPELINE_LABEL if isinstance(job, TrainingPipeline) else TRIAL_LABEL
+        if isinstance(job, TrainingPipeline):
             for study in self._labelled(HYPERPARAMETER_TUNING_JOBS, label, number):
                 return self.parts(study)
         return [part for part in self._labelled(CUSTOM_JOBS, label, number) if isinstance(part, CustomJob)]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from vtrain.emulator.dashboard.output_files import open_file
+from vtrain.emulator.dashboard.output_files import list_folder, open_file
 from vtrain.emulator.dashboard.plots import Plot, Point, draw
 from vtrain.errors import NotFoundError
 
 MOST_FILES, MOST_PLOTS, MOST_VALUES = 4, 8, 40
+LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
 MOST_SEEN = 2000
 """Entries of an output folder that are looked at."""
@@ -23,6 +25,7 @@ DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
 )
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _STEPS = ("step", "global_step", "epoch", "iteration", "iter", "batch")
 _HISTORY = ("log_history", "history", "metrics", "scalars")
 """Keys below which a document has the numbers of each step."""
@@ -50,18 +53,18 @@ def read_scalars(folder: Path) -> list[Scalars]:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Paths below the folder, without those behind links."""
-    seen = 0
-    for place, folders, names in os.walk(folder):
-        relative = os.path.relpath(place, folder)
-        depth = 0 if relative == "." else relative.count(os.sep) + 1
-        folders[:] = sorted(folders) if depth < DEEPEST else []
-        for name in sorted(names):
-            if _NAME.fullmatch(name):
-                yield name if depth == 0 else os.path.join(relative, name)  # noqa: PTH118 - a text for a URL
-        seen += len(names) + len(folders)
-        if seen > MOST_SEEN:
-            return
+    """Paths of files below the folder that are named so, the nearest first; links are not followed."""
+    waiting, seen = deque([""]), 0
+    while waiting and seen < MOST_SEEN:
+        place = waiting.popleft()
+        try:
+            entries = list_folder(folder, place).entries
+        except (NotFoundError, OSError):  # it was just removed, or is not for this user
+            continue
+        seen += len(entries)
+        yield from (entry.path for entry in entries if entry.kind == "file" and _NAME.fullmatch(entry.name))
+        if place.count("/") + bool(place) < DEEPEST:
+            waiting += (entry.path for entry in entries if entry.kind == "folder")
 
 
 def _read(folder: Path, path: str) -> bytes:
@@ -81,12 +84,13 @@ def _numbers(data: bytes) -> tuple[list[Plot], list[tuple[str, float]]]:
         for key in _HISTORY:
             if isinstance(document.get(key), list) and _rows(document[key]):
                 return _row_plots(_rows(document[key])), _single(document)
-        columns = {key: column for key, value in document.items() if (column := _column(value))}
+        columns = ((key, _column(value)) for key, value in document.items())
         plots = (
-            draw(key, [Point(float(at), y) for at, y in enumerate(column, 1)], along="step")
-            for key, column in columns.items()
+            draw(_short(key), [Point(float(at), y) for at, y in enumerate(column, 1)], along="step")
+            for key, column in columns
+            if column
         )
-        return [plot for plot in plots if plot is not None][:MOST_PLOTS], _single(document)
+        return _first(plots), _single(document)
     rows = _rows(document)
     if len(rows) == 1:
         return [], _single(rows[0])
@@ -97,19 +101,16 @@ def _decode(data: bytes) -> Any:
     """A JSON document, or a list of those of each line; None for anything else."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    lines = []
-    for line in data.splitlines():
-        try:
-            lines.append(msgspec.json.decode(line))
-        except (
-            msgspec.DecodeError,
-            UnicodeDecodeError,
-            RecursionError,
-        ):  # such as a line that is being written
-            continue
-    return lines or None
+    except _NO_JSON:
+        lines = [_decode_line(line) for line in data.splitlines()]
+        return [line for line in lines if line is not None] or None
+
+
+def _decode_line(line: bytes) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except _NO_JSON:
+        return None  # such as a line that is being written
 
 
 def _rows(value: Any) -> list[dict[str, Any]]:
@@ -125,8 +126,17 @@ def _row_plots(rows: list[dict[str, Any]]) -> list[Plot]:
         for key, value in row.items():
             if key not in _STEPS and _is_number(value) and _is_number(x):
                 points.setdefault(key, []).append(Point(float(x), float(value)))
-    plots = (draw(key, found, along=along or "row") for key, found in points.items() if len(found) > 1)
-    return [plot for plot in plots if plot is not None][:MOST_PLOTS]
+    return _first(
+        draw(_short(key), found, along=along or "row") for key, found in points.items() if len(found) > 1
+    )
+
+
+def _first(plots: Iterable[Plot | None]) -> list[Plot]:
+    return list(islice((plot for plot in plots if plot is not None), MOST_PLOTS))
+
+
+def _short(key: str) -> str:
+    return key if len(key) <= LONGEST_NAME else f"{key[:LONGEST_NAME]}…"
 
 
 def _column(value: Any) -> list[float]:
@@ -140,7 +150,7 @@ def _single(document: dict[str, Any], prefix: str = "") -> list[tuple[str, float
     found: list[tuple[str, float]] = []
     for key, value in document.items():
         if _is_number(value):
-            found.append((f"{prefix}{key}", value))
+            found.append((_short(f"{prefix}{key}"), value))
         elif isinstance(value, dict) and prefix.count(".") < DEEPEST:
             found += _single(value, f"{prefix}{key}.")
         if len(found) >= MOST_VALUES:
