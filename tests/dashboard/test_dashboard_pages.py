@@ -132,7 +132,7 @@ def test_a_failure_is_explained(board: Board, run: Any, tmp_path: Path) -> None:
     address = run("import json\njson.loads('{')\n", code=1)
     page = board.page(address)
     words = text_of(page)
-    assert "Exit code 1: an uncaught exception" in words
+    assert "Failed with exit code 1: an uncaught exception" in words
     assert "JSONDecodeError" in words and "train.py:2" in words
     assert "JSONDecodeError" in rows_of(board.page("/"))[0][0]
 

@@ -177,9 +177,8 @@ def failure_card(job: Job) -> FailureCard | None:
     first, _, rest = failure.message.partition("\n")
     headline = first or "The job failed."
     if failure.replica and failure.exit_code is not None and not failure.explained:
-        how = f"xit code {failure.exit_code}: {failure.meaning}."
-        is_alone = len(replica_uses(job)) == 1
-        headline = f"E{how}" if is_alone else f"{failure.replica} failed first, with e{how}"
+        who = "Failed" if len(replica_uses(job)) == 1 else f"{failure.replica} failed first,"
+        headline = f"{who} with exit code {failure.exit_code}: {failure.meaning}."
     quoted = "\n".join(folded(failure.traceback, failure.file)) if failure.traceback else rest.strip("\n")
     place = f"{failure.file}:{failure.line}" if failure.file else ""
     facts = (("At", place), ("Hint", failure.hint))
