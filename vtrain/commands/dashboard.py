@@ -9,16 +9,14 @@ import webbrowser
 
 from vtrain.backends.base import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
-from vtrain.commands.emulator_storage import port_number
+from vtrain.commands.emulator_storage import needed_modules, port_number
 from vtrain.commands.session import open_console
-from vtrain.errors import ConfigError, InterruptedByUser, UnavailableError
-from vtrain.extras import install_command
+from vtrain.errors import ConfigError, InterruptedByUser
 from vtrain.flags.options import CommonFlags, DashboardFlags, PlaceFlags
 from vtrain.output.console import Console
 from vtrain.settings import given_backend
 
 HOST = "127.0.0.1"
-_MODULES = frozenset({"starlette", "uvicorn", "httptools", "anyio", "jinja2"})
 
 
 def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> None:
@@ -26,16 +24,9 @@ def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> 
     console = open_console(common)
     port = port_number(board.port)
     backend = _local_backend(place.backend)
-    try:
+    with needed_modules("dashboard"):
         from vtrain.emulator.dashboard.app import make_app
         from vtrain.emulator.storage.server import serve_app
-    except ModuleNotFoundError as error:
-        if error.name not in _MODULES:
-            raise
-        raise UnavailableError(
-            f"The dashboard needs {error.name}, which is not installed.",
-            hint=f"Install it: {install_command('emulator')}",
-        ) from error
     app = make_app(backend, backend.settings(CommandLine()), location=place.region)
     try:
         serve_app(app, HOST, port, lambda url: _announce(console, url, opens=not board.no_browser))

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from secrets import token_urlsafe
+from typing import TYPE_CHECKING
 
 from vtrain.commands.session import open_console
 from vtrain.errors import InterruptedByUser, UnavailableError, UsageError
 from vtrain.extras import install_command
-from vtrain.flags.options import CommonFlags, EmulatorFlags
+from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
+from vtrain.flags.options import CommonFlags
 from vtrain.output.console import Console
 from vtrain.settings import home_folder
 
+if TYPE_CHECKING:
+    from vtrain.emulator.storage.guard import Admission
+
 LARGEST_PORT = 65535
-_MODULES = frozenset({"starlette", "uvicorn", "google_crc32c"})
+_MODULES = frozenset({"starlette", "uvicorn", "httptools", "anyio", "google_crc32c", "jinja2"})
 
 
-def storage(where: EmulatorFlags, common: CommonFlags) -> None:
+def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -> None:
     """Serve until a signal comes. Raises UnavailableError where the extra is not installed."""
     console = open_console(common)
     port = port_number(where.port)
-    try:
-        from vtrain.emulator.storage.guard import Admission
+    admission = admission_of(clients, console)
+    with needed_modules():
         from vtrain.emulator.storage.server import serve
-    except ModuleNotFoundError as error:
-        if error.name not in _MODULES:
-            raise
-        raise UnavailableError(
-            f"The emulator needs {error.name}, which is not installed.",
-            hint=f"Install it: {install_command('emulator')}",
-        ) from error
-    if not _is_loopback(where.host) and not where.require_token:
-        console.warn(
-            f"Whoever reaches {where.host} may read and write every bucket of {home_folder()}. "
-            "Give --require-token to keep others out."
-        )
-    names = frozenset(name.lower() for name in (where.host, *where.allowed_host))
-    admission = Admission(hosts=names, token=token_urlsafe(24) if where.require_token else "")
     try:
-        serve(home_folder(), where.host, port, admission, lambda url: _announce(console, url))
+        serve(home_folder(), clients.host, port, admission, lambda url: _announce(console, url))
     except KeyboardInterrupt:  # the usual end, and no accident
         raise InterruptedByUser("Stopped.") from None
 
@@ -48,14 +41,42 @@ def _announce(console: Console, url: str) -> None:
     console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
 
 
+@contextmanager
+def needed_modules(what: str = "emulator") -> Iterator[None]:
+    """A block that imports the server. Raises UnavailableError where the extra is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in _MODULES:
+            raise
+        raise UnavailableError(
+            f"The {what} needs {error.name}, which is not installed.",
+            hint=f"Install it: {install_command('emulator')}",
+        ) from error
+
+
+def admission_of(clients: ClientFlags, console: Console) -> Admission:
+    """Who is let in, with a new token where one is asked for; warns of an address that others reach."""
+    with needed_modules():
+        from vtrain.emulator.storage.guard import Admission
+    if not is_loopback(clients.host) and not clients.require_token:
+        console.warn(
+            f"Whoever reaches {clients.host} may read and write every bucket of {home_folder()}. "
+            "Give --require-token to keep others out."
+        )
+    names = frozenset(name.lower() for name in (clients.host, *clients.allowed_host))
+    return Admission(hosts=names, token=token_urlsafe(24) if clients.require_token else "")
+
+
 def port_number(text: str) -> int:
     """The port that a flag names. Raises UsageError for what is none."""
-    if not text.isdecimal() or int(text) > LARGEST_PORT:
+    if not (text.isascii() and text.isdecimal()) or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -547,37 +547,6 @@ class OutputDirFlag(FlagGroup, frozen=True):
     ] = "dist"
 
 
-class EmulatorFlags(FlagGroup, frozen=True):
-    """The address of an emulator, and its clients."""
-
-    heading: ClassVar[str] = "Address"
-
-    host: Annotated[
-        str,
-        Option(
-            "--host",
-            metavar="ADDRESS",
-            help="Address to listen on. Everyone who reaches it can use it; see --require-token.",
-        ),
-    ] = "127.0.0.1"
-    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = "0"
-    allowed_host: Annotated[
-        list[str],
-        Option(
-            "--allowed-host",
-            metavar="NAME",
-            help="Another name by which clients reach this machine. Repeatable.",
-        ),
-    ] = []
-    require_token: Annotated[
-        bool,
-        Option(
-            "--require-token",
-            help="Answer only clients with a token, which is part of the printed address.",
-        ),
-    ] = False
-
-
 class DashboardFlags(FlagGroup, frozen=True):
     """The address of the dashboard, and the browser that shows it."""
 

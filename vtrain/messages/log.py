@@ -8,6 +8,8 @@ import msgspec
 
 DETAIL_MARGIN = "    "
 """The beginning of a line that a tool wrote while a job was prepared, such as an installer."""
+STREAM_LABEL, ATTEMPT_LABEL = "vtrain/stream", "vtrain/attempt"
+"""Labels of entries of emulated jobs: Cloud Logging itself knows neither."""
 MAX_ENTRY_BYTES = 256 * 1024
 """The largest entry, by Cloud Logging's own limit; longer lines are split."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from vtrain import times
-from vtrain.messages.log import LogEntry
+from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry
 
 NO_SEVERITY = "DEFAULT"
 NO_TASK = "unknown_task"
@@ -57,13 +57,17 @@ def read_entry(entry: Entry) -> LogEntry:
     """One entry. Of a JSON payload the message is taken, as gcloud does; one that is no text, as JSON."""
     labels = (entry.resource.labels if entry.resource else None) or {}
     timestamp = entry.timestamp or entry.receive_timestamp or ""
+    own = entry.labels or {}
+    attempt = own.get(ATTEMPT_LABEL, "")
     return LogEntry(
         time=nanoseconds(timestamp),
         timestamp=timestamp,
         insert_id=entry.insert_id or "",
         severity=entry.severity or NO_SEVERITY,
         task_name=labels.get("task_name") or NO_TASK,
-        trial_id=(entry.labels or {}).get(TRIAL_LABEL) or "",
+        trial_id=own.get(TRIAL_LABEL) or "",
+        attempt=int(attempt) if attempt.isdecimal() and len(attempt) < 10 else 0,
+        stream=own.get(STREAM_LABEL) or "stdout",
         payload="\n".join(_message(entry).splitlines()).encode("utf-8", "replace"),
     )
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.emulator.storage.app import make_app
 from vtrain.emulator.storage.guard import Admission
 from vtrain.emulator.storage.server import listen, make_server
 from vtrain.errors import UnavailableError
@@ -39,7 +40,8 @@ def main(place: Path, lock: int) -> None:
     except UnavailableError as error:
         sys.exit(error.message)
     with listener:
-        server = make_server(Path(order.home), Admission(hosts=frozenset({order.host}), token=order.token))
+        admission = Admission(hosts=frozenset({order.host}), token=order.token)
+        server = make_server(make_app(Path(order.home), admission))
         write_struct(place / "order.json", msgspec.structs.replace(order, port=listener.getsockname()[1]))
         (place / "ready").touch()
         threading.Thread(target=_leave_with, args=(place,), daemon=True).start()

@@ -46,13 +46,8 @@ def address(listener: socket.socket, token: str = "") -> str:
     return f"http://{user}[{host}]:{port}" if ":" in host else f"http://{user}{host}:{port}"
 
 
-def make_server(home: Path, admission: Admission | None = None) -> uvicorn.Server:
-    """The server over the buckets of a home; `run(sockets=[…])` serves until it is told to end."""
-    return server_of(make_app(home, admission or Admission()))
-
-
-def server_of(app: ASGIApp) -> uvicorn.Server:
-    """The server of an application, within the limits of this module."""
+def make_server(app: ASGIApp) -> uvicorn.Server:
+    """The server of an application, within the limits of this module; `run(sockets=[…])` serves."""
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
@@ -75,7 +70,7 @@ def serve(home: Path, host: str, port: int, admission: Admission, ready: Callabl
 def serve_app(app: ASGIApp, host: str, port: int, ready: Callable[[str], None], token: str = "") -> None:
     """The same for any application."""
     with listen(host, port) as listener:
-        server = server_of(app)
+        server = make_server(app)
         ready(address(listener, token))
         server.run(sockets=[listener])
 

@@ -1,0 +1,247 @@
+"""`vtrain emulator start`, `stop`, `status`, `env` and `exec`: Vertex AI Training on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vtrain.backends.base import RuntimeBackend
+from vtrain.backends.registry import find_backend, is_choice
+from vtrain.commands.emulator_storage import admission_of, is_loopback, needed_modules, port_number
+from vtrain.commands.session import open_console
+from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, the_running
+from vtrain.emulator.running import stop as stop_running
+from vtrain.errors import CommandError, ConfigError, InterruptedByUser, UnavailableError, UsageError
+from vtrain.extras import install_command
+from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
+from vtrain.flags.options import CommonFlags
+from vtrain.privacy import make_private
+from vtrain.runtime.foreground import wait_in_foreground
+from vtrain.settings import home_folder
+
+PROJECT = "emulator"
+"""The project of clients that name none."""
+LARGEST_LOG = 1 << 20
+"""Bytes of earlier emulators' words that are kept."""
+LAST_WORDS = 4096
+_NOT_FOUND_CODE, _NOT_RUNNABLE_CODE = 127, 126
+
+
+def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags) -> None:
+    """Serve until a signal comes; with --detach return as soon as it answers."""
+    console = open_console(common)
+    port = port_number(where.port)
+    backend = _checked_backend(jobs.backend)
+    if where.grpc:
+        _check_grpc()
+    if not is_loopback(clients.host) and not clients.require_token:
+        raise ConfigError(
+            f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
+            hint="Add --require-token.",
+        )
+    if where.detach:
+        running = _start_detached(where, backend, clients, common)
+        console.result(_shown(running), "value(url)")
+        console.progress("The emulator answers there. To use it:\n$ " + _env_line(running))
+        return
+    admission = admission_of(clients, console)
+    with needed_modules():
+        from vtrain.emulator.server import EmulatorOrder, serve
+    order = EmulatorOrder(
+        home=home_folder(),
+        backend=backend,
+        project=common.project or PROJECT,
+        host=clients.host,
+        port=port,
+        admission=admission,
+        grpc=where.grpc,
+    )
+
+    def announce(running: Running) -> None:
+        console.result(_shown(running), "value(url)")
+        console.progress("Vertex AI Training answers there until Ctrl-C. In another terminal:")
+        console.progress(f"$ {_env_line(running)}")
+
+    try:
+        serve(order, announce)
+    except KeyboardInterrupt:  # the usual end, and no accident
+        raise InterruptedByUser("Stopped.") from None
+
+
+def stop(where: RunningFlags, common: CommonFlags) -> None:
+    """End an emulator; jobs run on."""
+    console = open_console(common)
+    running = the_running(home_folder(), where.port)
+    stop_running(home_folder(), running)
+    console.progress(f"Stopped the emulator at port {running.port}.")
+
+
+def status(common: CommonFlags) -> None:
+    """Print the emulators of this home that run."""
+    console = open_console(common)
+    found = find_running(home_folder())
+    table = "table(port,url,backend,project,process)"
+    console.results([_shown(running) for running in found], table)
+    if not found:
+        console.progress("No emulator runs. Start one:\n$ vtrain emulator start --detach")
+
+
+def env(where: RunningFlags, clients: GrpcFlag, common: CommonFlags) -> None:
+    """Print the exports that lead clients to an emulator, for `eval`."""
+    console = open_console(common)
+    running = the_running(home_folder(), where.port)
+    if clients.grpc and not running.proxy:
+        raise ConfigError(
+            f"The emulator at port {running.port} does not answer gRPC.",
+            hint="Start it again: vtrain emulator stop, vtrain emulator start --grpc --detach",
+        )
+    variables = environment_of(running, home_folder(), grpc=clients.grpc)
+    lines = [
+        f"export {name}={shlex.quote(value)}" if value else f"unset {name}"
+        for name, value in variables.items()
+    ]
+    console.result({"exports": "\n".join(lines)}, "value(exports)")
+
+
+def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str, ...] | None) -> None:
+    """Run a command with an emulator of its own, and end with its exit code."""
+    if not remainder:
+        raise UsageError(
+            "exec needs a command.", hint="Put it after --: vtrain emulator exec -- python train_on_vertex.py"
+        )
+    open_console(common)
+    backend = _checked_backend(jobs.backend)
+    flags = ["--port=0", f"--backend={backend}", f"--project={common.project or PROJECT}"]
+    if _missing_for_grpc() == "":
+        flags.append("--grpc")
+    with _own_emulator(flags) as running:
+        code = _run(remainder, environment_of(running, home_folder(), grpc=bool(running.proxy)))
+    if code:
+        raise CommandError("", code)
+
+
+def _checked_backend(name: str) -> str:
+    """The backend of jobs. Raises ConfigError for one that runs none on this machine."""
+    if not is_choice(name) and not isinstance(find_backend(name), RuntimeBackend):
+        raise ConfigError(
+            f"--backend={name}: emulated jobs run on this machine.", hint="Take local, process or docker."
+        )
+    return name
+
+
+def _missing_for_grpc() -> str:
+    """The first package that gRPC needs and that is not installed."""
+    for name in ("grpc", "cryptography", "google.cloud.aiplatform_v1"):
+        with suppress(ModuleNotFoundError):
+            if find_spec(name) is not None:
+                continue
+        return name
+    return ""
+
+
+def _check_grpc() -> None:
+    if missing := _missing_for_grpc():
+        raise UnavailableError(
+            f"--grpc needs {missing}, which is not installed.",
+            hint=f"Install it: {install_command('vertex')}",
+        )
+
+
+def _start_detached(where: StartFlags, backend: str, clients: ClientFlags, common: CommonFlags) -> Running:
+    """Start the same command in a session of its own, and wait until it answers."""
+    flags = [f"--port={where.port}", f"--backend={backend}", f"--host={clients.host}"]
+    flags += [f"--project={common.project}"] if common.project else []
+    flags += [f"--allowed-host={name}" for name in clients.allowed_host]
+    switches = {"--grpc": where.grpc, "--require-token": clients.require_token}
+    flags += [flag for flag, given in switches.items() if given]
+    return _read_running(_spawn(flags, detached=True))
+
+
+@contextmanager
+def _own_emulator(flags: list[str]) -> Iterator[Running]:
+    """An emulator as long as the block lasts."""
+    child = _spawn(flags, detached=False)
+    try:
+        yield _read_running(child)
+    finally:
+        with suppress(ProcessLookupError):
+            child.send_signal(signal.SIGTERM)
+        child.wait()
+
+
+def _spawn(flags: list[str], *, detached: bool) -> subprocess.Popen[bytes]:
+    """An emulator whose first line on stdout is about itself, and whose words go to a file."""
+    make_private(home_folder())
+    make_private(_log().parent)
+    argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags, "--format=json"]
+    with _log().open("ab") as log:
+        if log.tell() > LARGEST_LOG:
+            log.truncate(0)
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=detached,
+        )
+
+
+def _read_running(child: subprocess.Popen[bytes]) -> Running:
+    """The emulator that a child has become. Raises UnavailableError where it has ended instead."""
+    assert child.stdout is not None
+    document: dict[str, Any] = {}
+    with child.stdout as stream:
+        text = b""
+        for line in stream:
+            text += line
+            with suppress(ValueError):
+                document = json.loads(text)
+                break
+    if not document:
+        raise UnavailableError(_why_ended(child.wait()), hint=f"All of its words: {_log()}")
+    return Running(**{name: document[name] for name in Running.__struct_fields__})
+
+
+def _log() -> Path:
+    return home_folder() / FOLDER / "emulator.log"
+
+
+def _why_ended(code: int) -> str:
+    """The error that an emulator has told before it ended with a code."""
+    with _log().open("rb") as log:
+        log.seek(max(_log().stat().st_size - LAST_WORDS, 0))
+        told = [line for line in log.read().decode("utf-8", "replace").splitlines() if line]
+    errors = [line.removeprefix("ERROR: ") for line in told if line.startswith("ERROR: ")]
+    return errors[-1] if errors else f"The emulator has ended with exit code {code}."
+
+
+def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
+    """The exit code of a command with these variables; empty ones are unset."""
+    environment = dict(os.environ)
+    for name, value in variables.items():
+        environment.pop(name, None)
+        if value:
+            environment[name] = value
+    try:
+        return wait_in_foreground(subprocess.Popen(argv, env=environment))
+    except FileNotFoundError as error:
+        raise CommandError(f"{argv[0]}: not found.", _NOT_FOUND_CODE) from error
+    except OSError as error:
+        raise CommandError(f"{argv[0]} cannot be run: {error.strerror}.", _NOT_RUNNABLE_CODE) from error
+
+
+def _shown(running: Running) -> dict[str, Any]:
+    return {name: getattr(running, name) for name in Running.__struct_fields__}
+
+
+def _env_line(running: Running) -> str:
+    return f'eval "$(vtrain emulator env --port={running.port}{" --grpc" if running.proxy else ""})"'

@@ -1,0 +1,152 @@
+"""The API over HTTP: requests of REST, taken apart and answered in JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from vtrain.emulator.api.documents import camel_case, with_enum_numbers, with_project
+from vtrain.emulator.api.log_entries import list_entries
+from vtrain.emulator.api.methods import OPERATIONS, WHOLE, Method, find_method
+from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of
+from vtrain.emulator.api.service import Call, Document, TrainingService
+from vtrain.emulator.storage.bodies import receive_body
+from vtrain.emulator.storage.refusals import Refusal as StorageRefusal
+from vtrain.errors import VtrainError
+from vtrain.messages.names import LOCAL_PROJECT, ResourceName
+from vtrain.messages.resources import RESOURCES
+
+_PART = r"([^/:?]{1,200})"
+_PATH = re.compile(
+    rf"/(?:v1|v1beta1|ui)/projects/{_PART}/locations/{_PART}/([^:?]{{1,1000}})(?::([A-Za-z]{{1,60}}))?"
+)
+_COMMON = frozenset(("alt", "$alt", "key", "prettyPrint", "$.xgafv", "fields", "quotaUser", "access_token"))
+"""Parameters of every request of Google's APIs."""
+_ID = re.compile(r"[A-Za-z0-9_.@-]{1,128}")
+
+
+def api_routes(service: TrainingService) -> list[Route]:
+    """The routes of Vertex AI and of Cloud Logging."""
+
+    async def vertex(request: Request) -> Response:
+        return await _answered(request, lambda body: _call_vertex(service, request, body))
+
+    async def logging(request: Request) -> Response:
+        return await _answered(request, lambda body: list_entries(service, _read_json(body)))
+
+    verbs = ["GET", "POST", "PATCH", "DELETE", "PUT"]
+    paths = ("/v1/{rest:path}", "/v1beta1/{rest:path}", "/ui/{rest:path}")
+    return [
+        Route("/v2/entries:list", logging, methods=["POST"]),
+        *(Route(path, vertex, methods=verbs) for path in paths),
+    ]
+
+
+async def _answered(request: Request, run: Callable[[bytes], Document]) -> Response:
+    """The answer of a function that works in a thread, or that of its error."""
+    try:
+        body = await receive_body(request)
+        return _as_json(await run_in_threadpool(run, body), 200)
+    except StorageRefusal as refusal:  # the body is too large or too slow
+        document = {"code": refusal.status, "message": refusal.message, "status": "INVALID_ARGUMENT"}
+        return _as_json({"error": document}, refusal.status)
+    except (Refusal, VtrainError) as error:
+        told = refusal_of(error) if isinstance(error, VtrainError) else error
+        return _as_json(_in_project_of(request, told.document()), told.http_status)
+    except ClientDisconnect:
+        return Response(status_code=400)
+
+
+def _in_project_of(request: Request, document: Document) -> Document:
+    """An error with the names that the client uses."""
+    found = _PATH.match(request.scope["path"])
+    message = str(document["error"]["message"])
+    if found is not None:
+        message = message.replace(f"projects/{LOCAL_PROJECT}/", f"projects/{found[1]}/")
+    return {"error": {**document["error"], "message": message}}
+
+
+def _as_json(document: Any, status: int) -> Response:
+    data = msgspec.json.encode(document)
+    return Response(data, status, media_type="application/json; charset=UTF-8")
+
+
+def _read_json(body: bytes) -> Any:
+    """The document of a body; None without one. Raises Refusal."""
+    if not body.strip():
+        return None
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid(f"Invalid JSON payload received. {error}.") from None
+
+
+def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Document:
+    """Carry out one request of Vertex AI. Raises Refusal, VtrainError."""
+    query = _read_query(request.scope["query_string"])
+    method, place = find_place(request.method, request.scope["path"])
+    document = _read_json(body)
+    fields: dict[str, Any] = {name: value for name, value in query.items() if name not in _COMMON}
+    if method.body == WHOLE and isinstance(document, dict):
+        fields |= document
+    answer = method.handler(service, Call(place=place, fields=fields, body=document or {}))
+    return told_answer(method, answer, place.project, numbers=_wants_numbers(query))
+
+
+def told_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:
+    """The answer with names of the client's project, and with enums as it wants them."""
+    if numbers:
+        answer = _with_numbers(method, answer)
+    told: Document = with_project(answer, project, only=LOCAL_PROJECT)
+    return told
+
+
+def _with_numbers(method: Method, answer: Document) -> Document:
+    messages = {cls.__name__: (collection, cls) for collection, cls in RESOURCES.items()}
+    if method.answer in messages:
+        return with_enum_numbers(messages[method.answer][1], answer)
+    for collection, cls in messages.values():
+        if collection in answer and isinstance(answer[collection], list):
+            return {**answer, collection: [with_enum_numbers(cls, one) for one in answer[collection]]}
+    return answer
+
+
+def _wants_numbers(query: Mapping[str, str]) -> bool:
+    return "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
+
+
+def _read_query(raw: bytes) -> dict[str, str]:
+    """The parameters in camelCase. Raises Refusal for what is not UTF-8."""
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except ValueError:
+        raise invalid("The query is not UTF-8, or has more than 100 parameters.") from None
+    read: dict[str, str] = {}
+    for name, value in pairs:
+        key = camel_case(name)
+        read[key] = f"{read[key]},{value}" if key == "readMask" and key in read else value
+    return read
+
+
+def find_place(verb: str, path: str) -> tuple[Method, ResourceName]:
+    """The method of a request, and what it is about. Raises Refusal where it is none that is emulated."""
+    found = _PATH.fullmatch(path)
+    parts = found[3].split("/") if found else []
+    if found is None or not all(map(_ID.fullmatch, parts)):
+        raise Refusal("NOT_FOUND", f"There is no method {verb} {path[:300]}.")
+    of_one, action = len(parts) % 2 == 0, found[4] or ""
+    resource_id = parts.pop() if of_one else ""
+    method = find_method(verb, parts[-1], of_one=of_one, action=action)
+    if method is None or (len(parts) > 1 and parts[-1] != OPERATIONS):
+        asked = f"{verb} {'/'.join(parts)}{':' if action else ''}{action}"
+        raise Refusal("UNIMPLEMENTED", f"The emulator does not emulate {asked}.")
+    place = ResourceName(project=found[1], location=found[2], collection="/".join(parts), id=resource_id)
+    return method, place

@@ -1,0 +1,161 @@
+"""Documents of requests and answers: what clients write in several ways is read, and written in theirs.
+
+The service takes camelCase and snake_case, enums by name and by number, and 1.0 for 1. It refuses fields
+that it does not know.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from vtrain.emulator.api.enums import ENUMS, NAMES
+from vtrain.emulator.api.refusals import invalid, snake_case
+from vtrain.messages.base import Resource
+from vtrain.messages.codec import Field, fields, read_message, with_json_names
+
+M = TypeVar("M", bound=msgspec.Struct)
+_LOCAL_NAME = re.compile(r"projects/([^/]{1,100})/locations/")
+DEEPEST = 60
+"""Levels of a document: the service's own limit is 100, and none of its messages has a third of them."""
+
+
+def read_body(cls: type[M], document: Any, path: str) -> M:
+    """The message in a body, without the fields that the service alone writes.
+
+    Raises Refusal for a field that there is not, FieldError for a value that does not fit.
+    """
+    check_depth(document, path)
+    if not isinstance(document, Mapping):
+        raise invalid(f"Invalid value at '{path}': expected an object.")
+    written = cls.output_fields if issubclass(cls, Resource) else frozenset()
+    named = with_json_names(cls, document)
+    kept = {name: value for name, value in named.items() if name not in written}
+    return read_message(cls, _cleaned(cls, kept, path))
+
+
+def check_depth(document: Any, path: str) -> None:
+    """Raise Refusal for a document that is too deep to be walked."""
+    level = [document]
+    for _ in range(DEEPEST):
+        level = [item for value in level for item in _items(value)]
+        if not level:
+            return
+    raise invalid(f"'{path}' has more than {DEEPEST} levels.")
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _cleaned(cls: type[msgspec.Struct], document: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The document with names for numbers of enums, and whole numbers where fractions of nothing were."""
+    known = fields(cls)
+    for name in document:
+        if name not in known:
+            raise invalid(
+                f"Invalid JSON payload received. Unknown name \"{name}\" at '{path}': Cannot find field."
+            )
+    return {name: _cleaned_field(cls, known[name], value, path) for name, value in document.items()}
+
+
+def _cleaned_field(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
+    below = f"{path}.{snake_case(field.name)}"
+    if isinstance(value, list) and field.repeated:
+        return [_cleaned_one(cls, field, item, f"{below}[{index}]") for index, item in enumerate(value)]
+    return _cleaned_one(cls, field, value, below)
+
+
+def _cleaned_one(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
+    if field.message is not None and isinstance(value, Mapping):
+        return _cleaned(field.message, value, path)
+    if field.kind in ("int32", "int64") and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if field.kind == "enum":
+        return _enum_name(cls, field, value, path)
+    return value
+
+
+def _enum_name(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
+    place = (cls.__name__, field.name)
+    names = NAMES.get(place, {})
+    known = not names or value in ENUMS[place] or (type(value) is int and value in names)
+    if not known:
+        raise invalid(f"Invalid value at '{path}' ({cls.__name__}.{field.name}), {value!r}")
+    name = names.get(value, value) if type(value) is int else value
+    return "" if str(name).endswith("_UNSPECIFIED") else name
+
+
+def with_enum_numbers(cls: type[msgspec.Struct], document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of the message with its enums as numbers."""
+    known = fields(cls)
+    return {
+        name: _numbered(cls, known[name], value) if name in known else value
+        for name, value in document.items()
+    }
+
+
+def _numbered(cls: type[msgspec.Struct], field: Field, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_numbered(cls, field, item) for item in value] if field.repeated else value
+    if field.message is not None and isinstance(value, Mapping):
+        return with_enum_numbers(field.message, value)
+    return ENUMS.get((cls.__name__, field.name), {}).get(value, value) if isinstance(value, str) else value
+
+
+def with_project(document: Any, project: str, *, only: str = "") -> Any:
+    """The document with the resources that it names in another project; with `only` those of that one.
+
+    All projects are one here: the project `local` of this machine.
+    """
+
+    def renamed(text: str) -> str:
+        found = _LOCAL_NAME.match(text)
+        if found is None or (only and found[1] != only):
+            return text
+        return f"projects/{project}/{text[found.end(1) + 1 :]}"
+
+    return _mapped(document, renamed)
+
+
+def _mapped(value: Any, rename: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return rename(value)
+    if isinstance(value, dict):
+        return {key: _mapped(item, rename) for key, item in value.items()}
+    return [_mapped(item, rename) for item in value] if isinstance(value, list) else value
+
+
+def masked(document: Mapping[str, Any], mask: str) -> dict[str, Any]:
+    """The fields of a document that a field mask names, by paths in camelCase or snake_case; `*` is all."""
+    paths = [part.strip() for part in mask.split(",") if part.strip()]
+    if not paths or "*" in paths:
+        return dict(document)
+    found: dict[str, Any] = {}
+    for path in paths:
+        _take(document, [camel_case(step) for step in path.split(".")], found)
+    return found
+
+
+def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -> None:
+    """Copy what the steps lead to; nothing where they lead nowhere."""
+    step, *rest = steps
+    if step not in document:
+        return
+    value = document[step]
+    if rest and isinstance(value, Mapping):
+        kept = into.setdefault(step, {})
+        if isinstance(kept, dict):
+            _take(value, rest, kept)
+    else:
+        into[step] = value
+
+
+def camel_case(name: str) -> str:
+    """The name of a field as JSON has it."""
+    return re.sub(r"_([a-z0-9])", lambda found: found[1].upper(), name)

@@ -1,0 +1,239 @@
+"""The filter grammar of Google's APIs (google.aip.dev/160), and the test of a resource by such a filter.
+
+    state="JOB_STATE_FAILED" AND display_name:"mnist*"
+    NOT labels.team=vision OR create_time>="2026-01-31T00:00:00Z"
+
+As in AIP-160, OR binds more tightly than AND, and terms side by side are joined by AND. The fields of
+resources are those that `ListCustomJobsRequest` and its relatives name.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from vtrain import times
+from vtrain.emulator.api.documents import camel_case
+from vtrain.emulator.api.refusals import Refusal, invalid, snake_case
+
+LONGEST = 20_000
+DEEPEST = 30
+Test = Callable[[Mapping[str, Any]], bool]
+_QUOTED = r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\''
+_TOKEN = re.compile(rf'\s*(?:({_QUOTED})|(<=|>=|!=|[=<>:()\-])|([^\s"\'=<>!:()]+))')
+_FIELDS = frozenset(("display_name", "state", "create_time", "start_time", "end_time", "update_time"))
+_MORE_FIELDS = frozenset(("training_task_definition", "name", "model", "version_id"))
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+
+
+class Restriction(msgspec.Struct, frozen=True):
+    """One comparison of a field: by a sign of `COMPARISONS`, or `:` for "has"."""
+
+    field: str
+    comparison: str
+    value: str
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """Terms joined by `AND` or `OR`, or one that `NOT` turns around."""
+
+    word: str
+    terms: tuple[Filter, ...]
+
+
+Filter = Restriction | Terms
+
+
+def parse_filter(text: str) -> Filter:
+    """A filter taken apart; one without terms is empty. Raises Refusal for what is no filter."""
+    if len(text) > LONGEST:
+        raise invalid(f"The filter has more than {LONGEST} characters.")
+    if not text.strip():
+        return Terms("AND", ())
+    reader = _Reader(text)
+    found = reader.conjunction(0)
+    reader.expect_end()
+    return found
+
+
+def compiled(parsed: Filter, test_of: Callable[[Restriction], Test]) -> Test:
+    """The test of a filter, made of those of its restrictions."""
+    if isinstance(parsed, Restriction):
+        return test_of(parsed)
+    tests = [compiled(term, test_of) for term in parsed.terms]
+    if parsed.word == "NOT":
+        return lambda document: not tests[0](document)
+    if parsed.word == "OR":
+        return lambda document: any(test(document) for test in tests)
+    return lambda document: all(test(document) for test in tests)
+
+
+def read_filter(text: str) -> Test:
+    """The test of a resource by a filter. Raises Refusal for what is no filter of resources."""
+    return compiled(parse_filter(text), _test)
+
+
+def wrong_filter(text: str) -> Refusal:
+    """The error for a filter, or a part of one, that is none."""
+    return invalid(f"Invalid filter: {text[:300]!r}.")
+
+
+class _Reader:
+    """Reads one filter from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text)
+        self._place = 0
+
+    def conjunction(self, depth: int) -> Filter:
+        """Terms that all have to hold."""
+        if depth > DEEPEST:
+            raise wrong_filter(self._text)
+        terms = [self._disjunction(depth)]
+        while self._peek() not in ("", ")"):
+            if self._peek() == "AND":
+                self._next()
+            terms.append(self._disjunction(depth))
+        return terms[0] if len(terms) == 1 else Terms("AND", tuple(terms))
+
+    def _disjunction(self, depth: int) -> Filter:
+        terms = [self._term(depth)]
+        while self._peek() == "OR":
+            self._next()
+            terms.append(self._term(depth))
+        return terms[0] if len(terms) == 1 else Terms("OR", tuple(terms))
+
+    def _term(self, depth: int) -> Filter:
+        negated = False
+        while self._peek() in ("NOT", "-"):
+            self._next()
+            negated = not negated
+        if self._peek() == "(":
+            self._next()
+            term = self.conjunction(depth + 1)
+            if self._next() != ")":
+                raise wrong_filter(self._text)
+        else:
+            term = self._restriction()
+        return Terms("NOT", (term,)) if negated else term
+
+    def _restriction(self) -> Restriction:
+        field = _unquoted(self._next())
+        while field.endswith(".") and self._peek():  # labels."a key in quotes"
+            field += _unquoted(self._next())
+        comparison, value = self._next(), self._next()
+        if value == "-":
+            value += self._next()
+        if comparison not in (*COMPARISONS, ":") or value in ("", "(", ")"):
+            raise wrong_filter(self._text)
+        return Restriction(field, comparison, _unquoted(value))
+
+    def expect_end(self) -> None:
+        """Raise Refusal where something is left."""
+        if self._peek():
+            raise wrong_filter(self._text)
+
+    def _peek(self) -> str:
+        return self._tokens[self._place] if self._place < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self._place += 1
+        return token
+
+
+def _tokens(text: str) -> list[str]:
+    found, place, end = [], 0, len(text.rstrip())
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise wrong_filter(text)
+        found.append(match[1] or match[2] or match[3])
+        place = match.end()
+    return found
+
+
+def _unquoted(token: str) -> str:
+    if token[:1] not in ('"', "'") or len(token) < 2:
+        return token
+    return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+
+
+def _test(restriction: Restriction) -> Test:
+    """The test of a resource by one restriction. Raises Refusal for a field that no filter has."""
+    wanted, comparison = restriction.value, restriction.comparison
+    if restriction.field.startswith("labels."):
+        return label_test(restriction, ("labels",))
+    field = snake_case(restriction.field)
+    if field not in _FIELDS | _MORE_FIELDS:
+        raise wrong_filter(restriction.field)
+    key = camel_case(field)
+    if field.endswith("_time"):
+        return time_test(key, restriction)
+    if comparison == ":":
+        return lambda document: has(str(document.get(key, "")), wanted)
+    if comparison not in ("=", "!="):
+        raise wrong_filter(restriction.field + comparison)
+    same = COMPARISONS[comparison]
+    return lambda document: same(str(document.get(key, "")), wanted)
+
+
+def label_test(restriction: Restriction, place: tuple[str, ...]) -> Test:
+    """The test of a label in the mapping that lies at `place`; the field's name begins with that place."""
+    key = restriction.field.split(".", len(place))[-1]
+    wanted, comparison = restriction.value, restriction.comparison
+    if comparison not in ("=", "!=", ":"):
+        raise wrong_filter(restriction.field + comparison)
+
+    def test(document: Mapping[str, Any]) -> bool:
+        labels: Any = document
+        for name in place:
+            labels = labels.get(name, {})
+        if comparison == ":":
+            return key in labels and (wanted == "*" or has(str(labels[key]), wanted))
+        return (labels.get(key) == wanted) is (comparison == "=")
+
+    return test
+
+
+def time_test(key: str, restriction: Restriction) -> Test:
+    """The test of a time by one in RFC 3339."""
+    try:
+        moment = times.nanoseconds(restriction.value)
+        holds = COMPARISONS[restriction.comparison]
+    except (ValueError, OverflowError, KeyError):
+        raise wrong_filter(restriction.field + restriction.comparison + restriction.value) from None
+
+    def test(document: Mapping[str, Any]) -> bool:
+        text = document.get(key, "")
+        return bool(text) and holds(times.nanoseconds(text), moment)
+
+    return test
+
+
+def has(text: str, pattern: str) -> bool:
+    """Whether a text has the pattern in it; one with `*`, each for any text, has to fit as a whole."""
+    if "*" not in pattern:
+        return pattern in text
+    first, *middle, last = pattern.split("*")
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    place, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, place, end)
+        if found < 0:
+            return False
+        place = found + len(piece)
+    return True

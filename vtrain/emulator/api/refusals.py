@@ -1,0 +1,96 @@
+"""Errors in the envelope of Google's APIs, made of those that the backends raise.
+
+Codes are those of `google.rpc.Code`, with the HTTP status that belongs to each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from vtrain.errors import (
+    ConfigError,
+    ConflictError,
+    EngineError,
+    FieldError,
+    NotFoundError,
+    ServiceBusyError,
+    StorageError,
+    UnavailableError,
+    UsageError,
+    VtrainError,
+)
+
+HTTP = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ALREADY_EXISTS": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "INTERNAL": 500,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+}
+CODES = {
+    "INVALID_ARGUMENT": 3,
+    "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "FAILED_PRECONDITION": 9,
+    "UNIMPLEMENTED": 12,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+    "UNAUTHENTICATED": 16,
+}
+"""The numbers of `google.rpc.Code`."""
+_STATUSES: tuple[tuple[type[VtrainError], str], ...] = (
+    (NotFoundError, "NOT_FOUND"),
+    (ConflictError, "ALREADY_EXISTS"),
+    (ServiceBusyError, "RESOURCE_EXHAUSTED"),
+    (EngineError, "FAILED_PRECONDITION"),
+    (UnavailableError, "UNIMPLEMENTED"),
+    (StorageError, "UNAVAILABLE"),
+    (ConfigError, "INVALID_ARGUMENT"),
+    (UsageError, "INVALID_ARGUMENT"),
+)
+
+
+class Refusal(Exception):
+    """An error answer. `status` is the name of a `google.rpc.Code`."""
+
+    def __init__(self, status: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+    @property
+    def http_status(self) -> int:
+        """The HTTP status of the answer."""
+        return HTTP[self.status]
+
+    def document(self) -> dict[str, Any]:
+        """The error as Google's APIs write it."""
+        return {"error": {"code": self.http_status, "message": self.message, "status": self.status}}
+
+
+def snake_case(name: str) -> str:
+    """The name of a field, or a path of such names, as the API's own definitions have it."""
+    return re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def invalid(message: str) -> Refusal:
+    """The error for a request with an invalid value."""
+    return Refusal("INVALID_ARGUMENT", message)
+
+
+def refusal_of(error: VtrainError, root: str = "") -> Refusal:
+    """The answer for an error of a backend; `root` is the field of the request that the document was in."""
+    status = next((name for cls, name in _STATUSES if isinstance(error, cls)), "UNAVAILABLE")
+    if isinstance(error, FieldError):
+        path = ".".join(filter(None, (root, snake_case(error.path))))
+        problem = error.message.partition(": ")[2]
+        return Refusal(status, f"List of found errors:\t1.Field: {path}; Message: {problem}\t")
+    return Refusal(status, error.message)

@@ -1,0 +1,454 @@
+"""Carries out the requests of the API: each is translated to the backends of this machine, and nothing else.
+
+Every project is the project `local` of this machine; in answers names have the project that the client used.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from vtrain.backends import BackendSettings, JobBackend, Query, ResourceBackend
+from vtrain.backends.models import ModelRegistryBackend, ModelTarget
+from vtrain.backends.registry import choose_for, find_backend, open_found
+from vtrain.emulator.api.documents import camel_case, check_depth, masked, read_body, with_project
+from vtrain.emulator.api.filters import read_filter
+from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of, snake_case
+from vtrain.emulator.clients import Calls
+from vtrain.errors import ConfigError, ConflictError, FieldError, NotFoundError, VtrainError
+from vtrain.messages.base import Operation, Resource
+from vtrain.messages.codec import to_document
+from vtrain.messages.custom_job import PythonPackageSpec
+from vtrain.messages.log import LogPage, LogQuery
+from vtrain.messages.model import Model
+from vtrain.messages.names import (
+    DEFAULT_REGION,
+    HYPERPARAMETER_TUNING_JOBS,
+    LOCAL_PROJECT,
+    PERSISTENT_RESOURCES,
+    TRIAL_LABEL,
+    ResourceName,
+)
+from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.runtime.database import has_store
+from vtrain.runtime.job_storage import GS
+from vtrain.runtime.store import Store
+from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.times import timestamp
+
+Document = dict[str, Any]
+PAGE = 100
+LARGEST_PAGE = 1000
+MOST_SORTED = 20_000
+"""Resources that a list in an order of the client's choice may have."""
+MOST_OPERATIONS = 1000
+"""Operations that are remembered."""
+_EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
+_METADATA = "type.googleapis.com/google.cloud.aiplatform.v1."
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request: the resource or collection that it is about, in the client's project, and its fields.
+
+    `fields` are those of the API's request message, in camelCase, without the body.
+    """
+
+    place: ResourceName
+    fields: Mapping[str, Any]
+    body: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name of the resource on this machine."""
+        return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
+
+    def text(self, field: str) -> str:
+        """A field that is text; empty where it is absent."""
+        return str(self.fields.get(field) or "")
+
+
+class TrainingService:
+    """The API over the backends of one home."""
+
+    def __init__(self, home: Path, backend: str, *, aip_dirs: str = GS) -> None:
+        """`backend` is the one that jobs run in: `local`, `process` or `docker`.
+
+        `aip_dirs` is the form in which their replicas see buckets (`runtime.job_storage`).
+        """
+        self.home = home
+        self.calls = Calls()
+        self._backend = backend
+        self._aip_dirs = aip_dirs
+        self._opened = threading.local()
+        self._operations: OrderedDict[str, Document] = OrderedDict()
+        self._lock = threading.Lock()
+
+    # jobs of all kinds
+
+    def create_job(self, call: Call) -> Document:
+        """Start a job."""
+        cls = JOBS[call.place.collection]
+        root = _root(cls)
+        with _refusing(root):
+            job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
+            backend = self._runner(job, call.place.location)
+            return to_document(backend.submit(backend.plan(job)))
+
+    def get_job(self, call: Call) -> Document:
+        """A job as it stands."""
+        return _written(self._jobs(call).get(call.name))
+
+    def list_jobs(self, call: Call) -> Document:
+        """A page of jobs; a tuning job is listed without its trials."""
+        collection = call.place.collection
+
+        def pages(size: int, token: str) -> tuple[list[Document], str]:
+            query = _query(call, size, token)
+            page = self._jobs(call).list(query)
+            own = [job for job in page.jobs if TRIAL_LABEL not in job.labels]
+            return [_without_trials(collection, _written(job)) for job in own], page.next_page_token
+
+        return _listed(call, collection, pages)
+
+    def cancel_job(self, call: Call) -> Document:
+        """Ask a job to end."""
+        self._jobs(call).cancel(call.name)
+        return {}
+
+    def delete_job(self, call: Call) -> Document:
+        """Remove an ended job."""
+        try:
+            self._jobs(call).delete(call.name)
+        except ConflictError as error:
+            raise Refusal("FAILED_PRECONDITION", error.message) from None
+        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+
+    # persistent resources
+
+    def create_resource(self, call: Call) -> Document:
+        """Make a persistent resource."""
+        wanted = call.text("persistentResourceId")
+        if not wanted:
+            raise invalid("persistent_resource_id is required.")
+        with _refusing("persistent_resource"):
+            resource = read_body(PersistentResource, call.body, "persistent_resource")
+            made = self._resources(call).create_resource(wanted, resource, {})
+        named = msgspec.structs.replace(call.place, id=wanted)
+        answer = made.response or {}
+        return self._done(
+            msgspec.structs.replace(call, place=named), answer, "CreatePersistentResourceOperationMetadata"
+        )
+
+    def get_resource(self, call: Call) -> Document:
+        """A persistent resource as it stands."""
+        return _written(self._resources(call).get_resource(call.name))
+
+    def list_resources(self, call: Call) -> Document:
+        """A page of persistent resources."""
+
+        def pages(_size: int, _token: str) -> tuple[list[Document], str]:
+            found = self._resources(call).list_resources(_query(call, LARGEST_PAGE, ""))
+            return [_written(resource) for resource in found.resources], ""
+
+        return _listed(call, PERSISTENT_RESOURCES, pages)
+
+    def delete_resource(self, call: Call) -> Document:
+        """Remove a persistent resource; what runs on it is cancelled, as by the service."""
+        self._resources(call).delete_resource(call.name, force=True)
+        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+
+    def reboot_resource(self, call: Call) -> Document:
+        """Start the machines of a persistent resource anew."""
+        try:
+            rebooted = self._resources(call).reboot_resource(call.name)
+        except ConflictError as error:
+            raise Refusal("FAILED_PRECONDITION", error.message) from None
+        return self._done(call, rebooted.response or {}, "RebootPersistentResourceOperationMetadata")
+
+    # models
+
+    def upload_model(self, call: Call) -> Document:
+        """Keep a version of a model."""
+        fields = self._local(call.body)
+        with _refusing("model"):
+            model = read_body(Model, fields.get("model", {}), "model")
+            if not model.display_name:
+                raise FieldError("displayName", "Required field is not set.")
+            target = ModelTarget(
+                model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
+            )
+            return self._of_model(call, self._models(call).upload_model(model, target), "Upload")
+
+    def copy_model(self, call: Call) -> Document:
+        """Keep another version with the files of one that is there."""
+        fields = self._local(call.body)
+        target = ModelTarget(
+            model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
+        )
+        copied = self._models(call).copy_model(str(fields.get("sourceModel") or ""), target)
+        return self._of_model(call, copied, "Copy")
+
+    def get_model(self, call: Call) -> Document:
+        """A version of a model."""
+        return _written(self._models(call).get_model(call.name))
+
+    def list_models(self, call: Call) -> Document:
+        """A page of models, each in its default version."""
+
+        def pages(_size: int, _token: str) -> tuple[list[Document], str]:
+            found = self._models(call).list_models(_query(call, LARGEST_PAGE, ""))
+            return [_written(model) for model in found.models], ""
+
+        return _listed(call, "models", pages)
+
+    def list_model_versions(self, call: Call) -> Document:
+        """A page of the versions of a model."""
+
+        def pages(_size: int, _token: str) -> tuple[list[Document], str]:
+            found = self._models(call).list_model_versions(call.name, _query(call, LARGEST_PAGE, ""))
+            return [_written(model) for model in found.models], ""
+
+        return _listed(call, "models", pages)
+
+    def delete_model(self, call: Call) -> Document:
+        """Remove a model with all its versions."""
+        with _refusing():
+            self._models(call).delete_model(call.name)
+        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+
+    def delete_model_version(self, call: Call) -> Document:
+        """Remove one version of a model."""
+        try:
+            self._models(call).delete_model_version(call.name)
+        except ConflictError as error:
+            raise Refusal("FAILED_PRECONDITION", error.message) from None
+        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+
+    # logs
+
+    def job_of_log(self, job_id: str) -> str:
+        """The name of the job that an id in a log means; empty where there is none."""
+        if not job_id.isdecimal() or not has_store(self.home):
+            return ""
+        found = Store.open(self.home).named(tuple(JOBS), job_id, location="", limit=1)
+        return found[0].name if found and found[0].name.endswith(f"/{job_id}") else ""
+
+    def read_log(self, query: LogQuery) -> LogPage:
+        """A part of a job's log."""
+        return self.jobs_at(DEFAULT_REGION).logs(query)
+
+    # operations
+
+    def get_operation(self, call: Call) -> Document:
+        """An operation as it ended; each has ended before its first answer."""
+        with self._lock:
+            found = self._operations.get(call.name)
+        if found is None:
+            raise Refusal("NOT_FOUND", f"The operation {call.name} does not exist.")
+        return found
+
+    def list_operations(self, call: Call) -> Document:
+        """The operations of a resource, or of a place, the newest first."""
+        above = call.name.rpartition("/operations")[0]
+        with self._lock:
+            own = [one for name, one in self._operations.items() if name.startswith(f"{above}/")]
+        return _listed(call, "operations", lambda _size, _token: (own[::-1], ""))
+
+    def end_operation(self, call: Call) -> Document:
+        """Cancel an operation, or forget it: it has ended already."""
+        self.get_operation(call)
+        return {}
+
+    def _done(self, call: Call, response: Document, metadata: str) -> Document:
+        """The operation of what has been done, which is remembered."""
+        now = timestamp()
+        times = {"createTime": now, "updateTime": now}
+        operation: Document = {
+            "name": f"{call.name}/operations/{random_job_id()}",
+            "metadata": {"@type": _METADATA + metadata, "genericMetadata": times},
+            "done": True,
+            "response": response,
+        }
+        with self._lock:
+            self._operations[operation["name"]] = operation
+            while len(self._operations) > MOST_OPERATIONS:
+                self._operations.popitem(last=False)
+        return operation
+
+    def _of_model(self, call: Call, done: Operation, verb: str) -> Document:
+        response = done.response or {}
+        model = str(response.get("model", ""))
+        named = msgspec.structs.replace(call.place, id=model.rpartition("/")[2])
+        return self._done(
+            msgspec.structs.replace(call, place=named),
+            {"@type": f"{_METADATA}{verb}ModelResponse", **response},
+            f"{verb}ModelOperationMetadata",
+        )
+
+    # backends: one of each per thread, as a connection to the store belongs to its thread
+
+    def _runner(self, job: Job, location: str) -> JobBackend:
+        """The backend that runs a new job."""
+        spec = spec_of(job)
+        tasks = [pool.task for pool in spec.worker_pool_specs if pool.task] if spec else []
+        images: tuple[list[str], list[str]] = ([], [])
+        for task in tasks:
+            is_package = isinstance(task, PythonPackageSpec)
+            images[is_package].append(task.executor_image_uri if is_package else task.image_uri)  # type: ignore[union-attr]
+        chosen = choose_for(self._backend, tuple(images[0]), tuple(images[1]))
+        runner: JobBackend = self._open("jobs", chosen.backend.name, location)
+        return runner
+
+    def jobs_at(self, location: str) -> JobBackend:
+        """The backend that looks after the jobs that are there, wherever they run."""
+        keeper: JobBackend = self._open("jobs", find_backend(self._backend).name, location)
+        return keeper
+
+    def _jobs(self, call: Call) -> JobBackend:
+        return self.jobs_at(call.place.location)
+
+    def _resources(self, call: Call) -> ResourceBackend:
+        found: ResourceBackend = self._open(
+            "resources", find_backend(self._backend).name, call.place.location
+        )
+        return found
+
+    def _models(self, call: Call) -> ModelRegistryBackend:
+        found: ModelRegistryBackend = self._open(
+            "models", find_backend(self._backend).name, call.place.location
+        )
+        return found
+
+    def _open(self, kind: str, name: str, location: str) -> Any:
+        opened = self._opened.__dict__.setdefault("backends", {})
+        key = (kind, name, location)
+        if key not in opened:
+            settings = BackendSettings(
+                home=self.home, project=LOCAL_PROJECT, region=location, aip_dirs=self._aip_dirs
+            )
+            backend = find_backend(name)
+            openers: dict[str, Callable[[], Any]] = {
+                "jobs": lambda: open_found(backend, settings),
+                "resources": lambda: backend.open_resources(settings),
+                "models": lambda: backend.open_models(settings),
+            }
+            opened[key] = openers[kind]()
+        return opened[key]
+
+    def _local(self, body: Any) -> Document:
+        """The fields of a request that is a document as a whole, with names of this machine."""
+        check_depth(body, "request")
+        if not isinstance(body, dict):
+            raise invalid("The body is not a JSON object.")
+        named = {camel_case(name): value for name, value in body.items()}
+        document: Document = with_project(named, LOCAL_PROJECT)
+        return document
+
+
+@contextmanager
+def _refusing(root: str = "") -> Iterator[None]:
+    """A block in which errors of a backend become answers about the field `root` of the request."""
+    try:
+        yield
+    except NotFoundError as error:
+        if not root:
+            raise
+        raise invalid(error.message) from None  # a resource that the document names
+    except VtrainError as error:
+        raise refusal_of(error, root) from None
+
+
+def _root(cls: type[Resource]) -> str:
+    """The field of a create request that holds the resource."""
+    return snake_case(cls.__name__).lstrip("_")
+
+
+def _written(resource: Resource) -> Document:
+    """The resource as the API has it, without what this machine keeps beside it."""
+    return to_document(resource)
+
+
+def _without_trials(collection: str, document: Document) -> Document:
+    if collection == HYPERPARAMETER_TUNING_JOBS:
+        document.pop("trials", None)
+    return document
+
+
+def _query(call: Call, size: int, token: str) -> Query:
+    return Query(
+        collection=call.place.collection,
+        project=LOCAL_PROJECT,
+        location="" if call.place.location == "-" else call.place.location,
+        page_size=size,
+        page_token=token,
+    )
+
+
+Pages = Callable[[int, str], tuple[list[Document], str]]
+"""A page of at most so many documents behind a token, and the next token."""
+
+
+def _listed(call: Call, collection: str, pages: Pages) -> Document:
+    """A page of the documents that pass the filter, in the order that the client wants."""
+    passes, order = read_filter(call.text("filter")), call.text("orderBy")
+    size, token = _page_size(call), call.text("pageToken")
+    if order or collection not in JOBS:
+        start = _offset(token)
+        found = _in_order([one for one in _all(pages) if passes(one)], order)
+        token = str(start + size) if start + size < len(found) else ""
+        found = found[start : start + size]
+    else:
+        try:
+            found, token = pages(size, token)
+            found = [one for one in found if passes(one)]
+            while not found and token:  # a page without any would look like an end to some clients
+                found, token = pages(size, token)
+                found = [one for one in found if passes(one)]
+        except ConfigError as error:
+            raise invalid(error.message) from None
+    mask = call.text("readMask")
+    documents = [masked(one, mask) for one in found]
+    return {**({collection: documents} if documents else {}), **({"nextPageToken": token} if token else {})}
+
+
+def _all(pages: Pages) -> Iterator[Document]:
+    count, token = 0, ""
+    while True:
+        found, token = pages(LARGEST_PAGE, token)
+        yield from found
+        count += len(found)
+        if not token:
+            return
+        if count > MOST_SORTED:
+            raise Refusal("RESOURCE_EXHAUSTED", f"More than {MOST_SORTED} resources cannot be put in order.")
+
+
+def _in_order(documents: list[Document], order: str) -> list[Document]:
+    """Sort by the keys of `order_by`: `display_name, create_time desc`. Raises Refusal."""
+    for key in reversed([part.strip() for part in order.split(",") if part.strip()]):
+        name, _, direction = key.partition(" ")
+        if direction.strip() not in ("", "asc", "desc") or not name.replace("_", "").isalnum():
+            raise invalid(f"Invalid order_by: {order[:300]!r}.")
+        field = camel_case(name)
+        documents.sort(key=lambda one: str(one.get(field, "")), reverse=direction.strip() == "desc")
+    return documents
+
+
+def _page_size(call: Call) -> int:
+    text = call.text("pageSize")
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
+    return min(int(text or 0), LARGEST_PAGE) or PAGE
+
+
+def _offset(token: str) -> int:
+    if token and not (token.isascii() and token.isdecimal() and len(token) < 10):
+        raise invalid(f"Invalid page token: {token[:100]!r}.")
+    return int(token or 0)

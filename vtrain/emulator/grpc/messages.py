@@ -1,0 +1,40 @@
+"""The messages of the installed google-cloud-aiplatform, without the rest of it.
+
+The whole library takes four seconds and 110 MB to import, of which its messages are a tenth. They are
+loaded by putting the two packages above them in place without running their `__init__`, in a process that
+imports nothing else of the library. Measured by `benchmarks/emulator.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any
+
+VERSIONS = ("v1", "v1beta1")
+_SERVICES = ("job_service", "pipeline_service", "persistent_resource_service", "model_service")
+_RESOURCES = ("custom_job", "hyperparameter_tuning_job", "training_pipeline", "persistent_resource", "model")
+
+
+def load_messages(version: str) -> dict[str, Any]:
+    """The message classes of a version's services by name, such as `CreateCustomJobRequest`."""
+    package = f"google.cloud.aiplatform_{version}"
+    _put_in_place(package)
+    _put_in_place(f"{package}.types")
+    found: dict[str, Any] = {}
+    for name in (*_SERVICES, *_RESOURCES):
+        module = import_module(f"{package}.types.{name}")
+        found |= {key: value for key, value in vars(module).items() if not key.startswith("_")}
+    return found
+
+
+def _put_in_place(package: str) -> None:
+    """Make a package importable from, without its own code, unless it is there."""
+    if package in sys.modules:
+        return
+    spec = find_spec(package)
+    assert spec is not None
+    module: ModuleType = module_from_spec(spec)
+    sys.modules[package] = module

@@ -1,0 +1,77 @@
+"""A proxy for gRPC (HTTP CONNECT): connections to Vertex AI end at the emulator, all others are refused."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+EMULATED = re.compile(r"(?:[a-z0-9-]{1,60}-)?aiplatform\.googleapis\.com:443")
+LARGEST_HEAD = 16 * 1024
+HEAD_SECONDS = 10.0
+_BLOCK = 64 * 1024
+
+
+@contextmanager
+def proxying(port: int) -> Iterator[int]:
+    """A block during which the proxy runs, to a port of this machine; its own port."""
+    loop = asyncio.new_event_loop()
+    listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+    thread = threading.Thread(target=_run, args=(loop, listener, port), daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        listener.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            await _serve(reader, writer, port)
+        writer.close()
+
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))
+    loop.run_forever()
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.close()
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+    """Answer one CONNECT, and hand bytes on both ways until one side ends."""
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_SECONDS)
+    method, _, rest = head.decode("latin-1").partition(" ")
+    target = rest.partition(" ")[0]
+    if method != "CONNECT" or not EMULATED.fullmatch(target.lower()):
+        asked = f"{method} {target}"[:200]
+        print(f"Refused, as it would leave this machine: {asked!r}", file=sys.stderr, flush=True)
+        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        return
+    inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    await writer.drain()
+    try:
+        await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
+    finally:
+        inner_writer.close()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while block := await reader.read(_BLOCK):
+            writer.write(block)
+            await writer.drain()
+    finally:
+        if writer.can_write_eof():
+            with suppress(OSError):
+                writer.write_eof()

@@ -1,0 +1,144 @@
+"""The methods of the API over gRPC: each is the method of REST, between messages of Google's library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+from google.longrunning import operations_pb2
+from google.protobuf import empty_pb2, json_format
+from google.rpc import error_details_pb2
+
+from vtrain.atomic import publish_file
+from vtrain.emulator.api.app import told_answer
+from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, SERVICES, WHOLE, Method
+from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
+from vtrain.emulator.api.service import Call, TrainingService
+from vtrain.emulator.grpc.certificate import make_certificate
+from vtrain.emulator.grpc.messages import VERSIONS, load_messages
+from vtrain.emulator.grpc.proxy import proxying
+from vtrain.emulator.running import FOLDER
+from vtrain.errors import VtrainError
+from vtrain.messages.names import ResourceName
+from vtrain.privacy import make_private
+
+THREADS = 16
+DETAILS = (error_details_pb2.ErrorInfo,)
+"""The messages in the details of a job's error: their import makes them known to the library."""
+LARGEST_MESSAGE = 10 << 20
+CLOSE_SECONDS = 5.0
+
+
+class Ports(NamedTuple):
+    """The port of the proxy, and the file of the certificate that its clients trust."""
+
+    proxy: int
+    certificate: Path
+
+
+@contextmanager
+def serving_grpc(service: TrainingService, home: Path) -> Iterator[Ports]:
+    """A block during which the API answers gRPC, through a proxy of its own."""
+    key, certificate = make_certificate()
+    server = grpc.server(
+        ThreadPoolExecutor(THREADS),
+        options=[("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.so_reuseport", 0)],
+    )
+    for version in VERSIONS:
+        messages = load_messages(version)
+        for name, collections in SERVICES.items():
+            handlers = {
+                method.rpc: _handler(service, method, messages)
+                for collection in collections
+                for method in METHODS[collection]
+            }
+            named = name.format(version=version)
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
+    server.add_generic_rpc_handlers((_Unknown(),))
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+    server.start()
+    try:
+        with proxying(port) as proxy:
+            make_private(home / FOLDER)
+            file = home / FOLDER / f"certificate-{proxy}.pem"
+            publish_file(file, certificate)
+            try:
+                yield Ports(proxy, file)
+            finally:
+                file.unlink(missing_ok=True)
+    finally:
+        server.stop(CLOSE_SECONDS).wait()
+
+
+class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Methods that are not emulated."""
+
+    def service(self, details: Any) -> Any:
+        """Refuse with a sentence; the default has none that names the method."""
+
+        def refuse(_message: bytes, context: grpc.ServicerContext) -> None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"The emulator does not emulate {details.method}.")
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def _handler(service: TrainingService, method: Method, messages: dict[str, Any]) -> Any:
+    request, answer = _request_of(method, messages), _answer_of(method, messages)
+
+    def run(message: Any, context: grpc.ServicerContext) -> Any:
+        service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
+        try:
+            fields = json_format.MessageToDict(message)
+            call = call_of(method, fields)
+            told = told_answer(method, method.handler(service, call), call.place.project, numbers=False)
+            return json_format.ParseDict(told, answer(), ignore_unknown_fields=True)
+        except Refusal as refusal:
+            _abort(context, refusal)
+        except VtrainError as error:
+            _abort(context, refusal_of(error))
+
+    return grpc.unary_unary_rpc_method_handler(
+        run,
+        request_deserializer=request.FromString,
+        response_serializer=lambda made: made.SerializeToString(),
+    )
+
+
+def _abort(context: grpc.ServicerContext, refusal: Refusal) -> None:
+    codes = {code.value[0]: code for code in grpc.StatusCode}
+    context.abort(codes[CODES[refusal.status]], refusal.message)
+
+
+def call_of(method: Method, fields: dict[str, Any]) -> Call:
+    """A request of gRPC as one of REST. Raises Refusal for a name that is none."""
+    name = str(fields.pop("name", "") or "") if method.of_one else str(fields.get("parent", ""))
+    parts = name.split("/")
+    if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
+        raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
+    project, location, rest = parts[1], parts[3], parts[4:]
+    resource_id = rest.pop() if method.of_one and rest else ""
+    collection = "/".join(rest) if method.of_one else _collection(method)
+    place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
+    body = fields if method.body == WHOLE else fields.get(method.body)
+    return Call(place=place, fields=fields, body=body or {})
+
+
+def _collection(method: Method) -> str:
+    return next(collection for collection, methods in METHODS.items() if method in methods)
+
+
+def _request_of(method: Method, messages: dict[str, Any]) -> Any:
+    name = f"{method.rpc}Request"
+    return messages[name].pb() if name in messages else getattr(operations_pb2, name)
+
+
+def _answer_of(method: Method, messages: dict[str, Any]) -> Any:
+    if method.answer == EMPTY:
+        return empty_pb2.Empty
+    if method.answer in messages and method.answer != OPERATION:
+        return messages[method.answer].pb()
+    return getattr(operations_pb2, method.answer)

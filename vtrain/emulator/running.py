@@ -1,0 +1,129 @@
+"""The emulators that run for a home: a file for each port, which its process holds locked."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import publish_file
+from vtrain.errors import ConfigError, ConflictError, NotFoundError
+from vtrain.privacy import make_private
+from vtrain.retry import wait_until
+from vtrain.runtime.folder import DamagedFileError, hold_lock, read_struct
+
+FOLDER = "emulator"
+STOP_SECONDS = 30.0
+_PAUSE = 0.05
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A running emulator.
+
+    `url` has the token that clients send, if any. `proxy` is the port of the proxy for gRPC (0: there is
+    none), and `certificate` the file of the authority that its clients trust.
+    """
+
+    url: str
+    port: int
+    backend: str
+    project: str
+    process: int = 0
+    proxy: int = 0
+    certificate: str = ""
+
+
+@contextmanager
+def recorded(home: Path, running: Running) -> Iterator[None]:
+    """A block during which other commands find the emulator. Raises ConflictError where one has the port."""
+    folder = home / FOLDER
+    make_private(home)
+    make_private(folder)
+    lock = hold_lock(folder / f"{running.port}.lock")
+    if lock is None:
+        raise ConflictError(f"An emulator of this home is recorded at port {running.port} already.")
+    file = folder / f"{running.port}.json"
+    try:
+        document = msgspec.structs.replace(running, process=os.getpid())
+        publish_file(file, msgspec.json.encode(document))
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        (folder / f"{running.port}.lock").unlink(missing_ok=True)
+        os.close(lock)
+
+
+def find_running(home: Path) -> list[Running]:
+    """The emulators that run now, by port; what one left that was killed is removed."""
+    found = []
+    for file in sorted((home / FOLDER).glob("*.json")):
+        lock = file.with_suffix(".lock")
+        held = hold_lock(lock)
+        if held is not None:
+            file.unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
+            os.close(held)
+            continue
+        with suppress(DamagedFileError):
+            if (running := read_struct(file, Running)) is not None:
+                found.append(running)
+    return found
+
+
+def the_running(home: Path, port: str) -> Running:
+    """The emulator at a port, or the only one. Raises NotFoundError, ConfigError where several run."""
+    found = [one for one in find_running(home) if port in ("", str(one.port))]
+    if not found:
+        where = f" at port {port}" if port else ""
+        raise NotFoundError(f"No emulator runs{where}.", hint="Start one: vtrain emulator start --detach")
+    if len(found) > 1:
+        ports = ", ".join(str(one.port) for one in found)
+        raise ConfigError(f"Several emulators run, at the ports {ports}.", hint="Name one: --port=N")
+    return found[0]
+
+
+def stop(home: Path, running: Running) -> None:
+    """End an emulator: it finishes what it has accepted. Raises ConflictError where it does not end."""
+    with suppress(ProcessLookupError):
+        os.kill(running.process, signal.SIGTERM)
+    if not wait_until(
+        lambda: all(one.port != running.port for one in find_running(home)), STOP_SECONDS, longest=_PAUSE
+    ):
+        raise ConflictError(
+            f"The emulator at port {running.port}, process {running.process}, has not ended in "
+            f"{STOP_SECONDS:g} seconds.",
+            hint=f"Look at it: ps -p {running.process}",
+        )
+
+
+def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str]:
+    """The variables that lead gcloud, vtrain and Google's libraries to an emulator; empty ones are unset.
+
+    Without `grpc` those libraries also need `api_endpoint` and `api_transport="rest"` in their program.
+    """
+    place = running.url.partition("://")[2].rpartition("@")[2]
+    host = place.rpartition(":")[0].strip("[]")
+    found = {
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{running.url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{running.url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{running.url}/storage/v1/",
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        "CLOUDSDK_CORE_PROJECT": running.project,
+        "CLOUDSDK_CONFIG": str(home.absolute() / FOLDER / "gcloud"),
+        "GOOGLE_APPLICATION_CREDENTIALS": "",
+        "GOOGLE_CLOUD_PROJECT": running.project,
+        "GCE_METADATA_HOST": place,
+        "GCE_METADATA_IP": place,
+        "GCE_METADATA_ROOT": place,
+        "STORAGE_EMULATOR_HOST": running.url,
+        "NO_PROXY": f"{host},localhost",
+        "no_proxy": f"{host},localhost",
+    }
+    if grpc:
+        found["grpc_proxy"] = f"http://127.0.0.1:{running.proxy}"
+        found["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = running.certificate
+    return found

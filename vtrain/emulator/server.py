@@ -1,0 +1,123 @@
+"""The emulator: one process and one port for Vertex AI, Cloud Logging, Cloud Storage and credentials."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from vtrain.backends import BackendSettings
+from vtrain.backends.registry import find_backend
+from vtrain.emulator.api.app import api_routes
+from vtrain.emulator.api.metadata import HEADERS, metadata_routes
+from vtrain.emulator.api.refusals import Refusal
+from vtrain.emulator.api.service import TrainingService
+from vtrain.emulator.dashboard.app import OWN_PAGES
+from vtrain.emulator.dashboard.app import routes as dashboard_routes
+from vtrain.emulator.running import Running, recorded
+from vtrain.emulator.storage.app import make_app
+from vtrain.emulator.storage.guard import Admission, Guard
+from vtrain.emulator.storage.server import address, listen, make_server
+from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
+from vtrain.runtime.supervisor_process import reap
+
+STORAGE_PATHS = ("/storage/", "/upload/", "/resumable/", "/download/", "/batch")
+REAP_SECONDS = 2.0
+
+
+class EmulatorOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """An order to start the emulator: of `home`, with jobs in `backend`, as `project`, at an address."""
+
+    home: Path
+    backend: str
+    project: str
+    host: str
+    port: int
+    admission: Admission
+    grpc: bool = False
+
+
+class Emulator:
+    """The application: requests of Cloud Storage go to the one that is there, the others to the API."""
+
+    def __init__(self, order: EmulatorOrder, service: TrainingService) -> None:
+        self._calls = service.calls
+        self._storage = make_app(order.home, order.admission)
+        settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
+        pages = dashboard_routes(find_backend(order.backend), settings)
+        routes = [*api_routes(service), *metadata_routes(order.project), *pages]
+        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+        admission = msgspec.structs.replace(order.admission, pages=OWN_PAGES)
+        self._api: ASGIApp = Guard(app, admission)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; the storage application also keeps the server's start and end."""
+        if scope["type"] != "http" or scope["path"].startswith(STORAGE_PATHS):
+            await self._storage(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        self._calls.count(headers)
+        if scope["path"] == "/" and "metadata-flavor" in headers:  # is this a machine of Google?
+            await PlainTextResponse("", headers=HEADERS)(scope, receive, send)
+            return
+        await self._api(scope, receive, send)
+
+
+async def _unknown(request: Request, _error: Exception) -> Response:
+    refusal = Refusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}.")
+    return Response(
+        msgspec.json.encode(refusal.document()), 404, media_type="application/json; charset=UTF-8"
+    )
+
+
+def serve(order: EmulatorOrder, ready: Callable[[Running], None]) -> None:
+    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the address once it answers.
+
+    Raises UnavailableError where the port is taken, or something for gRPC is not installed.
+    """
+    with ExitStack() as stack:
+        listener = stack.enter_context(listen(order.host, order.port))
+        service = TrainingService(order.home, order.backend)
+        running = Running(
+            url=address(listener, order.admission.token),
+            port=listener.getsockname()[1],
+            backend=order.backend,
+            project=order.project,
+        )
+        if order.grpc:
+            from vtrain.emulator.grpc.server import serving_grpc
+
+            ports = stack.enter_context(serving_grpc(service, order.home))
+            running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
+        stack.enter_context(recorded(order.home, running))
+        stack.enter_context(_reaping())
+        server = make_server(Emulator(order, service))
+        ready(running)
+        try:
+            server.run(sockets=[listener])
+        finally:
+            print(service.calls.sentence(), file=sys.stderr, flush=True)
+
+
+class _reaping:
+    """A block during which ended supervisors of new jobs do not stay as zombies."""
+
+    def __enter__(self) -> None:
+        self._over = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._over.wait(REAP_SECONDS):
+            reap()
+
+    def __exit__(self, *_error: object) -> None:
+        self._over.set()

@@ -1,0 +1,103 @@
+"""The options of the commands of emulators.
+
+Typer evaluates the annotations when it builds a command, so this module does not import `annotations`.
+"""
+
+from typing import Annotated, ClassVar
+
+from typer import Option
+
+from vtrain.flags.completion import backends
+from vtrain.flags.options import FlagGroup
+
+
+class ClientFlags(FlagGroup, frozen=True):
+    """Who reaches an emulator."""
+
+    heading: ClassVar[str] = "Address"
+
+    host: Annotated[
+        str,
+        Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen on. Everyone who reaches it can use it; see --require-token.",
+        ),
+    ] = "127.0.0.1"
+    allowed_host: Annotated[
+        list[str],
+        Option(
+            "--allowed-host",
+            metavar="NAME",
+            help="Another name by which clients reach this machine. Repeatable.",
+        ),
+    ] = []
+    require_token: Annotated[
+        bool,
+        Option(
+            "--require-token",
+            help="Answer only clients with a token, which is part of the printed address.",
+        ),
+    ] = False
+
+
+class StoragePortFlag(FlagGroup, frozen=True):
+    """The port of the emulator of storage alone."""
+
+    heading: ClassVar[str] = "Address"
+
+    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = "0"
+
+
+class StartFlags(FlagGroup, frozen=True):
+    """The port of the emulator, and how it runs."""
+
+    heading: ClassVar[str] = "Address"
+
+    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = (
+        "8089"
+    )
+    grpc: Annotated[
+        bool,
+        Option(
+            "--grpc",
+            help="Answer gRPC too, for programs written for the cloud. Needs the extra vertex.",
+        ),
+    ] = False
+    detach: Annotated[bool, Option("--detach", help="Return as soon as it answers; it runs on.")] = False
+
+
+class RunningFlags(FlagGroup, frozen=True):
+    """An emulator that runs."""
+
+    heading: ClassVar[str] = "Address"
+
+    port: Annotated[
+        str, Option("--port", metavar="N", help="Port of the emulator, where several of them run.")
+    ] = ""
+
+
+class GrpcFlag(FlagGroup, frozen=True):
+    """Programs that speak gRPC."""
+
+    heading: ClassVar[str] = "Clients"
+
+    grpc: Annotated[
+        bool, Option("--grpc", help="Also lead Google's Python library here, unchanged, over gRPC.")
+    ] = False
+
+
+class EmulatedBackendFlag(FlagGroup, frozen=True):
+    """The backend that emulated jobs run in."""
+
+    heading: ClassVar[str] = "Jobs"
+
+    backend: Annotated[
+        str,
+        Option(
+            "--backend",
+            metavar="NAME",
+            help="Backend that runs the jobs: local, process or docker.",
+            autocompletion=backends,
+        ),
+    ] = "local"
