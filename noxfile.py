@@ -25,7 +25,9 @@ if REPORTS:
 SEED = os.environ.get("VTRAIN_CI_SEED")
 """What decides the random examples and kills of a run of `.ci/run`."""
 
-OWN_SESSION = ("readme", "pages", "build", "api", "engine", "chaos", "torch", "gcloud", "live", "gpu")
+OWN_SESSION = (
+    *("readme", "pages", "build", "api", "engine", "chaos", "torch", "gcloud", "sdk", "live", "gpu"),
+)
 """The markers of the tests that have a session of their own."""
 USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
@@ -87,7 +89,7 @@ def build(session: nox.Session) -> None:
 @nox.session
 def api(session: nox.Session) -> None:
     """Our messages against the API of the newest google-cloud-aiplatform."""
-    _install(session, ".[test,vertex]")
+    _install(session, ".[test,vertex,emulator]")
     session.run("pytest", "-m", "api", *session.posargs, env={"VTRAIN_REQUIRE_API": "1"})
 
 
@@ -139,6 +141,13 @@ def gcloud(session: nox.Session) -> None:
         session.skip("gcloud is not installed")
     _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "gcloud", *session.posargs)
+
+
+@nox.session
+def sdk(session: nox.Session) -> None:
+    """Programs of Google's Python library, unchanged, against the emulator."""
+    _install(session, ".[test,vertex,emulator,tuning]")
+    session.run("pytest", "-n", "2", "-m", "sdk", *session.posargs)
 
 
 @nox.session

@@ -27,10 +27,12 @@ class StorageEndpoint(NamedTuple):
 @contextmanager
 def storage_service(home: Path, admission: Any = None) -> Iterator[StorageEndpoint]:
     """Serve the buckets of a home, with an `Admission` of the emulator's; needs the extra `emulator`."""
+    from vtrain.emulator.storage.app import make_app
+    from vtrain.emulator.storage.guard import Admission
     from vtrain.emulator.storage.server import address, listen, make_server
 
     with listen("127.0.0.1", 0) as listener:
-        server = make_server(home, admission)
+        server = make_server(make_app(home, admission or Admission()))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

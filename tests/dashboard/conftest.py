@@ -19,12 +19,12 @@ if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
 @pytest.fixture
 def serve() -> Any:
     """Serves an application on loopback, as long as the block lasts, and gives its address."""
-    from vtrain.emulator.storage.server import address, listen, server_of
+    from vtrain.emulator.storage.server import address, listen, make_server
 
     @contextmanager
     def serve(app: Any) -> Iterator[str]:
         with listen("127.0.0.1", 0) as listener:
-            server = server_of(app)
+            server = make_server(app)
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
             thread.start()
             try:

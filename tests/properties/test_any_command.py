@@ -15,6 +15,9 @@ from vtrain.flags.command import CommandInfo, build_command
 
 EXIT_CODES = {0, 1, 2, 125}
 LEFT_OUT = {
+    "dashboard": "it serves until somebody ends it",
+    "emulator start": "it serves until somebody ends it",
+    "emulator exec": "it runs whatever it is given",
     "emulator storage": "it serves until somebody ends it",
     "package image": "it builds with an engine",
 }

@@ -1,0 +1,90 @@
+"""A program as it was written for the cloud: nothing in it knows of an emulator."""
+
+from pathlib import Path
+
+from google.cloud import aiplatform
+from google.cloud.aiplatform import hyperparameter_tuning as hpt
+
+PACKAGES = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
+SERVING = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-5:latest"
+BUCKET = "gs://stage"
+SCRIPT = str(Path(__file__).with_name("sdk_trainer.py"))
+aiplatform.init(project="demo", location="us-central1", staging_bucket=BUCKET)
+
+job = aiplatform.CustomJob.from_local_script(
+    display_name="script", script_path=SCRIPT, container_uri=PACKAGES, machine_type="n1-standard-4"
+)
+job.run()
+assert job.state.name == "JOB_STATE_SUCCEEDED", job.state
+print("custom job", job.resource_name)
+found = aiplatform.CustomJob.list(filter='display_name="script"')
+assert [each.resource_name for each in found] == [job.resource_name]
+assert aiplatform.CustomJob.list(filter='display_name="other"') == []
+
+sleeper = aiplatform.CustomJob(
+    display_name="sleeper",
+    worker_pool_specs=[
+        {
+            "machine_spec": {"machine_type": "n1-standard-4"},
+            "replica_count": 1,
+            "python_package_spec": {
+                "executor_image_uri": PACKAGES,
+                "package_uris": [],
+                "python_module": "timeit",
+                "args": ["-n1", "-r1", "import time; time.sleep(600)"],
+            },
+        }
+    ],
+)
+sleeper.submit()
+sleeper.cancel()
+try:
+    sleeper.wait_for_completion() if hasattr(
+        sleeper, "wait_for_completion"
+    ) else sleeper._block_until_complete()
+except RuntimeError as error:
+    assert "CANCELED" in str(error), error
+assert sleeper.state.name == "JOB_STATE_CANCELLED", sleeper.state
+sleeper.delete()
+
+tuning = aiplatform.HyperparameterTuningJob(
+    display_name="tuning",
+    custom_job=job,
+    metric_spec={"accuracy": "maximize"},
+    parameter_spec={"rate": hpt.DoubleParameterSpec(min=0.1, max=1.0, scale="linear")},
+    max_trial_count=2,
+    parallel_trial_count=2,
+)
+tuning.run()
+rates = [trial.parameters[0].value for trial in tuning.trials]
+measured = [trial.final_measurement.metrics[0].value for trial in tuning.trials]
+assert rates == measured and len(rates) == 2, tuning.trials
+
+training = aiplatform.CustomTrainingJob(
+    display_name="pipeline",
+    script_path=SCRIPT,
+    container_uri=PACKAGES,
+    model_serving_container_image_uri=SERVING,
+)
+model = training.run(
+    model_display_name="digits",
+    machine_type="n1-standard-4",
+    base_output_dir=f"{BUCKET}/out",
+    args=["--rate=0.5"],
+)
+assert model.display_name == "digits" and model.uri == f"{BUCKET}/out/model", model
+uploaded = aiplatform.Model.upload(
+    display_name="uploaded", artifact_uri=f"{BUCKET}/out/model", serving_container_image_uri=SERVING
+)
+names = {each.display_name for each in aiplatform.Model.list()}
+assert names == {"digits", "uploaded"}, names
+uploaded.delete()
+
+try:
+    aiplatform.Endpoint.create(display_name="endpoint")
+except Exception as error:
+    assert "does not emulate" in str(error), error
+else:
+    raise AssertionError("an endpoint was made")
+job.delete()
+print("done")

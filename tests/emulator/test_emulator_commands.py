@@ -1,0 +1,159 @@
+"""`vtrain emulator start`, `status`, `env`, `exec` and `stop`, as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+import vtrain
+from vtrain.emulator.running import find_running
+
+ROOT = Path(vtrain.__file__).parent.parent
+Ended = subprocess.CompletedProcess[str]
+
+
+class Machine:
+    """A home, and commands in it."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.environment = os.environ | {"VTRAIN_HOME": str(home), "PYTHONPATH": str(ROOT)}
+
+    def run(self, *words: str, **options: Any) -> Ended:
+        """One vtrain command."""
+        argv = [sys.executable, "-m", "vtrain", "emulator", *words]
+        return subprocess.run(
+            argv, env=self.environment, capture_output=True, text=True, timeout=120, check=False, **options
+        )
+
+    def stop_all(self) -> None:
+        """End what a test has left."""
+        for running in find_running(self.home):
+            assert running.process > 1
+            os.kill(running.process, signal.SIGKILL)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path / "home")
+    yield made
+    made.stop_all()
+
+
+def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
+    started = machine.run("start", "--detach", "--port=0", "--backend=process")
+    assert started.returncode == 0, started.stderr
+    url = started.stdout.strip()
+    with urlopen(f"{url}/v1/projects/p/locations/us-central1/customJobs") as answer:
+        assert json.load(answer) == {}
+    listed = json.loads(machine.run("status", "--format=json").stdout)
+    assert [(one["url"], one["backend"]) for one in listed] == [(url, "process")]
+    exports = machine.run("env").stdout
+    assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM={url}/\n" in exports
+    assert f"export STORAGE_EMULATOR_HOST={url}\n" in exports
+    assert "unset GOOGLE_APPLICATION_CREDENTIALS\n" in exports
+    assert "grpc_proxy" not in exports
+    shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT"'
+    told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)
+    assert told.stdout == "emulator\n"
+    assert machine.run("stop").returncode == 0
+    assert find_running(machine.home) == []
+    assert not list((machine.home / "emulator").glob("*.lock"))
+
+
+def test_what_is_not_there(machine: Machine) -> None:
+    for verb in ("stop", "env"):
+        ended = machine.run(verb)
+        assert ended.returncode == 1
+        assert "No emulator runs." in ended.stderr and "vtrain emulator start" in ended.stderr
+    assert machine.run("status").stdout == ""
+    assert machine.run("env", "--port=1").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("start", "--backend=vertex"), "emulated jobs run on this machine"),
+        (("start", "--port=70000"), "is not a number from 0 to 65535"),
+        (("start", "--host=0.0.0.0"), "Add --require-token"),
+        (("exec",), "exec needs a command"),
+        (("exec", "--backend=vertex", "--", "true"), "emulated jobs run on this machine"),
+    ],
+)
+def test_wrong_lines_are_refused(machine: Machine, words: tuple[str, ...], told: str) -> None:
+    ended = machine.run(*words)
+    assert ended.returncode in (1, 2) and told in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert find_running(machine.home) == []
+
+
+def test_a_port_that_is_taken(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = machine.run("start", f"--port={port}")
+        assert ended.returncode == 1 and f"Cannot listen on 127.0.0.1:{port}" in ended.stderr
+        detached = machine.run("start", "--detach", f"--port={port}")
+        assert detached.returncode == 1 and "Cannot listen" in detached.stderr
+
+
+def test_exec_ends_with_the_codes_of_its_command(machine: Machine) -> None:
+    script = 'test -n "$STORAGE_EMULATOR_HOST" && echo "project $CLOUDSDK_CORE_PROJECT" && exit 7'
+    ended = machine.run("exec", "--project=mine", "--", "sh", "-c", script)
+    assert (ended.returncode, ended.stdout) == (7, "project mine\n"), ended.stderr
+    assert machine.run("exec", "--", "sh", "-c", "kill -9 $$").returncode == 137
+    assert machine.run("exec", "--", "/no/such/program").returncode == 127
+    assert find_running(machine.home) == []
+
+
+def test_exec_hands_the_commands_input_on(machine: Machine) -> None:
+    assert machine.run("exec", "--", "cat", input="text").stdout == "text"
+
+
+def test_a_killed_emulator_loses_no_job(machine: Machine) -> None:
+    url = machine.run("start", "--detach", "--port=0", "--backend=process").stdout.strip()
+    line = "import time; time.sleep(2); print('lived')"
+    pool = {
+        "machineSpec": {"machineType": "n1-standard-4"},
+        "replicaCount": "1",
+        "pythonPackageSpec": {
+            "executorImageUri": "x",
+            "pythonModule": "timeit",
+            "args": ["-n1", "-r1", line],
+        },
+    }
+    path = "/v1/projects/p/locations/us-central1/customJobs"
+    body = json.dumps({"displayName": "a", "jobSpec": {"workerPoolSpecs": [pool]}}).encode()
+    with urlopen(url + path, data=body) as answer:
+        name = json.load(answer)["name"]
+    machine.stop_all()
+    assert json.loads(machine.run("status", "--format=json").stdout) == []
+    url = machine.run("start", "--detach", "--port=0", "--backend=process").stdout.strip()
+    deadline = time.monotonic() + 60
+    while True:
+        with urlopen(f"{url}/v1/{name}") as answer:
+            job = json.load(answer)
+        if "endTime" in job:
+            break
+        assert time.monotonic() < deadline, job
+        time.sleep(0.1)
+    assert job["state"] == "JOB_STATE_SUCCEEDED", job
+    assert machine.run("stop").returncode == 0
+
+
+def test_the_token_is_asked_for(machine: Machine) -> None:
+    url = machine.run("start", "--detach", "--port=0", "--require-token").stdout.strip()
+    address = url.rpartition("@")[2]
+    with pytest.raises(OSError, match="401"):
+        urlopen(f"http://{address}/v1/projects/p/locations/l/customJobs")
+    assert url.startswith("http://token:")

@@ -1,0 +1,387 @@
+"""The emulator by hand: every client's spelling, the service's words, pages, filters, operations."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulator_service import emulator_service
+from storage_service import Http
+
+import vtrain
+from vtrain.testing.script import Script, script_job
+
+ROOT = Path(vtrain.__file__).parent.parent
+PARENT = "/v1/projects/demo/locations/us-central1"
+Document = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("emulator") / "home"
+
+
+@pytest.fixture(scope="module")
+def url(home: Path) -> Iterator[str]:
+    with emulator_service(home, aip_dirs="local") as served:
+        yield served
+
+
+@pytest.fixture
+def http(url: str) -> Iterator[Http]:
+    made = Http(url)
+    yield made
+    made.connection.close()
+
+
+def job_document(*scripts: Script, name: str = "job", **fields: Any) -> Document:
+    """A job as the SDK writes it."""
+    pools = [
+        {
+            "machineSpec": {"machineType": "n1-standard-4"},
+            "replicaCount": "1",
+            "pythonPackageSpec": {
+                "executorImageUri": "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest",
+                "pythonModule": pool.python_package_spec.python_module,
+                "args": list(pool.python_package_spec.args),
+                "env": [{"name": "PYTHONPATH", "value": str(ROOT)}],
+            },
+        }
+        for pool in script_job(*scripts).job_spec.worker_pool_specs
+        if pool.python_package_spec is not None
+    ]
+    return {"displayName": name, "jobSpec": {"workerPoolSpecs": pools}, **fields}
+
+
+def ended(http: Http, name: str) -> Document:
+    deadline = time.monotonic() + 60
+    while True:
+        job: Document = http("GET", f"/v1/{name}").document
+        if "endTime" in job:
+            return job
+        assert time.monotonic() < deadline, job
+        time.sleep(0.05)
+
+
+def refusal(reply: Any, status: int, word: str) -> str:
+    """The message of an error in the service's envelope."""
+    error = reply.document["error"]
+    assert (reply.status, error["code"], error["status"]) == (status, status, word), error
+    return str(error["message"])
+
+
+def test_the_life_of_a_job(http: Http) -> None:
+    made = http("POST", f"{PARENT}/customJobs", job_document(Script().write("hello\n")))
+    assert made.status == 200
+    job = made.document
+    assert job["name"].startswith("projects/demo/locations/us-central1/customJobs/")
+    assert len(job["name"].rpartition("/")[2]) == 19
+    assert job["state"] in ("JOB_STATE_PENDING", "JOB_STATE_QUEUED")
+    assert job["createTime"] == job["updateTime"] and "startTime" not in job
+    pool = job["jobSpec"]["workerPoolSpecs"][0]
+    assert pool["replicaCount"] == "1"
+    assert pool["diskSpec"] == {"bootDiskType": "pd-ssd", "bootDiskSizeGb": 100}
+    done = ended(http, job["name"])
+    assert done["state"] == "JOB_STATE_SUCCEEDED"
+    assert set(done) <= {*job, "startTime", "endTime"}
+    assert http("POST", f"/v1/{job['name']}:cancel", {}).document == {}
+    removed = http("DELETE", f"/v1/{job['name']}").document
+    assert removed["done"] is True and removed["response"]["@type"].endswith(".Empty")
+    for version in ("v1", "v1beta1", "ui"):
+        assert http("GET", f"/{version}/{removed['name']}").document == removed
+    assert "does not exist" in refusal(http("GET", f"/v1/{removed['name']}0"), 404, "NOT_FOUND")
+    message = refusal(http("GET", f"/v1/{job['name']}"), 404, "NOT_FOUND")
+    assert "projects/local" not in message
+
+
+def test_numbers_and_snake_case_mean_the_same(http: Http) -> None:
+    document = {
+        "display_name": "spellings",
+        "job_spec": {
+            "worker_pool_specs": [
+                {
+                    "machine_spec": {
+                        "machine_type": "n1-standard-4",
+                        "accelerator_type": 5,
+                        "accelerator_count": 1.0,
+                    },
+                    "replica_count": 1.0,
+                    "python_package_spec": {
+                        "executor_image_uri": "us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17:latest",
+                        "python_module": "json.tool",
+                    },
+                }
+            ],
+            "scheduling": {"strategy": 3, "timeout": "60s"},
+        },
+    }
+    made = http("POST", f"{PARENT}/customJobs?$alt=json;enum-encoding=int", document).document
+    machine = {"machineType": "n1-standard-4", "acceleratorType": 5, "acceleratorCount": 1}
+    assert made["jobSpec"]["workerPoolSpecs"][0]["machineSpec"] == machine
+    assert made["jobSpec"]["scheduling"]["strategy"] == 3
+    assert made["state"] in (1, 2)
+    named = http("GET", f"/v1/{made['name']}").document
+    assert named["jobSpec"]["workerPoolSpecs"][0]["machineSpec"]["acceleratorType"] == "NVIDIA_TESLA_T4"
+    listed = http("GET", f"{PARENT}/customJobs?%24alt=json%3Benum-encoding%3Dint").document["customJobs"]
+    assert all(isinstance(job["state"], int) for job in listed)
+    http("POST", f"/v1/{made['name']}:cancel", {})
+    ended(http, made["name"])
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"jobSpec": {"workerPoolSpecz": []}}, "Unknown name \"workerPoolSpecz\" at 'custom_job.job_spec'"),
+        (
+            {"jobSpec": {"workerPoolSpecs": [{"machineSpec": {"acceleratorType": "GPU"}}]}},
+            "Invalid value at 'custom_job.job_spec.worker_pool_specs[0].machine_spec.accelerator_type'",
+        ),
+        ({"jobSpec": {"workerPoolSpecs": [{"replicaCount": "two"}]}}, "worker_pool_specs[0].replica_count"),
+        ({"displayName": 5}, "custom_job.display_name"),
+        ({"displayName": "a", "display_name": "b"}, "display_name"),
+        ({"labels": ["a"]}, "custom_job.labels"),
+        ({"jobSpec": "text"}, "custom_job.job_spec"),
+        ({"jobSpec": {}, "displayName": "no pools"}, "worker_pool_specs"),
+        ({"displayName": "x" * 129, "jobSpec": {}}, "display_name"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_wrong_job_is_refused(http: Http, document: Document, words: str) -> None:
+    message = refusal(http("POST", f"{PARENT}/customJobs", document), 400, "INVALID_ARGUMENT")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 5000, b'{"a":' * 200 + b"1" + b"}" * 200]
+)
+def test_a_body_that_is_no_job(http: Http, body: bytes) -> None:
+    refusal(http("POST", f"{PARENT}/customJobs", body), 400, "INVALID_ARGUMENT")
+
+
+def test_a_body_that_is_too_large(http: Http) -> None:
+    reply = http("POST", f"{PARENT}/customJobs", b"x" * (11 << 20))
+    assert reply.status == 413 and reply.document["error"]["code"] == 413
+
+
+def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
+    document = job_document(Script(), name="own") | {"name": "projects/x", "state": "JOB_STATE_FAILED"}
+    made = http("POST", f"{PARENT}/customJobs", document).document
+    assert made["name"].startswith("projects/demo/")
+    assert ended(http, made["name"])["state"] == "JOB_STATE_SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "word"),
+    [
+        ("GET", "/v1/projects/demo", 404, "NOT_FOUND"),
+        ("GET", "/nothing", 404, "NOT_FOUND"),
+        ("GET", f"{PARENT}/customJobs/12345", 404, "NOT_FOUND"),
+        ("GET", f"{PARENT}/customJobs/..%2F..%2Fetc", 501, "UNIMPLEMENTED"),
+        ("PUT", f"{PARENT}/customJobs/1", 501, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/endpoints", 501, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/batchPredictionJobs", 501, "UNIMPLEMENTED"),
+        ("POST", f"{PARENT}/customJobs/1:explode", 501, "UNIMPLEMENTED"),
+        ("GET", f"{PARENT}/customJobs?pageSize=-1", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/customJobs?pageToken=x", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/customJobs?filter=(", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/customJobs?filter=%FF", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/customJobs?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
+        ("POST", f"{PARENT}/persistentResources", 400, "INVALID_ARGUMENT"),
+        ("POST", f"{PARENT}/models:upload", 400, "INVALID_ARGUMENT"),
+        ("DELETE", f"{PARENT}/models/none", 404, "NOT_FOUND"),
+    ],
+)
+def test_what_is_not_there(http: Http, method: str, path: str, status: int, word: str) -> None:
+    refusal(http(method, path), status, word)
+
+
+def test_a_running_job_cannot_be_deleted(http: Http) -> None:
+    name = http("POST", f"{PARENT}/customJobs", job_document(Script().hang())).document["name"]
+    refusal(http("DELETE", f"/v1/{name}"), 400, "FAILED_PRECONDITION")
+    http("POST", f"/v1/{name}:cancel", {})
+    job = ended(http, name)
+    assert job["state"] == "JOB_STATE_CANCELLED" and job["error"]["code"] == 1
+
+
+def test_filters_orders_masks_and_pages(url: str, tmp_path: Path) -> None:
+    with emulator_service(tmp_path / "home", aip_dirs="local") as own:
+        http = Http(own)
+        for name in ("b", "a", "c"):
+            document = job_document(Script(), name=name, labels={"team": name})
+            ended(http, http("POST", f"{PARENT}/customJobs", document).document["name"])
+
+        def names(query: str) -> list[str]:
+            page = http("GET", f"{PARENT}/customJobs?{query}").document
+            return [job["displayName"] for job in page.get("customJobs", [])]
+
+        assert names("") == ["c", "a", "b"]
+        assert names("filter=display_name=%22a%22") == ["a"]
+        assert names('filter=labels.team:*%20AND%20NOT%20display_name="a"') == ["c", "b"]
+        assert names('filter=state="JOB_STATE_FAILED"%20OR%20displayName:"c*"') == ["c"]
+        assert names('filter=create_time>="2100-01-01T00:00:00Z"') == []
+        assert names("orderBy=display_name") == ["a", "b", "c"]
+        assert names("orderBy=display_name%20desc&pageSize=2") == ["c", "b"]
+        page = http(
+            "GET", f"{PARENT}/customJobs?pageSize=2&readMask=name,job_spec.worker_pool_specs"
+        ).document
+        assert [set(job) for job in page["customJobs"]] == [{"name", "jobSpec"}] * 2
+        rest = http("GET", f"{PARENT}/customJobs?pageSize=2&pageToken={page['nextPageToken']}").document
+        assert [job["displayName"] for job in rest["customJobs"]] == ["b"] and "nextPageToken" not in rest
+        elsewhere = PARENT.replace("us-central1", "europe-west4")
+        assert http("GET", f"{elsewhere}/customJobs").document == {}
+        http.connection.close()
+
+
+def test_log_entries_between_two_times(http: Http) -> None:
+    script = Script().write('one\ntwo\n{"severity": "WARNING", "message": "three"}\n')
+    name = http("POST", f"{PARENT}/customJobs", job_document(script)).document["name"]
+    job_id = name.rpartition("/")[2]
+    ended(http, name)
+    chosen = f'resource.type="ml_job" AND resource.labels.job_id="{job_id}"'
+
+    def entries(more: str = "", **body: Any) -> Document:
+        document = {"resourceNames": ["projects/demo"], "filter": chosen + more, **body}
+        reply = http("POST", "/v2/entries:list?alt=json", document)
+        assert reply.status == 200, reply.document
+        found: Document = reply.document
+        return found
+
+    of_task = ' AND resource.labels.task_name="workerpool0-0"'
+    found = entries(of_task)["entries"]
+    assert [entry.get("textPayload") for entry in found] == ["one", "two", None]
+    assert (found[2]["jsonPayload"]["message"], found[2]["severity"]) == ("three", "WARNING")
+    assert found[0]["resource"]["labels"]["job_id"] == job_id
+    assert len({entry["insertId"] for entry in found}) == 3
+    first = found[0]["timestamp"]
+    assert entries(f'{of_task} AND timestamp<"{first}"') == {}
+    assert len(entries(f'{of_task} AND timestamp>="{first}"')["entries"]) == 3
+    page, read = entries(pageSize=2), []
+    while "nextPageToken" in page:
+        read += page["entries"]
+        page = entries(pageSize=2, pageToken=page["nextPageToken"])
+    assert len(read + page["entries"]) == len(entries(pageSize=1000)["entries"])
+    for wrong in ("(((", 'timestamp>="now"', "severity>=LOUD", "zone:*"):
+        reply = http("POST", "/v2/entries:list", {"filter": wrong})
+        refusal(reply, 400, "INVALID_ARGUMENT")
+    refusal(http("POST", "/v2/entries:list", {"filter": chosen, "pageToken": "?"}), 400, "INVALID_ARGUMENT")
+    assert http("POST", "/v2/entries:list", {"filter": 'resource.labels.job_id="1"'}).document == {}
+
+
+def test_persistent_resources(http: Http) -> None:
+    pool = {"machineSpec": {"machineType": "n1-standard-4"}, "replicaCount": "1"}
+    path = f"{PARENT}/persistentResources"
+    made = http("POST", f"{path}?persistent_resource_id=pool", {"resourcePools": [pool]}).document
+    assert made["done"] is True
+    name = made["response"]["name"]
+    assert name == "projects/demo/locations/us-central1/persistentResources/pool"
+    refusal(
+        http("POST", f"{path}?persistentResourceId=pool", {"resourcePools": [pool]}), 409, "ALREADY_EXISTS"
+    )
+    assert http("GET", f"/v1/{name}?$alt=json;enum-encoding=int").document["state"] == 3
+    assert [one["name"] for one in http("GET", path).document["persistentResources"]] == [name]
+    assert http("POST", f"/v1beta1/{name}:reboot", {}).document["done"] is True
+    document = job_document(Script())
+    document["jobSpec"]["persistentResourceId"] = "none"
+    refusal(http("POST", f"{PARENT}/customJobs", document), 400, "INVALID_ARGUMENT")
+    document["jobSpec"]["persistentResourceId"] = "pool"
+    job = ended(http, http("POST", f"{PARENT}/customJobs", document).document["name"])
+    assert job["state"] == "JOB_STATE_SUCCEEDED"
+    assert http("DELETE", f"/v1/{name}").document["done"] is True
+    refusal(http("GET", f"/v1/{name}"), 404, "NOT_FOUND")
+
+
+def test_models(http: Http, home: Path) -> None:
+    folder = home / "buckets" / "models" / "first"
+    folder.mkdir(parents=True)
+    (folder / "model.joblib").write_bytes(b"x")
+    model = {
+        "displayName": "first",
+        "artifactUri": "gs://models/first",
+        "containerSpec": {"imageUri": "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-5:latest"},
+    }
+    done = http("POST", f"{PARENT}/models:upload", {"model": model}).document
+    name = done["response"]["model"]
+    assert name.startswith("projects/demo/") and done["response"]["modelVersionId"] == "1"
+    again = http("POST", f"{PARENT}/models:upload", {"model": model, "parentModel": name}).document
+    assert again["response"] == done["response"] | {"modelVersionId": "2"}
+    assert http("GET", f"/v1/{name}").document["versionAliases"] == ["default"]
+    assert http("GET", f"/v1/{name}@2").document["versionId"] == "2"
+    versions = http("GET", f"/v1/{name}:listVersions").document["models"]
+    assert {one["versionId"] for one in versions} == {"1", "2"}
+    assert len(http("GET", f'{PARENT}/models?filter=display_name="first"').document["models"]) == 1
+    refusal(http("DELETE", f"/v1/{name}@1:deleteVersion"), 400, "FAILED_PRECONDITION")
+    assert http("DELETE", f"/v1/{name}").document["done"] is True
+    missing = {"model": model | {"artifactUri": "gs://models/none"}}
+    refusal(http("POST", f"{PARENT}/models:upload", missing), 400, "INVALID_ARGUMENT")
+
+
+def test_a_tuning_job_is_listed_without_its_trials(http: Http) -> None:
+    document = {
+        "displayName": "tune",
+        "maxTrialCount": 1,
+        "parallelTrialCount": 1,
+        "studySpec": {
+            "metrics": [{"metricId": "loss", "goal": 2}],
+            "parameters": [{"parameterId": "x", "doubleValueSpec": {"minValue": 0, "maxValue": 1}}],
+            "algorithm": 3,
+        },
+        "trialJobSpec": job_document(Script())["jobSpec"],
+    }
+    made = http("POST", f"{PARENT}/hyperparameterTuningJobs", document).document
+    assert made["studySpec"]["algorithm"] == "RANDOM_SEARCH"
+    name = made["name"]
+    http("POST", f"/v1/{name}:cancel", {})
+    ended(http, name)
+    listed = http("GET", f"{PARENT}/hyperparameterTuningJobs").document["hyperparameterTuningJobs"]
+    assert [("trials" in one, one["name"]) for one in listed] == [(False, name)]
+
+
+def test_credentials_for_programs_that_look_for_a_machine_of_google(http: Http) -> None:
+    assert http("GET", "/", Metadata_Flavor="Google").headers["metadata-flavor"] == "Google"
+    token = http("GET", "/computeMetadata/v1/instance/service-accounts/default/token").document
+    assert token["token_type"] == "Bearer"
+    assert http("GET", "/computeMetadata/v1/project/project-id").body == b"demo"
+    assert http("GET", "/computeMetadata/v1/instance/attributes/x").status == 404
+
+
+@pytest.mark.parametrize("header", [{"Origin": "https://example.com"}, {"Host": "example.com"}])
+def test_web_pages_are_refused(http: Http, header: dict[str, str]) -> None:
+    assert http("POST", f"{PARENT}/customJobs", job_document(Script()), **header).status == 403
+
+
+def test_a_hundred_clients_at_once(url: str) -> None:
+    def ask(number: int) -> int:
+        http = Http(url)
+        try:
+            return http("GET", f"{PARENT}/customJobs?pageSize={number + 1}").status
+        finally:
+            http.connection.close()
+
+    with ThreadPoolExecutor(100) as pool:
+        assert set(pool.map(ask, range(100))) == {200}
+
+
+def test_six_creates_at_once(url: str) -> None:
+    def create(number: int) -> Document:
+        http = Http(url)
+        try:
+            name = http("POST", f"{PARENT}/customJobs", job_document(Script(), name=f"six-{number}"))
+            return ended(http, name.document["name"])
+        finally:
+            http.connection.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        jobs = list(pool.map(create, range(6)))
+    assert {job["state"] for job in jobs} == {"JOB_STATE_SUCCEEDED"}
+    assert len({job["name"] for job in jobs}) == 6
+
+
+def test_an_answer_is_json_that_names_its_type(http: Http) -> None:
+    reply = http("GET", f"{PARENT}/customJobs")
+    assert reply.headers["content-type"].startswith("application/json")
+    json.loads(reply.body)
