@@ -1,4 +1,4 @@
-"""The emulator: start, create by 10 clients, get and list of 1,000 jobs, memory, and 200 MB through storage."""
+"""The emulator: start, creates of 10 clients, get and list of 1,000 jobs, memory, 200 MB of storage."""
 
 from __future__ import annotations
 
