@@ -96,7 +96,7 @@ def serve(order: EmulatorOrder, ready: Callable[[Running], None]) -> None:
         if order.grpc:
             from vtrain.emulator.grpc.server import serving_grpc
 
-            ports = stack.enter_context(serving_grpc(service, order.home))
+            ports = stack.enter_context(serving_grpc(service, order.home, order.project))
             running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
         stack.enter_context(recorded(order.home, running))
         stack.enter_context(_reaping())

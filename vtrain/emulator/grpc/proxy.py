@@ -1,4 +1,7 @@
-"""A proxy for gRPC (HTTP CONNECT): connections to Vertex AI end at the emulator, all others are refused."""
+"""A proxy for gRPC (HTTP CONNECT): connections to Vertex AI end at the emulator.
+
+So do those to Resource Manager, which Google's library asks for the id of a project. All others are refused.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-EMULATED = re.compile(r"(?:[a-z0-9-]{1,60}-)?aiplatform\.googleapis\.com:443")
+EMULATED = re.compile(
+    r"(?:(?:[a-z0-9-]{1,60}-)?aiplatform|cloudresourcemanager)\.googleapis\.com:443", re.IGNORECASE
+)
 LARGEST_HEAD = 16 * 1024
 HEAD_SECONDS = 10.0
 _BLOCK = 64 * 1024
@@ -51,7 +56,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, por
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_SECONDS)
     method, _, rest = head.decode("latin-1").partition(" ")
     target = rest.partition(" ")[0]
-    if method != "CONNECT" or not EMULATED.fullmatch(target.lower()):
+    if method != "CONNECT" or not EMULATED.fullmatch(target):
         asked = f"{method} {target}"[:200]
         print(f"Refused, as it would leave this machine: {asked!r}", file=sys.stderr, flush=True)
         writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")

@@ -19,7 +19,7 @@ from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, SERVICES, WHO
 from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
 from vtrain.emulator.api.service import Call, TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
-from vtrain.emulator.grpc.messages import VERSIONS, load_messages
+from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.grpc.proxy import proxying
 from vtrain.emulator.running import FOLDER
 from vtrain.errors import VtrainError
@@ -31,6 +31,7 @@ DETAILS = (error_details_pb2.ErrorInfo,)
 """The messages in the details of a job's error: their import makes them known to the library."""
 LARGEST_MESSAGE = 10 << 20
 CLOSE_SECONDS = 5.0
+PROJECTS = "google.cloud.resourcemanager.v3.Projects"
 
 
 class Ports(NamedTuple):
@@ -41,8 +42,11 @@ class Ports(NamedTuple):
 
 
 @contextmanager
-def serving_grpc(service: TrainingService, home: Path) -> Iterator[Ports]:
-    """A block during which the API answers gRPC, through a proxy of its own."""
+def serving_grpc(service: TrainingService, home: Path, project: str) -> Iterator[Ports]:
+    """A block during which the API answers gRPC, through a proxy of its own.
+
+    `project` is the id that numbers of projects stand for.
+    """
     key, certificate = make_certificate()
     server = grpc.server(
         ThreadPoolExecutor(THREADS),
@@ -58,7 +62,8 @@ def serving_grpc(service: TrainingService, home: Path) -> Iterator[Ports]:
             }
             named = name.format(version=version)
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
-    server.add_generic_rpc_handlers((_Unknown(),))
+    projects = {"GetProject": _project_handler(project)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PROJECTS, projects), _Unknown()))
     port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
     server.start()
     try:
@@ -100,6 +105,21 @@ def _handler(service: TrainingService, method: Method, messages: dict[str, Any])
             _abort(context, refusal)
         except VtrainError as error:
             _abort(context, refusal_of(error))
+
+    return grpc.unary_unary_rpc_method_handler(
+        run,
+        request_deserializer=request.FromString,
+        response_serializer=lambda made: made.SerializeToString(),
+    )
+
+
+def _project_handler(project: str) -> Any:
+    """Answer the library's question for the id of the project behind a number."""
+    request, answer = load_project_messages()
+
+    def run(message: Any, _context: grpc.ServicerContext) -> Any:
+        asked = message.name.removeprefix("projects/")
+        return answer(name=message.name, project_id=project if asked.isdecimal() else asked)
 
     return grpc.unary_unary_rpc_method_handler(
         run,
