@@ -87,6 +87,7 @@ def test_what_is_not_there(machine: Machine) -> None:
         (("start", "--backend=vertex"), "emulated jobs run on this machine"),
         (("start", "--port=70000"), "is not a number from 0 to 65535"),
         (("start", "--host=0.0.0.0"), "Add --require-token"),
+        (("start", "--grpc", "--require-token"), "--grpc asks for no token"),
         (("exec",), "exec needs a command"),
         (("exec", "--backend=vertex", "--", "true"), "emulated jobs run on this machine"),
     ],
@@ -118,6 +119,31 @@ def test_exec_ends_with_the_codes_of_its_command(machine: Machine) -> None:
 
 def test_exec_hands_the_commands_input_on(machine: Machine) -> None:
     assert machine.run("exec", "--", "cat", input="text").stdout == "text"
+
+
+def test_exec_that_is_killed_leaves_no_emulator(machine: Machine) -> None:
+    argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--", "sh", "-c", "echo on; exec cat"]
+    with subprocess.Popen(
+        argv, env=machine.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        assert running.stdin is not None and running.stdout is not None
+        assert running.stdout.readline() == b"on\n"
+        assert len(find_running(machine.home)) == 1
+        running.kill()
+        running.stdin.close()
+    assert find_running(machine.home) == []
+
+
+def test_exec_hands_a_signal_on(machine: Machine) -> None:
+    script = "trap 'echo caught; exit 5' TERM; echo on; while :; do sleep 0.05; done"
+    argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--", "sh", "-c", script]
+    with subprocess.Popen(argv, env=machine.environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "on\n"
+        running.terminate()
+        assert running.stdout.read() == "caught\n"
+        assert running.wait() == 143
+    assert find_running(machine.home) == []
 
 
 def test_a_killed_emulator_loses_no_job(machine: Machine) -> None:

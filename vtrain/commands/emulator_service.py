@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from vtrain.extras import install_command
 from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
 from vtrain.flags.options import CommonFlags
 from vtrain.privacy import make_private
-from vtrain.runtime.foreground import wait_in_foreground
+from vtrain.runtime.foreground import run_in_foreground
 from vtrain.settings import home_folder
 
 PROJECT = "emulator"
@@ -43,6 +41,10 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     backend = _checked_backend(jobs.backend)
     if where.grpc:
         _check_grpc()
+        if clients.require_token:
+            raise ConfigError(
+                "--grpc asks for no token, and --require-token demands one.", hint="Leave one of them out."
+            )
     if not is_loopback(clients.host) and not clients.require_token:
         raise ConfigError(
             f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
@@ -118,13 +120,23 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
         raise UsageError(
             "exec needs a command.", hint="Put it after --: vtrain emulator exec -- python train_on_vertex.py"
         )
-    open_console(common)
+    console = open_console(common)
     backend = _checked_backend(jobs.backend)
-    flags = ["--port=0", f"--backend={backend}", f"--project={common.project or PROJECT}"]
-    if _missing_for_grpc() == "":
-        flags.append("--grpc")
-    with _own_emulator(flags) as running:
-        code = _run(remainder, environment_of(running, home_folder(), grpc=bool(running.proxy)))
+    with needed_modules():
+        from vtrain.emulator.server import EmulatorOrder, serving
+        from vtrain.emulator.storage.guard import Admission
+    order = EmulatorOrder(
+        home=home_folder(),
+        backend=backend,
+        project=common.project or PROJECT,
+        host="127.0.0.1",
+        port=0,
+        admission=Admission(),
+        grpc=not _missing_for_grpc(),
+    )
+    with serving(order) as (running, calls):
+        code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
+    console.progress(calls.sentence())
     if code:
         raise CommandError("", code)
 
@@ -163,36 +175,17 @@ def _start_detached(where: StartFlags, backend: str, clients: ClientFlags, commo
     flags += [f"--allowed-host={name}" for name in clients.allowed_host]
     switches = {"--grpc": where.grpc, "--require-token": clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
-    return _read_running(_spawn(flags, detached=True))
-
-
-@contextmanager
-def _own_emulator(flags: list[str]) -> Iterator[Running]:
-    """An emulator as long as the block lasts."""
-    child = _spawn(flags, detached=False)
-    try:
-        yield _read_running(child)
-    finally:
-        with suppress(ProcessLookupError):
-            child.send_signal(signal.SIGTERM)
-        child.wait()
-
-
-def _spawn(flags: list[str], *, detached: bool) -> subprocess.Popen[bytes]:
-    """An emulator whose first line on stdout is about itself, and whose words go to a file."""
     make_private(home_folder())
     make_private(_log().parent)
     argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags, "--format=json"]
     with _log().open("ab") as log:
         if log.tell() > LARGEST_LOG:
             log.truncate(0)
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=detached,
+        nothing = subprocess.DEVNULL
+        child = subprocess.Popen(
+            argv, stdin=nothing, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
+    return _read_running(child)
 
 
 def _read_running(child: subprocess.Popen[bytes]) -> Running:
@@ -232,7 +225,7 @@ def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
         if value:
             environment[name] = value
     try:
-        return wait_in_foreground(subprocess.Popen(argv, env=environment))
+        return run_in_foreground(argv, env=environment)
     except FileNotFoundError as error:
         raise CommandError(f"{argv[0]}: not found.", _NOT_FOUND_CODE) from error
     except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from vtrain.errors import CommandError, ConfigError, UnavailableError
 from vtrain.flags.options import BoardFlags, CommonFlags, PlaceFlags
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.default_output import BUCKET
-from vtrain.runtime.foreground import wait_in_foreground
+from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.replica import OUTPUT_FOLDERS
 from vtrain.staging import LocalBuckets, join_uri
 
@@ -37,8 +36,7 @@ def tensorboard(
     if not logs.startswith("gs://") and not any(Path(logs).rglob("*tfevents*")):
         session.console.warn(f"There are no logs for TensorBoard in {logs} yet. {HOW_TO_WRITE}")
     session.console.progress(f"TensorBoard shows {logs}. Ctrl-C ends it.")
-    child = subprocess.Popen([program, f"--logdir={logs}", *(remainder or ())])
-    code = wait_in_foreground(child)
+    code = run_in_foreground([program, f"--logdir={logs}", *(remainder or ())])
     if code not in (0, INTERRUPTED_CODE):
         raise CommandError("", code)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import socket
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -21,6 +23,7 @@ from vtrain.emulator.api.app import api_routes
 from vtrain.emulator.api.metadata import HEADERS, metadata_routes
 from vtrain.emulator.api.refusals import Refusal
 from vtrain.emulator.api.service import TrainingService
+from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard.app import OWN_PAGES
 from vtrain.emulator.dashboard.app import routes as dashboard_routes
 from vtrain.emulator.running import Running, recorded
@@ -84,6 +87,36 @@ def serve(order: EmulatorOrder, ready: Callable[[Running], None]) -> None:
 
     Raises UnavailableError where the port is taken, or something for gRPC is not installed.
     """
+    with _opened(order) as opened:
+        ready(opened.running)
+        opened.server.run(sockets=[opened.listener])
+
+
+@contextmanager
+def serving(order: EmulatorOrder) -> Iterator[tuple[Running, Calls]]:
+    """A block during which a thread serves, and the calls so far. Raises as `serve` does."""
+    with _opened(order) as opened:
+        thread = threading.Thread(target=opened.server.run, kwargs={"sockets": [opened.listener]})
+        thread.start()
+        try:
+            yield opened.running, opened.calls
+        finally:
+            opened.server.should_exit = True
+            thread.join()
+
+
+class _Opened(NamedTuple):
+    """An emulator that is about to serve."""
+
+    server: uvicorn.Server
+    listener: socket.socket
+    running: Running
+    calls: Calls
+
+
+@contextmanager
+def _opened(order: EmulatorOrder) -> Iterator[_Opened]:
+    """The server with its port, its record, and gRPC beside it where that is asked for."""
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
         service = TrainingService(order.home, order.backend)
@@ -100,24 +133,20 @@ def serve(order: EmulatorOrder, ready: Callable[[Running], None]) -> None:
             running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
         stack.enter_context(recorded(order.home, running))
         stack.enter_context(_reaping())
-        server = make_server(Emulator(order, service))
-        ready(running)
-        try:
-            server.run(sockets=[listener])
-        finally:
-            print(service.calls.sentence(), file=sys.stderr, flush=True)
+        yield _Opened(make_server(Emulator(order, service)), listener, running, service.calls)
 
 
-class _reaping:
+@contextmanager
+def _reaping() -> Iterator[None]:
     """A block during which ended supervisors of new jobs do not stay as zombies."""
+    over = threading.Event()
 
-    def __enter__(self) -> None:
-        self._over = threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self) -> None:
-        while not self._over.wait(REAP_SECONDS):
+    def run() -> None:
+        while not over.wait(REAP_SECONDS):
             reap()
 
-    def __exit__(self, *_error: object) -> None:
-        self._over.set()
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 
 from vtrain.backends import ReplicaUsage
@@ -15,7 +14,7 @@ from vtrain.runtime.folder import (
     lock_holder,
     require_struct,
 )
-from vtrain.runtime.foreground import wait_in_foreground
+from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.process_usage import tree_usage
 
 TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LS_COLORS")
@@ -48,7 +47,7 @@ class RunningProcess:
         """
         known = {name: os.environ[name] for name in TERMINAL_VARIABLES if terminal and name in os.environ}
         try:
-            child = subprocess.Popen(
+            return run_in_foreground(
                 argv, env=self._order.env | known, cwd=self._order.cwd, preexec_fn=self._entrance()
             )
         except FileNotFoundError as error:
@@ -56,7 +55,6 @@ class RunningProcess:
         except OSError as error:
             words = f"{error.filename}: {error.strerror}."
             raise CommandError(words, NOT_RUNNABLE_CODE) from error
-        return wait_in_foreground(child)
 
     def usage(self) -> ReplicaUsage | None:
         """The use of all its processes, and the GPUs that it was given."""
