@@ -191,6 +191,8 @@ def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
         ("GET", f"{PARENT}/customJobs?filter=(", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=%FF", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
+        ("POST", "/v1/projects/demo/locations/-/customJobs", 400, "INVALID_ARGUMENT"),
+        ("POST", "/v1/projects/demo/locations/US%20West/models:upload", 400, "INVALID_ARGUMENT"),
         ("POST", f"{PARENT}/persistentResources", 400, "INVALID_ARGUMENT"),
         ("POST", f"{PARENT}/models:upload", 400, "INVALID_ARGUMENT"),
         ("DELETE", f"{PARENT}/models/none", 404, "NOT_FOUND"),

@@ -5,6 +5,7 @@ Every project is the project `local` of this machine; in answers names have the 
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -48,6 +49,8 @@ PAGE = 100
 LARGEST_PAGE = 1000
 MOST_SORTED = 20_000
 """Resources that a list in an order of the client's choice may have."""
+MOST_OPENED = 50
+"""Backends that a thread keeps open: one for each kind and region."""
 MOST_OPERATIONS = 1000
 """Operations that are remembered."""
 _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
@@ -96,6 +99,7 @@ class TrainingService:
         """Start a job."""
         cls = JOBS[call.place.collection]
         root = _root(cls)
+        _check_region(call)
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
             backend = self._runner(job, call.place.location)
@@ -134,6 +138,7 @@ class TrainingService:
 
     def create_resource(self, call: Call) -> Document:
         """Make a persistent resource."""
+        _check_region(call)
         wanted = call.text("persistentResourceId")
         if not wanted:
             raise invalid("persistent_resource_id is required.")
@@ -176,6 +181,7 @@ class TrainingService:
 
     def upload_model(self, call: Call) -> Document:
         """Keep a version of a model."""
+        _check_region(call)
         fields = self._local(call.body)
         with _refusing("model"):
             model = read_body(Model, fields.get("model", {}), "model")
@@ -188,6 +194,7 @@ class TrainingService:
 
     def copy_model(self, call: Call) -> Document:
         """Keep another version with the files of one that is there."""
+        _check_region(call)
         fields = self._local(call.body)
         target = ModelTarget(
             model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
@@ -329,6 +336,8 @@ class TrainingService:
     def _open(self, kind: str, name: str, location: str) -> Any:
         opened = self._opened.__dict__.setdefault("backends", {})
         key = (kind, name, location)
+        if len(opened) >= MOST_OPENED:  # each may hold a connection to the store
+            opened.clear()
         if key not in opened:
             settings = BackendSettings(
                 home=self.home, project=LOCAL_PROJECT, region=location, aip_dirs=self._aip_dirs
@@ -363,6 +372,12 @@ def _refusing(root: str = "") -> Iterator[None]:
         raise invalid(error.message) from None  # a resource that the document names
     except VtrainError as error:
         raise refusal_of(error, root) from None
+
+
+def _check_region(call: Call) -> None:
+    """Raise Refusal where something is to be made in what is no region."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.place.location):
+        raise invalid(f"{call.place.location[:100]!r} is not a region.")
 
 
 def _root(cls: type[Resource]) -> str:
