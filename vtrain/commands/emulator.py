@@ -22,7 +22,7 @@ COMMANDS = (
         summary="Serve the API of Vertex AI Training over this machine's jobs, until Ctrl-C or SIGTERM.",
         details="One port answers Vertex AI, Cloud Logging, Cloud Storage and requests for credentials. "
         "`vtrain emulator env` prints what leads gcloud, vtrain and Google's libraries to it. Every project "
-        "is this machine: the jobs are those of `vtrain list`, and run on when the emulator ends. "
+        "is this machine: the jobs are those of `vtrain ps`, and run on when the emulator ends. "
         "Requests of web pages are refused.",
         examples=(
             ("Start it in the background", "vtrain emulator start --detach"),
