@@ -25,9 +25,7 @@ if REPORTS:
 SEED = os.environ.get("VTRAIN_CI_SEED")
 """What decides the random examples and kills of a run of `.ci/run`."""
 
-OWN_SESSION = (
-    *("readme", "pages", "build", "api", "engine", "chaos", "torch", "gcloud", "sdk", "live", "gpu"),
-)
+OWN_SESSION = ("readme", "pages", "build", "api", "engine", "chaos", "torch", "gcloud", "sdk", "live", "gpu")
 """The markers of the tests that have a session of their own."""
 USUAL = " and ".join(f"not {marker}" for marker in OWN_SESSION)
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"

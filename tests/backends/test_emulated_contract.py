@@ -16,10 +16,8 @@ from vtrain.messages.custom_job import CustomJob, EnvVar
 from vtrain.testing.contract import ReplicaContract
 from vtrain.testing.script import Script, script_job
 
-pytestmark = pytest.mark.skipif(
-    find_spec("google.auth") is None or find_spec("uvicorn") is None,
-    reason="the extras vertex and emulator are not installed",
-)
+if any(find_spec(name) is None for name in ("google", "uvicorn")):
+    pytest.skip("needs the extras vertex and emulator", allow_module_level=True)
 ROOT = Path(vtrain.__file__).parent.parent
 
 

@@ -11,8 +11,10 @@ import pytest
 from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
 
 import vtrain
+from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.process.process_buckets import mentions_buckets, refusal
+from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime import bucket_mount
@@ -203,3 +205,25 @@ def test_what_mentions_buckets(word: str, expected: bool) -> None:
     task = PythonPackageSpec(python_module="m", args=(word,))
     spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(python_package_spec=task),))
     assert mentions_buckets(spec) is expected
+
+
+TRANSLATED = """
+import os
+folder = os.environ["AIP_MODEL_DIR"].replace("gs://", "/gcs/")
+os.makedirs(folder, exist_ok=True)
+with open(os.path.join(folder, "model.bin"), "w") as file:
+    file.write("model")
+"""
+
+
+def test_a_trainer_that_makes_paths_of_its_uris_writes_to_the_bucket(
+    mounts: None, home: Path, tmp_path: Path
+) -> None:
+    settings = BackendSettings(home=home, project="local", region="us-central1", aip_dirs="gs")
+    backend = open_backend("process", settings)
+    had_gcs = Path("/gcs").exists()
+    done = ended(backend, submit(backend, job_of(tmp_path / "code", TRANSLATED)))
+    assert done.state == states.SUCCEEDED
+    (model,) = (home / "buckets" / "local-runs").glob("*/model/model.bin")
+    assert model.read_text() == "model"
+    assert Path("/gcs").exists() is had_gcs

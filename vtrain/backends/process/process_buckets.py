@@ -25,9 +25,12 @@ def mentions_buckets(spec: CustomJobSpec) -> bool:
     return any(map(_MENTION.search, words))
 
 
-def buckets_folder(spec: CustomJobSpec, home: Path) -> str:
-    """The folder that replicas see as /gcs, made now; empty where they see none."""
-    if not mentions_buckets(spec) or refusal():
+def buckets_folder(spec: CustomJobSpec, home: Path, aip_dirs: str = "") -> str:
+    """The folder that replicas see as /gcs, made now; empty where they see none.
+
+    A trainer that is told gs:// URIs may make paths below /gcs of them, as on Vertex AI.
+    """
+    if not (aip_dirs == GS or mentions_buckets(spec)) or refusal():
         return ""
     folder = LocalBuckets(home.absolute()).folder
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ class ProcessLauncher:
             Path(output, name).mkdir(parents=True, exist_ok=True)
         storage = storage_variables(folder, order.home, HOST) if order.aip_dirs == GS else {}
         order = msgspec.structs.replace(order, base_env=_with_storage(order.base_env, storage))
-        gcs = buckets_folder(spec, Path(order.home))
+        gcs = buckets_folder(spec, Path(order.home), order.aip_dirs)
         found = {}
         for member in context.hosts:
             replica = _replica_order(order, folder, member, context, runtimes[member.pool])
