@@ -141,6 +141,8 @@ def test_numbers_and_snake_case_mean_the_same(http: Http) -> None:
             {"jobSpec": {"workerPoolSpecs": [{"machineSpec": {"acceleratorType": "GPU"}}]}},
             "Invalid value at 'custom_job.job_spec.worker_pool_specs[0].machine_spec.accelerator_type'",
         ),
+        ({"jobSpec": {"scheduling": {"strategy": [1]}}}, "custom_job.job_spec.scheduling.strategy"),
+        ({"jobSpec": {"scheduling": {"strategy": {}}}}, "custom_job.job_spec.scheduling.strategy"),
         ({"jobSpec": {"workerPoolSpecs": [{"replicaCount": "two"}]}}, "worker_pool_specs[0].replica_count"),
         ({"displayName": 5}, "custom_job.display_name"),
         ({"displayName": "a", "display_name": "b"}, "display_name"),
@@ -157,7 +159,16 @@ def test_a_wrong_job_is_refused(http: Http, document: Document, words: str) -> N
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 5000, b'{"a":' * 200 + b"1" + b"}" * 200]
+    "body",
+    [
+        b"{",
+        b"[]",
+        b'"x"',
+        b"\xff",
+        b"[" * 5000,
+        b'{"a":' * 200 + b"1" + b"}" * 200,
+        b'{"labels":' + b"[" * 500 + b"]" * 500 + b"}",
+    ],
 )
 def test_a_body_that_is_no_job(http: Http, body: bytes) -> None:
     refusal(http("POST", f"{PARENT}/customJobs", body), 400, "INVALID_ARGUMENT")

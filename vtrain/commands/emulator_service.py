@@ -136,7 +136,8 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
     )
     with serving(order) as (running, calls):
         code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
-    console.progress(calls.sentence())
+    if told := calls.sentence():
+        console.progress(told)
     if code:
         raise CommandError("", code)
 

@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from vtrain.emulator.api.documents import camel_case, with_enum_numbers, with_project
+from vtrain.emulator.api.documents import camel_case, check_depth, with_enum_numbers, with_project
 from vtrain.emulator.api.log_entries import list_entries
 from vtrain.emulator.api.methods import OPERATIONS, WHOLE, Method, find_method
 from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of
@@ -84,9 +84,11 @@ def _read_json(body: bytes) -> Any:
     if not body.strip():
         return None
     try:
-        return msgspec.json.decode(body)
+        document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"Invalid JSON payload received. {error}.") from None
+    check_depth(document, "request")
+    return document
 
 
 def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Document:

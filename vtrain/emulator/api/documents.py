@@ -84,7 +84,8 @@ def _cleaned_one(cls: type[msgspec.Struct], field: Field, value: Any, path: str)
 def _enum_name(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
     place = (cls.__name__, field.name)
     names = NAMES.get(place, {})
-    known = not names or value in ENUMS[place] or (type(value) is int and value in names)
+    is_name = isinstance(value, str) and value in ENUMS.get(place, {})
+    known = not names or is_name or (type(value) is int and value in names)
     if not known:
         raise invalid(f"Invalid value at '{path}' ({cls.__name__}.{field.name}), {value!r}")
     name = names.get(value, value) if type(value) is int else value
