@@ -199,6 +199,7 @@ def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
         ("POST", f"{PARENT}/customJobs/1:explode", 501, "UNIMPLEMENTED"),
         ("GET", f"{PARENT}/customJobs?pageSize=-1", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?pageToken=x", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/customJobs?pageToken={'9' * 40}", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=(", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=%FF", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
@@ -392,6 +393,18 @@ def test_six_creates_at_once(url: str) -> None:
         jobs = list(pool.map(create, range(6)))
     assert {job["state"] for job in jobs} == {"JOB_STATE_SUCCEEDED"}
     assert len({job["name"] for job in jobs}) == 6
+
+
+def test_a_trainers_own_words_stay_as_they_are(http: Http) -> None:
+    name = "projects/demo/locations/us-central1/models/7"
+    document = job_document(Script(), labels={"a": "b"})
+    document["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]["args"].append(name)
+    document["jobSpec"]["models"] = [name]
+    made = http("POST", f"{PARENT}/customJobs", document).document
+    assert made["jobSpec"]["workerPoolSpecs"][0]["pythonPackageSpec"]["args"][-1] == name
+    assert made["jobSpec"]["models"] == [name]
+    http("POST", f"/v1/{made['name']}:cancel", {})
+    ended(http, made["name"])
 
 
 def test_an_answer_is_json_that_names_its_type(http: Http) -> None:

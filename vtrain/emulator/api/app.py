@@ -13,11 +13,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from vtrain.emulator.api.call import Call, Document
 from vtrain.emulator.api.documents import camel_case, check_depth, with_enum_numbers, with_project
 from vtrain.emulator.api.log_entries import list_entries
 from vtrain.emulator.api.methods import OPERATIONS, WHOLE, Method, find_method
 from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of
-from vtrain.emulator.api.service import Call, Document, TrainingService
+from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.storage.bodies import receive_body
 from vtrain.emulator.storage.refusals import Refusal as StorageRefusal
 from vtrain.errors import VtrainError

@@ -16,9 +16,12 @@ from vtrain.emulator.api.enums import ENUMS, NAMES
 from vtrain.emulator.api.refusals import invalid, snake_case
 from vtrain.messages.base import Resource
 from vtrain.messages.codec import Field, fields, read_message, with_json_names
+from vtrain.messages.resources import RESOURCES
 
 M = TypeVar("M", bound=msgspec.Struct)
-_LOCAL_NAME = re.compile(r"projects/([^/]{1,100})/locations/")
+_NAME = re.compile(rf"projects/([^/]{{1,100}})/locations/[^/]{{1,100}}/(?:{'|'.join(RESOURCES)})/")
+_VERBATIM = frozenset(("args", "command", "env", "labels"))
+"""Fields whose texts are the user's own, whatever they look like."""
 DEEPEST = 60
 """Levels of a document: the service's own limit is 100, and none of its messages has a third of them."""
 
@@ -116,7 +119,7 @@ def with_project(document: Any, project: str, *, only: str = "") -> Any:
     """
 
     def renamed(text: str) -> str:
-        found = _LOCAL_NAME.match(text)
+        found = _NAME.match(text)
         if found is None or (only and found[1] != only):
             return text
         return f"projects/{project}/{text[found.end(1) + 1 :]}"
@@ -128,7 +131,7 @@ def _mapped(value: Any, rename: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return rename(value)
     if isinstance(value, dict):
-        return {key: _mapped(item, rename) for key, item in value.items()}
+        return {key: item if key in _VERBATIM else _mapped(item, rename) for key, item in value.items()}
     return [_mapped(item, rename) for item in value] if isinstance(value, list) else value
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from vtrain import times
+from vtrain.emulator.api.call import Document
 from vtrain.emulator.api.filters import (
     COMPARISONS,
     Filter,
@@ -26,7 +27,7 @@ from vtrain.emulator.api.filters import (
     wrong_filter,
 )
 from vtrain.emulator.api.refusals import Refusal, invalid
-from vtrain.emulator.api.service import Document, TrainingService
+from vtrain.emulator.api.service import TrainingService
 from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry, LogPage, LogQuery
 
 LARGEST_PAGE = 1000

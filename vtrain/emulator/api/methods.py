@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from vtrain.emulator.api.service import Call, Document, TrainingService
+from vtrain.emulator.api.call import Call, Document
+from vtrain.emulator.api.service import TrainingService
 from vtrain.messages.names import (
     CUSTOM_JOBS,
     HYPERPARAMETER_TUNING_JOBS,

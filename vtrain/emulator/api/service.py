@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ import msgspec
 from vtrain.backends import BackendSettings, JobBackend, Query, ResourceBackend
 from vtrain.backends.models import ModelRegistryBackend, ModelTarget
 from vtrain.backends.registry import choose_for, find_backend, open_found
-from vtrain.emulator.api.documents import camel_case, check_depth, masked, read_body, with_project
-from vtrain.emulator.api.filters import read_filter
+from vtrain.emulator.api.call import Call, Document
+from vtrain.emulator.api.documents import camel_case, check_depth, read_body, with_project
+from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
 from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of, snake_case
 from vtrain.emulator.clients import Calls
-from vtrain.errors import ConfigError, ConflictError, FieldError, NotFoundError, VtrainError
+from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.base import Operation, Resource
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import PythonPackageSpec
@@ -34,7 +35,6 @@ from vtrain.messages.names import (
     LOCAL_PROJECT,
     PERSISTENT_RESOURCES,
     TRIAL_LABEL,
-    ResourceName,
 )
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job, spec_of
@@ -44,37 +44,12 @@ from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
-Document = dict[str, Any]
-PAGE = 100
-LARGEST_PAGE = 1000
-MOST_SORTED = 20_000
-"""Resources that a list in an order of the client's choice may have."""
 MOST_OPENED = 50
 """Backends that a thread keeps open: one for each kind and region."""
 MOST_OPERATIONS = 1000
 """Operations that are remembered."""
 _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 _METADATA = "type.googleapis.com/google.cloud.aiplatform.v1."
-
-
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request: the resource or collection that it is about, in the client's project, and its fields.
-
-    `fields` are those of the API's request message, in camelCase, without the body.
-    """
-
-    place: ResourceName
-    fields: Mapping[str, Any]
-    body: Any = None
-
-    @property
-    def name(self) -> str:
-        """The name of the resource on this machine."""
-        return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
-
-    def text(self, field: str) -> str:
-        """A field that is text; empty where it is absent."""
-        return str(self.fields.get(field) or "")
 
 
 class TrainingService:
@@ -119,7 +94,7 @@ class TrainingService:
             own = [job for job in page.jobs if TRIAL_LABEL not in job.labels]
             return [_without_trials(collection, _written(job)) for job in own], page.next_page_token
 
-        return _listed(call, collection, pages)
+        return list_page(call, collection, pages)
 
     def cancel_job(self, call: Call) -> Document:
         """Ask a job to end."""
@@ -162,7 +137,7 @@ class TrainingService:
             found = self._resources(call).list_resources(_query(call, LARGEST_PAGE, ""))
             return [_written(resource) for resource in found.resources], ""
 
-        return _listed(call, PERSISTENT_RESOURCES, pages)
+        return list_page(call, PERSISTENT_RESOURCES, pages)
 
     def delete_resource(self, call: Call) -> Document:
         """Remove a persistent resource; what runs on it is cancelled, as by the service."""
@@ -213,7 +188,7 @@ class TrainingService:
             found = self._models(call).list_models(_query(call, LARGEST_PAGE, ""))
             return [_written(model) for model in found.models], ""
 
-        return _listed(call, "models", pages)
+        return list_page(call, "models", pages)
 
     def list_model_versions(self, call: Call) -> Document:
         """A page of the versions of a model."""
@@ -222,7 +197,7 @@ class TrainingService:
             found = self._models(call).list_model_versions(call.name, _query(call, LARGEST_PAGE, ""))
             return [_written(model) for model in found.models], ""
 
-        return _listed(call, "models", pages)
+        return list_page(call, "models", pages)
 
     def delete_model(self, call: Call) -> Document:
         """Remove a model with all its versions."""
@@ -266,7 +241,7 @@ class TrainingService:
         above = call.name.rpartition("/operations")[0]
         with self._lock:
             own = [one for name, one in self._operations.items() if name.startswith(f"{above}/")]
-        return _listed(call, "operations", lambda _size, _token: (own[::-1], ""))
+        return list_page(call, "operations", lambda _size, _token: (own[::-1], ""))
 
     def end_operation(self, call: Call) -> Document:
         """Cancel an operation, or forget it: it has ended already."""
@@ -404,66 +379,3 @@ def _query(call: Call, size: int, token: str) -> Query:
         page_size=size,
         page_token=token,
     )
-
-
-Pages = Callable[[int, str], tuple[list[Document], str]]
-"""A page of at most so many documents behind a token, and the next token."""
-
-
-def _listed(call: Call, collection: str, pages: Pages) -> Document:
-    """A page of the documents that pass the filter, in the order that the client wants."""
-    passes, order = read_filter(call.text("filter")), call.text("orderBy")
-    size, token = _page_size(call), call.text("pageToken")
-    if order or collection not in JOBS:
-        start = _offset(token)
-        found = _in_order([one for one in _all(pages) if passes(one)], order)
-        token = str(start + size) if start + size < len(found) else ""
-        found = found[start : start + size]
-    else:
-        try:
-            found, token = pages(size, token)
-            found = [one for one in found if passes(one)]
-            while not found and token:  # a page without any would look like an end to some clients
-                found, token = pages(size, token)
-                found = [one for one in found if passes(one)]
-        except ConfigError as error:
-            raise invalid(error.message) from None
-    mask = call.text("readMask")
-    documents = [masked(one, mask) for one in found]
-    return {**({collection: documents} if documents else {}), **({"nextPageToken": token} if token else {})}
-
-
-def _all(pages: Pages) -> Iterator[Document]:
-    count, token = 0, ""
-    while True:
-        found, token = pages(LARGEST_PAGE, token)
-        yield from found
-        count += len(found)
-        if not token:
-            return
-        if count > MOST_SORTED:
-            raise Refusal("RESOURCE_EXHAUSTED", f"More than {MOST_SORTED} resources cannot be put in order.")
-
-
-def _in_order(documents: list[Document], order: str) -> list[Document]:
-    """Sort by the keys of `order_by`: `display_name, create_time desc`. Raises Refusal."""
-    for key in reversed([part.strip() for part in order.split(",") if part.strip()]):
-        name, _, direction = key.partition(" ")
-        if direction.strip() not in ("", "asc", "desc") or not name.replace("_", "").isalnum():
-            raise invalid(f"Invalid order_by: {order[:300]!r}.")
-        field = camel_case(name)
-        documents.sort(key=lambda one: str(one.get(field, "")), reverse=direction.strip() == "desc")
-    return documents
-
-
-def _page_size(call: Call) -> int:
-    text = call.text("pageSize")
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
-    return min(int(text or 0), LARGEST_PAGE) or PAGE
-
-
-def _offset(token: str) -> int:
-    if token and not (token.isascii() and token.isdecimal() and len(token) < 10):
-        raise invalid(f"Invalid page token: {token[:100]!r}.")
-    return int(token or 0)

@@ -15,9 +15,10 @@ from google.rpc import error_details_pb2
 
 from vtrain.atomic import publish_file
 from vtrain.emulator.api.app import told_answer
+from vtrain.emulator.api.call import Call
 from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, SERVICES, WHOLE, Method
 from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
-from vtrain.emulator.api.service import Call, TrainingService
+from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
 from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.grpc.proxy import proxying

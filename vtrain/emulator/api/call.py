@@ -1,0 +1,32 @@
+"""A request of the API, as REST and gRPC both bring it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vtrain.messages.names import LOCAL_PROJECT, ResourceName
+
+Document = dict[str, Any]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request: the resource or collection that it is about, in the client's project, and its fields.
+
+    `fields` are those of the API's request message, in camelCase, without the body.
+    """
+
+    place: ResourceName
+    fields: Mapping[str, Any]
+    body: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name of the resource on this machine."""
+        return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
+
+    def text(self, field: str) -> str:
+        """A field that is text; empty where it is absent."""
+        return str(self.fields.get(field) or "")
