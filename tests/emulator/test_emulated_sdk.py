@@ -25,6 +25,9 @@ except ModuleNotFoundError:
     HAS_AIRFLOW = False
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
 
+ALONE = ("sh", "-c", 'exec unshare --net sh -c \'ip link set lo up && exec "$@"\' sh "$@"', "sh")
+"""Runs a command in a network of its own, which has nothing but loopback: no request can leave it."""
+
 
 def make_the_environment(environment: dict[str, str], folder: Path) -> None:
     """Run the trainer once, while there is a network: its packages are cached from then on."""
@@ -54,10 +57,8 @@ def run_against_the_emulator(folder: Path, program: str) -> str:
     make_the_environment(environment, folder)
     argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--backend=process", "--"]
     command = [*argv, sys.executable, str(PROGRAMS / program)]
-    if os.geteuid() == 0 and shutil.which("unshare") and shutil.which("ip"):
-        # A network of its own, which has nothing but loopback: no request can leave it.
-        lines = 'ip link set lo up && exec "$@"'
-        command = ["unshare", "--net", "sh", "-c", lines, "sh", *command]
+    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0:
+        command = [*ALONE, *command]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Refused" not in ended.stderr
