@@ -135,6 +135,30 @@ def test_exec_that_is_killed_leaves_no_emulator(machine: Machine) -> None:
     assert find_running(machine.home) == []
 
 
+def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:
+    assert machine.run("start", "--detach", "--port=0", "--grpc").returncode == 0
+    folder = machine.home / "emulator"
+    assert len(list(folder.glob("certificate-*.pem"))) == 1
+    machine.stop_all()
+    assert machine.run("status").returncode == 0
+    assert [file.name for file in folder.iterdir()] == ["emulator.log"]
+
+
+def test_a_damaged_record_is_named(machine: Machine) -> None:
+    assert machine.run("start", "--detach", "--port=0").returncode == 0
+    (record,) = (machine.home / "emulator").glob("*.json")
+    good = record.read_bytes()
+    record.write_bytes(b"{bad")
+    try:
+        for verb in ("status", "stop", "env"):
+            ended = machine.run(verb)
+            assert ended.returncode == 1 and f"{record} is damaged" in ended.stderr
+            assert "End that emulator" in ended.stderr and "Traceback" not in ended.stderr
+    finally:
+        record.write_bytes(good)
+    assert machine.run("stop").returncode == 0
+
+
 def test_exec_hands_a_signal_on(machine: Machine) -> None:
     script = "trap 'echo caught; exit 5' TERM; echo on; while :; do sleep 0.05; done"
     argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--", "sh", "-c", script]

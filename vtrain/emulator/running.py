@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.atomic import publish_file
-from vtrain.errors import ConfigError, ConflictError, NotFoundError
+from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import DamagedFileError, hold_lock, read_struct
@@ -58,20 +58,36 @@ def recorded(home: Path, running: Running) -> Iterator[None]:
 
 
 def find_running(home: Path) -> list[Running]:
-    """The emulators that run now, by port; what one left that was killed is removed."""
+    """The emulators that run now, by port; what one left that was killed is removed.
+
+    Raises StorageError where the record of one that runs is damaged.
+    """
     found = []
     for file in sorted((home / FOLDER).glob("*.json")):
-        lock = file.with_suffix(".lock")
-        held = hold_lock(lock)
+        held = hold_lock(file.with_suffix(".lock"))
         if held is not None:
-            file.unlink(missing_ok=True)
-            lock.unlink(missing_ok=True)
+            _forget(file)
             os.close(held)
             continue
-        with suppress(DamagedFileError):
-            if (running := read_struct(file, Running)) is not None:
-                found.append(running)
+        try:
+            running = read_struct(file, Running)
+        except DamagedFileError as error:
+            raise StorageError(
+                f"{file} is damaged, so the emulator at port {file.stem} cannot be used.",
+                hint="End that emulator by its process, and start it again.",
+            ) from error
+        if running is not None:
+            found.append(running)
     return found
+
+
+def _forget(file: Path) -> None:
+    """Remove the record of an emulator that was killed, and its certificate."""
+    with suppress(DamagedFileError):
+        if (killed := read_struct(file, Running)) is not None and killed.certificate:
+            (file.parent / Path(killed.certificate).name).unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
+    file.with_suffix(".lock").unlink(missing_ok=True)
 
 
 def the_running(home: Path, port: str) -> Running:
