@@ -19,6 +19,7 @@ from vtrain.testing.script import Script, script_job
 
 pytestmark = [pytest.mark.gcloud, pytest.mark.timeout(600)]
 ROOT = Path(vtrain.__file__).parent.parent
+EXAMPLE = Path(__file__).parents[2] / "examples" / "digits"
 REGION = "--region=us-central1"
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
 
@@ -114,7 +115,7 @@ def create(gcloud: Gcloud, folder: Path, *scripts: Script, name: str = "job") ->
 def test_the_example_trains_from_a_bucket(gcloud: Gcloud, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "vtrain", "package", "sdist", "--output-dir=gs://bucket"]
     package = subprocess.run(
-        [*argv, f"--local-package-path={ROOT / 'examples' / 'digits'}", "--python-module=trainer.task"],
+        [*argv, f"--local-package-path={EXAMPLE}", "--python-module=trainer.task"],
         env=gcloud.environment,
         capture_output=True,
         text=True,
