@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from google.cloud import aiplatform
+from google.api_core import exceptions
+from google.cloud import aiplatform, aiplatform_v1
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
 
 PACKAGES = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
@@ -87,4 +88,30 @@ except Exception as error:
 else:
     raise AssertionError("an endpoint was made")
 job.delete()
+
+# The generated clients, as many notebooks use them.
+client = aiplatform_v1.JobServiceClient(
+    client_options={"api_endpoint": "us-central1-aiplatform.googleapis.com"}
+)
+parent = "projects/demo/locations/us-central1"
+pool = {
+    "machine_spec": {"machine_type": "n1-standard-4"},
+    "replica_count": 1,
+    "python_package_spec": {"executor_image_uri": PACKAGES, "python_module": "this"},
+}
+made = client.create_custom_job(
+    parent=parent, custom_job={"display_name": "generated", "job_spec": {"worker_pool_specs": [pool]}}
+)
+assert client.get_custom_job(name=made.name).display_name == "generated"
+for call, error in (
+    (lambda: client.get_custom_job(name=f"{parent}/customJobs/5"), exceptions.NotFound),
+    (lambda: client.get_custom_job(name=f"{parent}/models/5"), exceptions.InvalidArgument),
+    (lambda: client.list_custom_jobs(parent=f"{parent}/more"), exceptions.InvalidArgument),
+):
+    try:
+        call()
+    except error as refusal:
+        assert "projects/local" not in str(refusal), refusal
+    else:
+        raise AssertionError("it was not refused")
 print("done")

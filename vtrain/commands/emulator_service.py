@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -39,6 +40,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     console = open_console(common)
     port = port_number(where.port)
     backend = _checked_backend(jobs.backend)
+    project = _checked_project(common.project)
     if where.grpc:
         _check_grpc()
         if clients.require_token:
@@ -61,7 +63,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     order = EmulatorOrder(
         home=home_folder(),
         backend=backend,
-        project=common.project or PROJECT,
+        project=project,
         host=clients.host,
         port=port,
         admission=admission,
@@ -122,13 +124,14 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
         )
     console = open_console(common)
     backend = _checked_backend(jobs.backend)
+    project = _checked_project(common.project)
     with needed_modules():
         from vtrain.emulator.server import EmulatorOrder, serving
         from vtrain.emulator.storage.guard import Admission
     order = EmulatorOrder(
         home=home_folder(),
         backend=backend,
-        project=common.project or PROJECT,
+        project=project,
         host="127.0.0.1",
         port=0,
         admission=Admission(),
@@ -149,6 +152,13 @@ def _checked_backend(name: str) -> str:
             f"--backend={name}: emulated jobs run on this machine.", hint="Take local, process or docker."
         )
     return name
+
+
+def _checked_project(given: str | None) -> str:
+    """The project of clients that name none. Raises ConfigError for what no project is called."""
+    if given and not re.fullmatch(r"[A-Za-z0-9.:_-]{1,100}", given):
+        raise ConfigError(f"--project: {given!r} is not the id of a project.")
+    return given or PROJECT
 
 
 def _missing_for_grpc() -> str:

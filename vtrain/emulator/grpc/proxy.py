@@ -18,6 +18,8 @@ EMULATED = re.compile(
 )
 LARGEST_HEAD = 16 * 1024
 HEAD_SECONDS = 10.0
+MOST_CLIENTS = 150
+"""At the same time. Each holds three descriptors, and a process has 1024 of them."""
 _BLOCK = 64 * 1024
 
 
@@ -37,10 +39,18 @@ def proxying(port: int) -> Iterator[int]:
 
 
 def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) -> None:
+    clients = 0
+
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            await _serve(reader, writer, port)
-        writer.close()
+        nonlocal clients
+        clients += 1
+        try:
+            if clients <= MOST_CLIENTS:
+                with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+                    await _serve(reader, writer, port)
+        finally:
+            clients -= 1
+            writer.close()
 
     asyncio.set_event_loop(loop)
     loop.run_until_complete(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))

@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2
 from vtrain.atomic import publish_file
 from vtrain.emulator.api.app import told_answer
 from vtrain.emulator.api.call import Call
-from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, SERVICES, WHOLE, Method
+from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
 from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
 from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
@@ -24,7 +24,7 @@ from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_
 from vtrain.emulator.grpc.proxy import proxying
 from vtrain.emulator.running import FOLDER
 from vtrain.errors import VtrainError
-from vtrain.messages.names import ResourceName
+from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 from vtrain.privacy import make_private
 
 THREADS = 16
@@ -32,6 +32,8 @@ DETAILS = (error_details_pb2.ErrorInfo,)
 """The messages in the details of a job's error: their import makes them known to the library."""
 LARGEST_MESSAGE = 10 << 20
 CLOSE_SECONDS = 5.0
+MOST_SAID = 2000
+"""Characters of an error."""
 PROJECTS = "google.cloud.resourcemanager.v3.Projects"
 
 
@@ -100,12 +102,16 @@ def _handler(service: TrainingService, method: Method, messages: dict[str, Any])
         try:
             fields = json_format.MessageToDict(message)
             call = call_of(method, fields)
-            told = told_answer(method, method.handler(service, call), call.place.project, numbers=False)
-            return json_format.ParseDict(told, answer(), ignore_unknown_fields=True)
-        except Refusal as refusal:
-            _abort(context, refusal)
-        except VtrainError as error:
-            _abort(context, refusal_of(error))
+            found = told_answer(method, method.handler(service, call), call.place.project, numbers=False)
+            return json_format.ParseDict(found, answer(), ignore_unknown_fields=True)
+        except (json_format.ParseError, json_format.SerializeToJsonError) as error:
+            _abort(
+                context, Refusal("INVALID_ARGUMENT", f"The message has no form in JSON: {error}."[:MOST_SAID])
+            )
+        except (Refusal, VtrainError) as error:
+            _abort(
+                context, refusal_of(error) if isinstance(error, VtrainError) else error, project_of(message)
+            )
 
     return grpc.unary_unary_rpc_method_handler(
         run,
@@ -129,9 +135,18 @@ def _project_handler(project: str) -> Any:
     )
 
 
-def _abort(context: grpc.ServicerContext, refusal: Refusal) -> None:
+def _abort(context: grpc.ServicerContext, refusal: Refusal, project: str = LOCAL_PROJECT) -> None:
+    """End a call with an error, in which names have the project that the client used."""
     codes = {code.value[0]: code for code in grpc.StatusCode}
-    context.abort(codes[CODES[refusal.status]], refusal.message)
+    told = refusal.message.replace(f"projects/{LOCAL_PROJECT}/", f"projects/{project}/")
+    context.abort(codes[CODES[refusal.status]], told[:MOST_SAID])
+
+
+def project_of(message: Any) -> str:
+    """The project in the name that a request is about."""
+    name = str(getattr(message, "name", "") or getattr(message, "parent", ""))
+    parts = name.split("/")
+    return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
 def call_of(method: Method, fields: dict[str, Any]) -> Call:
@@ -142,6 +157,9 @@ def call_of(method: Method, fields: dict[str, Any]) -> Call:
         raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
     project, location, rest = parts[1], parts[3], parts[4:]
     resource_id = rest.pop() if method.of_one and rest else ""
+    expected = [_collection(method)] if method.of_one else []
+    if rest != expected and _collection(method) != OPERATIONS:
+        raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method.")
     collection = "/".join(rest) if method.of_one else _collection(method)
     place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
     body = fields if method.body == WHOLE else fields.get(method.body)
