@@ -61,10 +61,22 @@ def test_a_log_is_saved_as_text(board: Board, run: Any) -> None:
     assert [text for replica, text in lines if replica == "worker0-0"] == [f"line {n}" for n in range(3000)]
 
 
+FIRST_WAITS_FOR_SECOND = """
+import json, os, pathlib, time
+task = json.loads(os.environ["CLUSTER_SPEC"])["task"]
+print(task, flush=True)
+said = pathlib.Path({path!r})
+if task["type"] == "workerpool0":
+    while not said.exists():
+        time.sleep(0.01)
+else:
+    said.touch()
+"""
+"""The job ends with its first replica, and then stops the second: that one has to have spoken before."""
+
+
 def test_a_log_is_filtered_by_replica(board: Board, run: Any, vtrain: Any, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(
-        "import os, json\nprint(json.loads(os.environ['CLUSTER_SPEC'])['task'])\n"
-    )
+    (tmp_path / "train.py").write_text(FIRST_WAITS_FOR_SECOND.format(path=str(tmp_path / "said")))
     pool = "--worker-pool-spec=machine-type=n1-standard-4,replica-count="
     ended = vtrain("custom-jobs", "local-run", "--backend=process", "--display-name=two",
                    f"{pool}1,local-package-path={tmp_path},script=train.py", f"{pool}1")  # fmt: skip
