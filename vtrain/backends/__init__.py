@@ -139,7 +139,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     `terminal` is for new jobs of one replica. `python` is the version or the interpreter of the environments
     that it makes (empty: the backend decides). Where `active_python` names an interpreter, trainers run on it
     as it is, and no environment is made. `command` is the line that makes a job, kept with it. `study` is for
-    new tuning jobs.
+    new tuning jobs, and `preload` for new persistent resources: the modules that their slots keep imported.
     """
 
     home: Path
@@ -155,6 +155,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     active_python: str = ""
     study: StudyOptions = StudyOptions()
+    preload: tuple[str, ...] = ()
     access: ServiceAccess = ServiceAccess()
     tell: Tell = _unheard
 

@@ -43,8 +43,12 @@ ENVIRONMENT_FLAGS = frozenset({"--python", "--environment"})
 DEBUGPY_FLAG = "--debugpy"
 STUDY_FLAGS = frozenset({"--sampler", "--seed", "--continue-from"})
 """Flags about the suggestions of a tuning job, which a service makes by itself."""
+PRELOAD_FLAG = "--preload"
 RUNTIME_FLAGS = frozenset(
-    {"--simulate-preemption", "--aip-dirs", DEBUGPY_FLAG, PYTHON_FLAG, *ENVIRONMENT_FLAGS, *STUDY_FLAGS}
+    {
+        *("--simulate-preemption", "--aip-dirs", DEBUGPY_FLAG, PYTHON_FLAG, PRELOAD_FLAG),
+        *(*ENVIRONMENT_FLAGS, *STUDY_FLAGS),
+    }
 )
 """Flags of what only the local runtime does; elsewhere they are refused."""
 CREDENTIALS_FLAG = "--credentials"

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from vtrain.backends import Query, ResourceBackend
+from vtrain.backends.base import PRELOAD_FLAG
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import pages, query_all, show_resources
 from vtrain.commands.kinds import PERSISTENT_RESOURCE
-from vtrain.commands.session import Session, open_named, open_session, resource_document, sent_document
+from vtrain.commands.session import (
+    Session,
+    find_target,
+    open_named,
+    open_session,
+    resource_document,
+    sent_document,
+)
 from vtrain.flags.job_options import ForceFlag, PersistentResourceFlags, ResourceNameFlag
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, PlaceFlags
-from vtrain.flags.resource_config import check_given, compose_resource
+from vtrain.flags.resource_config import check_given, compose_resource, preload_modules
 from vtrain.messages.base import Operation
 from vtrain.messages.names import ResourceName
 
@@ -20,7 +30,11 @@ from vtrain.messages.names import ResourceName
 def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Begin to make a persistent resource."""
     check_given(spec)
-    session = open_session(common, place, kind=PERSISTENT_RESOURCE)
+    modules = preload_modules(spec)
+    target = find_target(common, place, kind=PERSISTENT_RESOURCE)
+    target.backend.unheeded([PRELOAD_FLAG] if modules else [])
+    own_settings = msgspec.structs.replace(target.settings, preload=modules)
+    session = msgspec.structs.replace(target, settings=own_settings).open()
     backend, settings = session.resources, session.settings
     draft = compose_resource(spec, settings.project, session.api_has)
     warn_all(session.console, draft.warnings)

@@ -415,6 +415,15 @@ class PersistentResourceFlags(ResourceFlags, frozen=True):
             "accelerator-count, disk-type, disk-size.",
         ),
     ] = []
+    preload: Annotated[
+        str | None,
+        Option(
+            "--preload",
+            metavar="MODULE,…",
+            help="Keep these modules imported between jobs of the process backend, so that the next "
+            "job starts with them. Local backends only.",
+        ),
+    ] = None
     enable_custom_service_account: Annotated[
         bool,
         Option(

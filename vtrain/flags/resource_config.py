@@ -52,6 +52,17 @@ def check_given(flags: PersistentResourceFlags) -> None:
         raise UsageError("The machines are not given.", hint="Give --resource-pool-spec or --config.")
 
 
+def preload_modules(flags: PersistentResourceFlags) -> tuple[str, ...]:
+    """The modules of --preload. Raises UsageError for what is not the name of one."""
+    modules = tuple(word.strip() for word in (flags.preload or "").split(",") if word.strip())
+    for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise UsageError(
+                f"--preload: {module!r} is not the name of a module.", hint="Take --preload=torch."
+            )
+    return modules
+
+
 def compose_resource(
     flags: PersistentResourceFlags, project: str, api_has: ApiHas = api_has_no_more
 ) -> ResourceDraft:

@@ -154,6 +154,10 @@ class Attempts:
         )
         self._remember(restarts=(*self.history.restarts, restart))
 
+    def start_notes(self) -> list[str]:
+        """Sentences about replicas that did not start in the usual way."""
+        return [attempt.start_note for attempt in self.current() if attempt.start_note]
+
     def note_running(self, moment: float) -> None:
         """Remember when all replicas first ran."""
         self._remember(running_since=moment)

@@ -97,6 +97,9 @@ _MIGRATIONS = (
     ALTER TABLE leases ADD COLUMN line TEXT NOT NULL DEFAULT '';
     ALTER TABLE leases ADD COLUMN slots TEXT NOT NULL DEFAULT '{}';
     """,
+    """
+    ALTER TABLE persistent_resources ADD COLUMN preload TEXT NOT NULL DEFAULT '';
+    """,
 )
 """Each brings the database from the version of its position to the next. Never edit one; append."""
 

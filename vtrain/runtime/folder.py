@@ -178,10 +178,26 @@ class _EarlierOrder(msgspec.Struct, frozen=True):
     container: _EarlierOptions = _EarlierOptions()
 
 
+class WarmSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """The slot of a persistent resource in which a replica starts with modules that are imported already.
+
+    `folder` and `key` tell where its process listens; it runs in `python` with the variables `env`. The
+    resource has at most `most` of these.
+    """
+
+    folder: str
+    key: str
+    python: str
+    modules: tuple[str, ...]
+    env: dict[str, str]
+    most: int
+
+
 class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
     """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element.
 
-    `gcs` is the folder that it sees as /gcs; empty: it sees none. `group` is the name of its cgroup.
+    `task` is its name. `gcs` is the folder that it sees as /gcs; empty: it sees none. `group` is the name of
+    its cgroup. `start_note` is a sentence about its start, for the job's log.
     """
 
     argv: tuple[str, ...]
@@ -194,6 +210,9 @@ class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
     gcs: str = ""
     group: str = ""
     terminal: LentTerminal | None = None
+    task: str = ""
+    warm: WarmSlot | None = None
+    start_note: str = ""
 
 
 class LeftProcess(msgspec.Struct, frozen=True):
@@ -205,9 +224,10 @@ class LeftProcess(msgspec.Struct, frozen=True):
 
 
 class _Started(msgspec.Struct):
-    """The fields of `started.json` that every launcher writes."""
+    """The fields of `started.json`. Every launcher writes the time; `note` is a sentence about the start."""
 
     time: float | None = None
+    note: str = ""
 
 
 class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,11 +346,18 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
 
     def start_time(self) -> float | None:
         """Seconds since the epoch at which the replica's program started, where that is on record."""
+        return self._read_started().time
+
+    @property
+    def start_note(self) -> str:
+        """A sentence about how the replica was started; empty for the usual way."""
+        return self._read_started().note
+
+    def _read_started(self) -> _Started:
         try:
-            found = read_struct(self.path / "started.json", _Started)
+            return read_struct(self.path / "started.json", _Started) or _Started()
         except DamagedFileError:
-            return None
-        return found.time if found else None
+            return _Started()
 
 
 class JobFolder(msgspec.Struct, frozen=True):
@@ -560,7 +587,7 @@ def lock_holder(path: Path) -> int:
         if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
             raise
         number = _written_number(descriptor)
-        return number if _is_about(number, path.parent) else -1
+        return number if _is_about(number, path.parent) or _has_open(number, descriptor) else -1
     finally:
         os.close(descriptor)
     return 0
@@ -582,6 +609,17 @@ def _is_about(process: int, folder: Path) -> bool:
     except OSError:
         return not Path("/proc/self").exists()
     return bytes(folder) in command
+
+
+def _has_open(process: int, descriptor: int) -> bool:
+    """Whether a process has the descriptor's file open: one that was forked for a folder does not name it."""
+    own = os.fstat(descriptor)
+    with suppress(OSError):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # it was closed meanwhile
+                if os.path.samestat(link.stat(), own):
+                    return True
+    return False
 
 
 def discard(path: Path) -> None:

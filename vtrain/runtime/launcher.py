@@ -16,13 +16,15 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     """The environment or image that a pool's replicas run in, ready to be used.
 
     `python` is the interpreter, `path_entries` come first on PATH. A container is made of `image`. The code
-    is in the folder `site` of this machine, where it is not in the environment itself.
+    is in the folder `site` of this machine, where it is not in the environment itself. `required` is the
+    interpreter of what the packages require, which other jobs share; empty: there is no such layer.
     """
 
     python: str = ""
     path_entries: tuple[str, ...] = ()
     image: str = ""
     site: str = ""
+    required: str = ""
 
 
 class PrepareFailed(Exception):

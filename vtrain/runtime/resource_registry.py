@@ -37,8 +37,10 @@ class ResourceRegistry:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def create(self, name: ResourceName, resource: PersistentResource) -> PersistentResource:
-        """Keep a resource; its slots are there at once.
+    def create(
+        self, name: ResourceName, resource: PersistentResource, preload: tuple[str, ...] = ()
+    ) -> PersistentResource:
+        """Keep a resource; its slots are there at once, and keep the modules `preload` imported between jobs.
 
         Raises ConfigError for an id or a pool that the API does not take, ConflictError for an id that is
         taken.
@@ -61,10 +63,10 @@ class ResourceRegistry:
             update_time=now,
         )
         with self._store.transaction() as connection:
-            values = (str(name), name.project, name.location, _json(kept))
+            values = (str(name), name.project, name.location, _json(kept), " ".join(preload))
             added = connection.execute(
-                "INSERT OR IGNORE INTO persistent_resources (name, project, location, document)"
-                " VALUES (?, ?, ?, ?)",
+                "INSERT OR IGNORE INTO persistent_resources (name, project, location, document, preload)"
+                " VALUES (?, ?, ?, ?, ?)",
                 values,
             )
             if not added.rowcount:
@@ -80,6 +82,11 @@ class ResourceRegistry:
                 hint="See what there is:\n$ vtrain persistent-resources list",
             )
         return self._with_use(_read(*rows[0]))
+
+    def preload(self, name: str) -> tuple[str, ...]:
+        """The modules that the resource keeps imported between jobs."""
+        rows = self._store.query("SELECT preload FROM persistent_resources WHERE name = ?", (name,))
+        return tuple(rows[0][0].split()) if rows else ()
 
     def page(self, *, project: str, location: str = "") -> list[PersistentResource]:
         """The resources of a place, the newest first."""
@@ -146,7 +153,12 @@ class ResourceRegistry:
                 )
         slot_limits = {pool_id: limits[pool_id] for pool_id in slots}
         return msgspec.structs.replace(
-            claim, memory_bytes=0, line=name, slots=dict(slots), slot_limits=slot_limits
+            claim,
+            memory_bytes=0,
+            line=name,
+            slots=dict(slots),
+            slot_limits=slot_limits,
+            preload=self.preload(name),
         )
 
     def _with_use(self, resource: PersistentResource) -> PersistentResource:

@@ -23,6 +23,8 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
     from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
     from vtrain.runtime.process_tree import (
@@ -73,16 +75,23 @@ def main(folder: str, lock: int) -> None:
     os.set_inheritable(lock, False)
     with open(f"{folder}/spec.json", "rb") as file:
         spec = json.load(file)
-    Shim(folder, spec).run(lock)
+    Shim(folder, spec, execute).run(lock)
     os._exit(0)  # all is written; Python's own farewell would only keep the lock longer
 
 
 class Shim:
     """One replica's life."""
 
-    def __init__(self, folder: str, spec: dict) -> None:  # type: ignore[type-arg]
+    def __init__(
+        self,
+        folder: str,
+        spec: dict,  # type: ignore[type-arg]
+        execute: Callable[[dict], None],  # type: ignore[type-arg]
+    ) -> None:
+        """`execute` makes the forked child, which is ready for it, the trainer's program; it never returns."""
         self._folder = folder
         self._spec = spec
+        self._execute = execute
         self._report: dict[str, object] = {"code": None, "signal": 0, "message": "", "stopped": False}
         self._journal = JournalWriter(spec["log"], spec["attempt"])
         self._pipes: dict[int, int] = {}
@@ -151,7 +160,7 @@ class Shim:
             os.write(failure[1], f"126 {error.strerror}: {self._spec['argv'][0]}".encode())
         if self._child == 0 and os.getpid() != self._own:
             keys = out[1] if self._terminal and self._terminal.is_interactive else -1
-            become_trainer(self._spec, self._group, out[1], err[1], failure[1], keys)
+            become_trainer(self._spec, self._execute, self._group, out[1], err[1], failure[1], keys)
         for writing in {out[1], err[1], failure[1]}:
             os.close(writing)
         self._adopt_pipe(out[0], STDOUT)
@@ -170,7 +179,8 @@ class Shim:
                 self._group = ""
             self._list_processes()
             told_pipes = [out[0], err[0]]
-            started = {"pid": self._child, "time": time.time(), "pipes": told_pipes}
+            note = self._spec.get("start_note", "")
+            started = {"pid": self._child, "time": time.time(), "pipes": told_pipes, "note": note}
             write_json(f"{self._folder}/started.json", started)
 
     def _output(self, stream: str) -> tuple[int, int]:
@@ -392,6 +402,7 @@ class Shim:
 
 def become_trainer(
     spec: dict,  # type: ignore[type-arg]
+    execute: Callable[[dict], None],  # type: ignore[type-arg]
     group: str,
     out: int,
     err: int,
@@ -423,13 +434,18 @@ def become_trainer(
         signal.set_wakeup_fd(-1)
         os.chdir(wanted)
         wanted = spec["argv"][0]
-        os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+        execute(spec)
     except OSError as error:
         code = _EXIT_CODES.get(error.errno or 0, 126)
         os.write(failure, f"{code} {error.strerror}: {wanted}".encode())
     except Exception as error:  # a NUL in a word, say; this process can report only through the pipe
         os.write(failure, f"126 {error}".encode())
     os._exit(127)
+
+
+def execute(spec: dict) -> None:  # type: ignore[type-arg]
+    """Execute the order's program in place of this one."""
+    os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
 
 
 def open_terminal(spec: dict) -> TrainerTerminal:  # type: ignore[type-arg]

@@ -199,7 +199,7 @@ class Supervisor:
         if not self._attempts.history.running_since:
             self._attempts.note_running(boot_seconds())
         self._change(state=states.RUNNING, start_time=self._job.start_time or timestamp())
-        self._log.say(RUNNING)
+        self._log.say(*self._attempts.start_notes(), RUNNING)
 
     def _has_rebooted(self) -> bool:
         return bool(self._order.boot_id) and boot_id() != self._order.boot_id

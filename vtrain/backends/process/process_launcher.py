@@ -28,6 +28,7 @@ from vtrain.runtime.folder import (
     JobOrder,
     ReplicaFolder,
     ReplicaOrder,
+    WarmSlot,
     hold_lock,
     lock_holder,
     require_struct,
@@ -98,6 +99,10 @@ class ProcessLauncher:
         for member in context.hosts:
             replica = _replica_order(order, folder, member, context, runtimes[member.pool])
             own = with_devices(replica, _leased(order, member, devices))
+            required = runtimes[member.pool].required
+            # The interpreter's own start is what opens a terminal, a debugger, or /gcs.
+            if order.claim.preload and required and not (gcs or order.terminal or order.debugger):
+                own = _in_slot(own, order, required)
             found[member.name] = msgspec.structs.replace(own, gcs=gcs)
         return found
 
@@ -116,9 +121,8 @@ class ProcessLauncher:
         lock = None if replica.touched else hold_lock(replica.lock)
         if lock is None:
             return
-        shim = Path(__file__).parents[2] / "runtime" / "shim.py"
-        argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
-        child = spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+        slot = _slot_of(replica)
+        child = _start_warm(replica, slot, lock) if slot is not None else _start_shim(replica, lock)
         self._shims[replica] = identify(child)
 
     def lives(self, replica: ReplicaFolder) -> bool:
@@ -233,6 +237,41 @@ def _leased(
     return devices.get(member.name, ()) if gpu_count(machine) else None
 
 
+def _slot_of(replica: ReplicaFolder) -> WarmSlot | None:
+    """The slot in which a replica may start with imported modules."""
+    try:
+        return require_struct(replica.path / "spec.json", ReplicaOrder).warm
+    except DamagedFileError:
+        return None  # its shim tells
+
+
+def _start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int:
+    """Start the replica's shim in its slot, else as usual, and the slot's process for the next; its id."""
+    from vtrain.runtime.warm_slots import keep_warm, start_warm  # few jobs have a slot
+
+    child = start_warm(replica, slot, lock)
+    if child is None:
+        child = _start_shim(replica, lock)
+        keep_warm(slot)
+    return child
+
+
+def _start_shim(replica: ReplicaFolder, lock: int) -> int:
+    shim = Path(__file__).parents[2] / "runtime" / "shim.py"
+    argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
+    return spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+
+
+def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:
+    """The order of a replica whose resource keeps modules imported, by the interpreter `required`."""
+    from vtrain.runtime.warm_slots import cold_note, warm_slot
+
+    claim = job.claim
+    most = sum(claim.slot_limits.values())
+    slot = warm_slot(Path(job.home), claim.line, claim.preload, required, order.env, most)
+    return msgspec.structs.replace(order, warm=slot, start_note=cold_note(slot) if slot else "")
+
+
 def _own_environments(order: JobOrder) -> Path:
     """The job's own copies of what is cached, which its trainers may write to."""
     name = parse_name(order.name)
@@ -262,7 +301,8 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
         made = make_environment(plan_environment(spec, home), log).copied_to(own)
     except EnvironmentFailed as failed:
         raise PrepareFailed(failed.message, failed.hint) from failed
-    return Runtime(python=made.python, path_entries=made.path_entries)
+    required = str(Path(made.path_entries[-1], "python"))
+    return Runtime(python=made.python, path_entries=made.path_entries, required=required)
 
 
 def _replica_order(
@@ -295,6 +335,7 @@ def _replica_order(
     if runtime.site:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (runtime.site, env.get("PYTHONPATH"))))
     return ReplicaOrder(
+        task=member.name,
         argv=argv,
         env=env,
         cwd=str(replica.work),

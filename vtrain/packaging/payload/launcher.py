@@ -37,6 +37,11 @@ def main() -> None:
         given = os.environ.get("PYTHONPATH")
         roots = [str(top / root) for root in IMPORT_ROOTS]
         os.environ["PYTHONPATH"] = os.pathsep.join([*roots, *([given] if given else [])])
+    run = getattr(sys, "vtrain_run_script", None)
+    if run is not None and SCRIPT.endswith(
+        ".py"
+    ):  # modules are imported already, which a new start would lose
+        run(SCRIPT, [str(top / root) for root in IMPORT_ROOTS])
     command = interpreter() if SCRIPT.endswith(".py") else ["/bin/bash"]
     script = f"./{SCRIPT}" if SCRIPT.startswith("-") else SCRIPT
     os.execv(command[0], [*command, script, *sys.argv[1:]])

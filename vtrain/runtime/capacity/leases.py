@@ -18,7 +18,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     `memory_bytes` is for all replicas together, `memory_limit` what all jobs together may have. `counts` says
     how many of `accelerators` (UUIDs of those that jobs may have) each replica gets. Without `accelerators`
     (None) nothing here can list them. A job on a persistent resource stands in the `line` of that, and needs
-    `slots` of its pools, of which there are `slot_limits`.
+    `slots` of its pools, of which there are `slot_limits`; the resource keeps the modules `preload` imported.
     """
 
     memory_bytes: int = 0
@@ -28,6 +28,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     line: str = ""
     slots: dict[str, int] = {}
     slot_limits: dict[str, int] = {}
+    preload: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -1,0 +1,141 @@
+"""Warm slots of persistent resources: processes that keep modules imported between jobs.
+
+    slots/RESOURCE/KEY.lock      held by the preloader
+    slots/RESOURCE/KEY.socket    where it takes requests, once the modules are imported
+    slots/RESOURCE/KEY.told      why the modules cannot be kept imported
+    slots/RESOURCE/KEY.log       its output
+
+RESOURCE is made of the resource's name, KEY of everything that an import can depend on. The first replica of
+a key starts as usual, and a preloader after it; the next ones start as forks of that.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import remove_folder
+from vtrain.digests import content_digest
+from vtrain.privacy import make_private
+from vtrain.retry import wait_until
+from vtrain.runtime.folder import ReplicaFolder, WarmSlot, hold_lock, lock_holder
+from vtrain.runtime.preloader import REQUEST_SECONDS, TOLD, WANTED
+from vtrain.runtime.process_tree import LINUX, identify, signal_all
+from vtrain.runtime.spawning import spawn_holding
+
+END_SECONDS = 5.0
+PRELOADER = Path(__file__).with_name("preloader.py")
+OF_ONE_JOB = frozenset(
+    "CLUSTER_SPEC TF_CONFIG MASTER_ADDR MASTER_PORT RANK WORLD_SIZE TMPDIR PATH CLOUDSDK_CONFIG "
+    "GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK STORAGE_EMULATOR_HOST".split()
+)
+PREFIXES_OF_ONE_JOB = ("AIP_", "CLOUD_ML_")
+"""The variables that the runtime gives each job anew. An import is not expected to read them."""
+
+
+def slots_folder(home: Path, resource: str) -> Path:
+    """The folder of a resource's warm slots."""
+    return home / "slots" / content_digest(resource.encode())[:16]
+
+
+def warm_slot(
+    home: Path, resource: str, modules: tuple[str, ...], python: str, env: dict[str, str], most: int
+) -> WarmSlot | None:
+    """The slot of a replica with these variables; None where processes cannot be forked like this.
+
+    `python` is the interpreter of what its packages require. A resource has at most that many preloaders.
+    """
+    if not LINUX:
+        return None
+    kept = {
+        name: value
+        for name, value in sorted(env.items())
+        if name not in OF_ONE_JOB and not name.startswith(PREFIXES_OF_ONE_JOB)
+    }
+    key = content_digest(msgspec.json.encode((python, modules, kept)))[:16]
+    folder = str(slots_folder(home, resource))
+    return WarmSlot(folder=folder, key=key, python=python, modules=modules, env=kept, most=most)
+
+
+def start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int | None:
+    """Have the slot's preloader fork the replica's shim, which holds `lock` from then on; its process id.
+
+    None, and nothing was started, where no preloader is ready. Closes `lock` unless it answers None.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(REQUEST_SECONDS)
+        folder = os.open(slot.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:  # the name of a socket has at most 107 bytes, and that of a home may have more
+            connection.connect(f"/proc/self/fd/{folder}/{slot.key}.socket")
+        finally:
+            os.close(folder)
+        log = os.open(replica.path / "shim.log", flags, 0o600)
+        try:
+            socket.send_fds(connection, [bytes(replica.path)], [lock, log])
+        finally:
+            os.close(log)
+        answer = connection.recv(32)
+        if answer.isdigit():
+            connection.sendall(WANTED)
+            os.close(lock)
+            return int(answer)
+    return None
+
+
+def keep_warm(slot: WarmSlot) -> None:
+    """Start the slot's preloader unless it is there, or has said that it cannot be; end those that are too many."""
+    folder = Path(slot.folder)
+    try:
+        make_private(folder)
+        told = folder / f"{slot.key}.{TOLD}"
+        lock = None if told.exists() else hold_lock(folder / f"{slot.key}.lock")
+        if lock is None:
+            return
+        argv = [slot.python, str(PRELOADER), str(folder), slot.key, *slot.modules]
+        spawn_holding(lock, argv, slot.env, folder / f"{slot.key}.log")
+        _end_oldest(folder, slot)
+    except OSError:
+        return  # jobs go on to start without it
+
+
+def cold_note(slot: WarmSlot) -> str:
+    """Why no process keeps the slot's modules imported; nothing where one does, or may do so yet."""
+    try:
+        why = Path(slot.folder, f"{slot.key}.{TOLD}").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    return f"{', '.join(slot.modules)} cannot be kept imported: {why}."
+
+
+def end_warm_slots(home: Path, resource: str) -> None:
+    """End the preloaders of a resource, and forget what they have said. Replicas that run go on."""
+    folder = slots_folder(home, resource)
+    found = list(folder.glob("*.lock"))
+    for path in found:
+        _end(path)
+    remove_folder(folder)
+
+
+def _end(lock: Path) -> None:
+    """End the preloader that holds a lock; one that has not said its number sees that the file is gone."""
+    process = lock_holder(lock)
+    if process > 0:
+        found = {identify(process)}
+        signal_all(found, signal.SIGTERM)
+        wait_until(lambda: lock_holder(lock) != process, END_SECONDS)
+    for path in (lock, *(lock.with_suffix(ending) for ending in (".socket", f".{TOLD}", ".log"))):
+        path.unlink(missing_ok=True)
+
+
+def _end_oldest(folder: Path, newest: WarmSlot) -> None:
+    """End the preloaders that were started first, where a resource has more than it has slots."""
+    others = [path for path in folder.glob("*.lock") if path.stem != newest.key]
+    others.sort(key=lambda path: path.stat().st_mtime)
+    for path in others[: max(len(others) + 1 - newest.most, 0)]:
+        _end(path)
