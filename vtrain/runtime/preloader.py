@@ -1,12 +1,12 @@
 """Keeps modules imported for the replicas of a slot: `PYTHON preloader.py FOLDER KEY MODULE... LOCK`.
 
-It runs in the interpreter of an environment's dependencies, with the variables of the jobs that it is for. For
-each request on FOLDER/KEY.socket it forks a child, which becomes the shim of that replica; the trainer is a fork
-of the shim. Both have the modules imported already, and nothing of another job: no job's code ever runs in this
-process itself. It ends when its lock file is removed. Standard library only, as the shim.
+It runs in the interpreter of an environment's dependencies, with the variables of the jobs that it is for.
+For each request on FOLDER/KEY.socket it forks a child, which becomes the shim of that replica; the trainer is
+a fork of the shim. Both have the modules imported already, and nothing of another job: no job's code ever
+runs in this process itself. It ends when its lock file is removed. Standard library only, as the shim.
 """
 
-# ruff: noqa: PTH100, PTH105, PTH107, PTH120, PTH123, PTH208 - as in the shim
+# ruff: noqa: PTH100, PTH108, PTH109, PTH116, PTH118, PTH120, PTH123, PTH208, SIM115 - as in the shim
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from contextlib import suppress  # noqa: E402
 TICK_SECONDS = 1.0
 """How soon it notices that its lock file was removed."""
 REQUEST_SECONDS = 5.0
-"""The longest time that a request may take to arrive, and the supervisor to say that it still wants the child."""
+"""The longest time for a request to arrive, and for the supervisor to say that it still wants the child."""
 MOST_BYTES = 65536
 WANTED = b"+"
 TOLD = "told"
@@ -113,7 +113,7 @@ class Preloader:
             data, received, _, _ = socket.recv_fds(connection, MOST_BYTES, 2)
         except OSError:
             data, received = b"", []
-        is_request = data and len(received) == 2  # noqa: PLR2004 - the replica's lock and the shim's log
+        is_request = data and len(received) == 2
         if not is_request or os.fork():
             for descriptor in received:
                 os.close(descriptor)
@@ -162,11 +162,13 @@ def own_library() -> list[str]:
 
 def import_all(modules: list[str]) -> str:
     """Import the modules; why they cannot be kept imported, or nothing."""
+    if not hasattr(socket, "recv_fds"):
+        return "that needs Python 3.9 or newer"
     for module in modules:
         try:
             importlib.import_module(module)
         except BaseException as error:  # whatever a module does when it is imported
-            return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1][:500]
+            return "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1][:500]
     if threading.active_count() > 1:
         return "its import starts threads, which a fork would lose"
     return ""
@@ -219,12 +221,11 @@ def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # t
     for descriptor in open_descriptors() - kept - {0, 1, 2}:
         with suppress(OSError):
             os.close(descriptor)
-    for number, handler in (
-        *((number, signal.SIG_DFL) for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)),
-        *((number, signal.SIG_IGN) for number in (signal.SIGPIPE, signal.SIGXFSZ)),
-        (signal.SIGINT, signal.default_int_handler),
-    ):
-        signal.signal(number, handler)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.unfreeze()
     os.environ.clear()
     os.environ.update(spec["env"])
@@ -238,7 +239,7 @@ def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # t
     sys.vtrain_run_script = run_script  # type: ignore[attr-defined]
     sys.modules["__main__"] = types.ModuleType("__main__")
     try:
-        runpy._run_module_as_main(module)  # type: ignore[attr-defined] # noqa: SLF001 - what `-m` itself calls
+        runpy._run_module_as_main(module)  # type: ignore[attr-defined] # what `-m` calls
     except Script as begun:
         script = begun
     else:
@@ -264,7 +265,7 @@ def become_script(script: Script, arguments: list[str], library: list[str]) -> N
     sys.modules["__main__"] = main
     with open(path, "rb") as file:
         source = file.read()
-    exec(compile(source, path, "exec"), main.__dict__)  # noqa: S102 - it is the trainer
+    exec(compile(source, path, "exec"), main.__dict__)
 
 
 def use_environment(python: str, library: list[str]) -> None:
@@ -279,7 +280,7 @@ def use_environment(python: str, library: list[str]) -> None:
     site.addsitedir(os.path.join(prefix, "lib", name, "site-packages"))
     importlib.invalidate_caches()
     if "multiprocessing.spawn" in sys.modules:
-        sys.modules["multiprocessing.spawn"].set_executable(python)  # type: ignore[attr-defined]
+        sys.modules["multiprocessing.spawn"].set_executable(python)
 
 
 def open_streams() -> None:
@@ -300,9 +301,9 @@ def open_streams() -> None:
 
 
 def draw_numbers_anew() -> None:
-    """Give NumPy's generator a seed of its own; Python's has one since the fork, PyTorch's begins alike always."""
+    """Give NumPy's generator a seed of its own. Python's has one since the fork; PyTorch's is always the same."""
     if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()  # type: ignore[attr-defined]
+        sys.modules["numpy.random"].seed()
 
 
 def print_without_own_frames(

@@ -88,7 +88,7 @@ class Shim:
         spec: dict,  # type: ignore[type-arg]
         execute: Callable[[dict], None],  # type: ignore[type-arg]
     ) -> None:
-        """`execute` makes the forked child, which is ready for it, the trainer's program; it never returns."""
+        """`execute` makes the forked child the trainer's program; it never returns."""
         self._folder = folder
         self._spec = spec
         self._execute = execute

@@ -89,7 +89,7 @@ def start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int | None:
 
 
 def keep_warm(slot: WarmSlot) -> None:
-    """Start the slot's preloader unless it is there, or has said that it cannot be; end those that are too many."""
+    """Start the slot's preloader unless it is there or told why it cannot be; end those that are too many."""
     folder = Path(slot.folder)
     try:
         make_private(folder)
