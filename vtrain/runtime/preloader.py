@@ -289,19 +289,23 @@ def open_streams() -> None:
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         old = getattr(sys, name)
         is_direct = is_unbuffered and mode == "w"
+        buffer = open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False)
+        getattr(buffer, "raw", buffer).name = f"<{name}>"
         stream = io.TextIOWrapper(
-            open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False),
+            buffer,
             encoding=old.encoding,
             errors=old.errors,
-            line_buffering=name == "stderr",
-            write_through=is_direct,
+            newline=None if mode == "r" else "\n",
+            line_buffering=name == "stderr" and not is_unbuffered,
+            write_through=is_unbuffered,
         )
+        stream.mode = mode  # type: ignore[misc]
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
 
 def draw_numbers_anew() -> None:
-    """Give NumPy's generator a seed of its own. Python's has one since the fork; PyTorch's is always the same."""
+    """Give NumPy's generator a seed of its own, as Python's has since the fork. PyTorch's always begins alike."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 
