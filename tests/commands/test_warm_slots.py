@@ -112,7 +112,8 @@ class Thing:
     pass
 def main():
     facts = {
-        "argv": sys.argv, "orig": sys.orig_argv, "path": sys.path, "prefix": sys.prefix, "python": sys.executable,
+        "argv": sys.argv, "orig": sys.orig_argv, "path": sys.path,
+        "prefix": sys.prefix, "python": sys.executable,
         "main": [__name__, __file__, bool(__spec__), __package__],
         "signals": {int(s): str(signal.getsignal(s)) for s in signal.valid_signals()},
         "blocked": len(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
@@ -168,7 +169,8 @@ ENDS = {
     "killed": "import os; os.kill(os.getpid(), 9)",
     "syntax": "x = (",
     "hook": "import sys; sys.excepthook = lambda *a: print('hooked', a[0].__name__); 1/0",
-    "thread": "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(0.2), print('late')))\nt.start()",
+    "thread": "import threading, time\n"
+    "threading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()",
 }
 
 

@@ -290,7 +290,7 @@ def open_streams() -> None:
         old = getattr(sys, name)
         is_direct = is_unbuffered and mode == "w"
         buffer = open(number, f"{mode}b", buffering=0 if is_direct else -1, closefd=False)
-        getattr(buffer, "raw", buffer).name = f"<{name}>"
+        setattr(getattr(buffer, "raw", buffer), "name", f"<{name}>")  # noqa: B010 - typed as read-only
         stream = io.TextIOWrapper(
             buffer,
             encoding=old.encoding,
@@ -305,7 +305,7 @@ def open_streams() -> None:
 
 
 def draw_numbers_anew() -> None:
-    """Give NumPy's generator a seed of its own, as Python's has since the fork. PyTorch's always begins alike."""
+    """Give NumPy's generator a seed of its own, as Python's has since the fork; PyTorch's begins alike."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 
