@@ -21,6 +21,8 @@ def run() -> None:
     gc.disable()  # what is imported is no garbage, and to look for some takes a twentieth of a short command
     try:
         _open_standard_streams()
+        import vtrain.lean_msgspec  # noqa: F401 - before the others
+
         _anticipate(sys.argv[1:])
         from vtrain.cli import main
         from vtrain.output.writing import is_unread

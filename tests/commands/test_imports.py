@@ -76,3 +76,33 @@ def test_warnings_of_libraries_are_for_those_who_ask(
     ended = subprocess.run(argv, env=env, cwd=plugin_site, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert ("soon too old" in ended.stderr) is shown
+
+
+WITHOUT = """
+import contextlib, runpy, sys
+sys.argv = ["vtrain", "custom-jobs", "list"]
+with contextlib.suppress(SystemExit, IndexError):
+    runpy.{run}
+assert "msgspec" in sys.modules and "typing_extensions" not in sys.modules, sorted(sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "run",
+    ["run_module('vtrain', run_name='__main__')", "run_path({root!r} + '/vtrain/backends/supervise.py')"],
+    ids=["command", "supervisor"],
+)
+def test_programs_leave_typing_extensions_out(run: str, tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "VTRAIN_BACKEND": "process", "PYTHONPATH": root}
+    code = WITHOUT.replace("{run}", run.format(root=root))
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_library_finds_typing_extensions_as_before() -> None:
+    root = str(Path(__file__).parents[2])
+    code = "import vtrain.lean_msgspec, msgspec, typing_extensions as t; t.Required; msgspec.Struct"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": root})

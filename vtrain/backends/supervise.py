@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder, JobOrder
