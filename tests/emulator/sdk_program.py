@@ -5,6 +5,7 @@ from pathlib import Path
 from google.api_core import exceptions
 from google.cloud import aiplatform, aiplatform_v1
 from google.cloud.aiplatform import hyperparameter_tuning as hpt
+from google.cloud.aiplatform.preview.persistent_resource import PersistentResource
 
 PACKAGES = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
 SERVING = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-5:latest"
@@ -88,6 +89,15 @@ except Exception as error:
 else:
     raise AssertionError("an endpoint was made")
 job.delete()
+
+machines = PersistentResource.create(
+    persistent_resource_id="machines",
+    resource_pools=[{"machine_spec": {"machine_type": "n1-standard-4"}, "replica_count": 1}],
+)
+assert machines.state.name == "RUNNING", machines.state
+assert [each.name for each in PersistentResource.list()] == ["machines"]
+machines.delete()
+assert PersistentResource.list() == []
 
 # The generated clients, as many notebooks use them.
 client = aiplatform_v1.JobServiceClient(

@@ -45,8 +45,13 @@ def make_the_environment(environment: dict[str, str], folder: Path) -> None:
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def run_against_the_emulator(folder: Path, program: str) -> str:
-    """Run a program without a network, but for loopback; its stdout. Keeps the emulator's counts."""
+def run_against_the_emulator(
+    folder: Path, program: str, *arguments: str, backend: str = "process", is_alone: bool = False
+) -> str:
+    """Run a program; its stdout. Keeps the emulator's counts.
+
+    With `is_alone` it has no network but loopback, where this machine can do that.
+    """
     home = folder / "home"
     (home / "buckets" / "stage").mkdir(parents=True)
     environment = os.environ | {
@@ -54,10 +59,11 @@ def run_against_the_emulator(folder: Path, program: str) -> str:
         "PYTHONPATH": str(ROOT),
         "AIRFLOW_HOME": str(folder),
     }
-    make_the_environment(environment, folder)
-    argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--backend=process", "--"]
-    command = [*argv, sys.executable, str(PROGRAMS / program)]
-    if subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0:
+    argv = [sys.executable, "-m", "vtrain", "emulator", "exec", f"--backend={backend}", "--"]
+    command = [*argv, sys.executable, str(PROGRAMS / program), *arguments]
+    if is_alone:
+        make_the_environment(environment, folder)
+    if is_alone and subprocess.run([*ALONE, "true"], capture_output=True, check=False).returncode == 0:
         command = [*ALONE, *command]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -67,9 +73,19 @@ def run_against_the_emulator(folder: Path, program: str) -> str:
 
 
 def test_a_program_for_the_cloud_runs_without_a_change(tmp_path: Path) -> None:
-    assert run_against_the_emulator(tmp_path, "sdk_program.py").endswith("done\n")
+    assert run_against_the_emulator(tmp_path, "sdk_program.py", is_alone=True).endswith("done\n")
+
+
+def test_a_program_over_rest(tmp_path: Path) -> None:
+    assert run_against_the_emulator(tmp_path, "sdk_rest_program.py").endswith("done\n")
+
+
+@pytest.mark.docker
+def test_a_program_whose_trainer_is_a_container(tmp_path: Path, base_image: str) -> None:
+    told = run_against_the_emulator(tmp_path, "sdk_container_program.py", base_image, backend="docker")
+    assert told.endswith("done\n")
 
 
 @pytest.mark.skipif(not HAS_AIRFLOW, reason="apache-airflow-providers-google is not installed")
 def test_an_operator_of_airflow(tmp_path: Path) -> None:
-    assert run_against_the_emulator(tmp_path, "airflow_program.py").endswith("done\n")
+    assert run_against_the_emulator(tmp_path, "airflow_program.py", is_alone=True).endswith("done\n")

@@ -298,7 +298,12 @@ def test_persistent_resources(http: Http) -> None:
     )
     assert http("GET", f"/v1/{name}?$alt=json;enum-encoding=int").document["state"] == 3
     assert [one["name"] for one in http("GET", path).document["persistentResources"]] == [name]
-    assert http("POST", f"/v1beta1/{name}:reboot", {}).document["done"] is True
+    for version in ("v1", "v1beta1"):
+        rebooted = http("POST", f"/{version}/{name}:reboot", {}).document
+        package = f"type.googleapis.com/google.cloud.aiplatform.{version}"
+        assert rebooted["response"]["@type"] == f"{package}.PersistentResource"
+        metadata = f"{package}.RebootPersistentResourceOperationMetadata"
+        assert (rebooted["done"], rebooted["metadata"]["@type"]) == (True, metadata)
     document = job_document(Script())
     document["jobSpec"]["persistentResourceId"] = "none"
     refusal(http("POST", f"{PARENT}/customJobs", document), 400, "INVALID_ARGUMENT")

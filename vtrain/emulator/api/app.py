@@ -100,7 +100,8 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Doc
     fields: dict[str, Any] = {name: value for name, value in query.items() if name not in _COMMON}
     if method.body == WHOLE and isinstance(document, dict):
         fields |= document
-    answer = method.handler(service, Call(place=place, fields=fields, body=document or {}))
+    version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
+    answer = method.handler(service, Call(place=place, fields=fields, body=document or {}, version=version))
     return told_answer(method, answer, place.project, numbers=_wants_numbers(query))
 
 

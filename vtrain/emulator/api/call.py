@@ -15,17 +15,23 @@ Document = dict[str, Any]
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request: the resource or collection that it is about, in the client's project, and its fields.
 
-    `fields` are those of the API's request message, in camelCase, without the body.
+    `fields` are those of the API's request message, in camelCase, without the body. `version` is that of the
+    API: `v1` or `v1beta1`.
     """
 
     place: ResourceName
     fields: Mapping[str, Any]
     body: Any = None
+    version: str = "v1"
 
     @property
     def name(self) -> str:
         """The name of the resource on this machine."""
         return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
+
+    def type_url(self, message: str) -> str:
+        """The type of a message of this version, as an `Any` names it."""
+        return f"type.googleapis.com/google.cloud.aiplatform.{self.version}.{message}"
 
     def text(self, field: str) -> str:
         """A field that is text; empty where it is absent."""

@@ -49,7 +49,6 @@ MOST_OPENED = 50
 MOST_OPERATIONS = 1000
 """Operations that are remembered."""
 _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-_METADATA = "type.googleapis.com/google.cloud.aiplatform.v1."
 
 
 class TrainingService:
@@ -121,7 +120,7 @@ class TrainingService:
             resource = read_body(PersistentResource, call.body, "persistent_resource")
             made = self._resources(call).create_resource(wanted, resource, {})
         named = msgspec.structs.replace(call.place, id=wanted)
-        answer = made.response or {}
+        answer = {**(made.response or {}), "@type": call.type_url("PersistentResource")}
         return self._done(
             msgspec.structs.replace(call, place=named), answer, "CreatePersistentResourceOperationMetadata"
         )
@@ -150,7 +149,8 @@ class TrainingService:
             rebooted = self._resources(call).reboot_resource(call.name)
         except ConflictError as error:
             raise Refusal("FAILED_PRECONDITION", error.message) from None
-        return self._done(call, rebooted.response or {}, "RebootPersistentResourceOperationMetadata")
+        answer = {**(rebooted.response or {}), "@type": call.type_url("PersistentResource")}
+        return self._done(call, answer, "RebootPersistentResourceOperationMetadata")
 
     # models
 
@@ -254,7 +254,7 @@ class TrainingService:
         times = {"createTime": now, "updateTime": now}
         operation: Document = {
             "name": f"{call.name}/operations/{random_job_id()}",
-            "metadata": {"@type": _METADATA + metadata, "genericMetadata": times},
+            "metadata": {"@type": call.type_url(metadata), "genericMetadata": times},
             "done": True,
             "response": response,
         }
@@ -270,7 +270,7 @@ class TrainingService:
         named = msgspec.structs.replace(call.place, id=model.rpartition("/")[2])
         return self._done(
             msgspec.structs.replace(call, place=named),
-            {"@type": f"{_METADATA}{verb}ModelResponse", **response},
+            {"@type": call.type_url(f"{verb}ModelResponse"), **response},
             f"{verb}ModelOperationMetadata",
         )
 

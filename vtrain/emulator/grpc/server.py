@@ -59,7 +59,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str) -> Iterator
         messages = load_messages(version)
         for name, collections in SERVICES.items():
             handlers = {
-                method.rpc: _handler(service, method, messages)
+                method.rpc: _handler(service, method, messages, version)
                 for collection in collections
                 for method in METHODS[collection]
             }
@@ -94,14 +94,14 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _handler(service: TrainingService, method: Method, messages: dict[str, Any]) -> Any:
+def _handler(service: TrainingService, method: Method, messages: dict[str, Any], version: str) -> Any:
     request, answer = _request_of(method, messages), _answer_of(method, messages)
 
     def run(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
         try:
             fields = json_format.MessageToDict(message)
-            call = call_of(method, fields)
+            call = call_of(method, fields, version)
             found = told_answer(method, method.handler(service, call), call.place.project, numbers=False)
             return json_format.ParseDict(found, answer(), ignore_unknown_fields=True)
         except (json_format.ParseError, json_format.SerializeToJsonError) as error:
@@ -149,8 +149,8 @@ def project_of(message: Any) -> str:
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
-def call_of(method: Method, fields: dict[str, Any]) -> Call:
-    """A request of gRPC as one of REST. Raises Refusal for a name that is none."""
+def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
+    """A request of gRPC as one of REST, of a version of the API. Raises Refusal for a name that is none."""
     name = str(fields.pop("name", "") or "") if method.of_one else str(fields.get("parent", ""))
     parts = name.split("/")
     if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
@@ -163,7 +163,7 @@ def call_of(method: Method, fields: dict[str, Any]) -> Call:
     collection = "/".join(rest) if method.of_one else _collection(method)
     place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
     body = fields if method.body == WHOLE else fields.get(method.body)
-    return Call(place=place, fields=fields, body=body or {})
+    return Call(place=place, fields=fields, body=body or {}, version=version)
 
 
 def _collection(method: Method) -> str:
