@@ -13,7 +13,7 @@ PROJECT = "demo"
 
 @contextmanager
 def emulator_service(
-    home: Path, backend: str = "process", *, aip_dirs: str = "gs", admission: Any = None
+    home: Path, backend: str = "process", *, aip_dirs: str = "gs", admission: Any = None, most_jobs: int = 0
 ) -> Iterator[str]:
     """Serve the API over the jobs of a home; its address. Needs the extra `emulator`."""
     from vtrain.emulator.api.service import TrainingService
@@ -25,8 +25,9 @@ def emulator_service(
     order = EmulatorOrder(
         home=home, backend=backend, project=PROJECT, host="127.0.0.1", port=0, admission=admission
     )
+    service = TrainingService(home, backend, aip_dirs=aip_dirs, most_jobs=most_jobs)
     with listen(order.host, order.port) as listener:
-        server = make_server(Emulator(order, TrainingService(home, backend, aip_dirs=aip_dirs)))
+        server = make_server(Emulator(order, service))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

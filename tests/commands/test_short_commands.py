@@ -131,6 +131,20 @@ def test_a_flag_of_the_trainers_is_answered_with_the_dashes(vtrain: Any, folder:
     assert "after --" not in vtrain("custom-jobs", "list", "--epochs=3").err
 
 
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        (("emulator", "exec", "true"), "stands after --: vtrain emulator exec … -- true"),
+        (("emulator", "exec", "--fast"), "If it is for the command, put it after --: vtrain emulator exec"),
+        (("exec", "job", "ls", "src"), "stands after --: vtrain exec … -- ls src"),
+    ],
+    ids=["emulator-exec", "emulator-exec-flag", "exec"],
+)
+def test_a_command_without_the_dashes(vtrain: Any, line: tuple[str, ...], hint: str) -> None:
+    ended = vtrain(*line)
+    assert (ended.code, ended.out) == (2, "") and hint in ended.err, ended.err
+
+
 def submitted(memory: MemoryBackend, *scripts: Script) -> str:
     return memory.submit(memory.plan(script_job(*scripts, display_name="demo job"))).name
 

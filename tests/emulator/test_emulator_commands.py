@@ -145,6 +145,12 @@ def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:
     assert [file.name for file in folder.iterdir()] == ["emulator.log"]
 
 
+def test_a_folder_in_the_place_of_a_record_stops_nothing(machine: Machine) -> None:
+    (machine.home / "emulator" / "7.json").mkdir(parents=True)
+    assert find_running(machine.home) == []
+    assert [path.name[:13] for path in (machine.home / "emulator").iterdir()] == ["7.json.damage"]
+
+
 def test_a_damaged_record_is_named(machine: Machine) -> None:
     assert machine.run("start", "--detach", "--port=0").returncode == 0
     (record,) = (machine.home / "emulator").glob("*.json")

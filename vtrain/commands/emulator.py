@@ -11,7 +11,7 @@ from vtrain.flags.emulator_options import (
     StartFlags,
     StoragePortFlag,
 )
-from vtrain.flags.options import CommonFlags
+from vtrain.flags.options import COMMAND, CommonFlags
 
 _SERVICE = "vtrain.commands.emulator_service"
 
@@ -69,7 +69,7 @@ COMMANDS = (
         ),
         flags=(EmulatedBackendFlag, CommonFlags),
         takes_remainder=True,
-        remainder="COMMAND",
+        remainder=COMMAND,
     ),
     CommandInfo(
         name="storage",

@@ -22,6 +22,7 @@ from vtrain.emulator.running import stop as stop_running
 from vtrain.errors import CommandError, ConfigError, InterruptedByUser, UnavailableError, UsageError
 from vtrain.extras import install_command
 from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
+from vtrain.flags.grammar import whole_number
 from vtrain.flags.options import CommonFlags
 from vtrain.privacy import make_private
 from vtrain.runtime.foreground import run_in_foreground
@@ -41,6 +42,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     port = port_number(where.port)
     backend = _checked_backend(jobs.backend)
     project = _checked_project(common.project)
+    most_jobs = _quota(jobs)
     if where.grpc:
         _check_grpc()
         if clients.require_token:
@@ -53,7 +55,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
             hint="Add --require-token.",
         )
     if where.detach:
-        running = _start_detached(where, backend, clients, common)
+        running = _start_detached(where, jobs, clients, common)
         console.result(_shown(running), "value(url)")
         console.progress("The emulator answers there. To use it:\n$ " + _env_line(running))
         return
@@ -68,6 +70,7 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
         port=port,
         admission=admission,
         grpc=where.grpc,
+        most_jobs=most_jobs,
     )
 
     def announce(running: Running) -> None:
@@ -136,6 +139,7 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
         port=0,
         admission=Admission(),
         grpc=not _missing_for_grpc(),
+        most_jobs=_quota(jobs),
     )
     with serving(order) as (running, calls):
         code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
@@ -152,6 +156,14 @@ def _checked_backend(name: str) -> str:
             f"--backend={name}: emulated jobs run on this machine.", hint="Take local, process or docker."
         )
     return name
+
+
+def _quota(jobs: EmulatedBackendFlag) -> int:
+    """The most jobs that a region may have. Raises UsageError for what is no such number."""
+    number = whole_number(jobs.max_active_jobs, "--max-active-jobs")
+    if number < 0:
+        raise UsageError(f"--max-active-jobs: {number} is negative.", hint="Take 0 for no quota.")
+    return number
 
 
 def _checked_project(given: str | None) -> str:
@@ -179,9 +191,12 @@ def _check_grpc() -> None:
         )
 
 
-def _start_detached(where: StartFlags, backend: str, clients: ClientFlags, common: CommonFlags) -> Running:
+def _start_detached(
+    where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags
+) -> Running:
     """Start the same command in a session of its own, and wait until it answers."""
-    flags = [f"--port={where.port}", f"--backend={backend}", f"--host={clients.host}"]
+    flags = [f"--port={where.port}", f"--backend={jobs.backend}", f"--host={clients.host}"]
+    flags += [f"--max-active-jobs={jobs.max_active_jobs}"]
     flags += [f"--project={common.project}"] if common.project else []
     flags += [f"--allowed-host={name}" for name in clients.allowed_host]
     switches = {"--grpc": where.grpc, "--require-token": clients.require_token}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
 from vtrain.flags.options import (
+    COMMAND,
     BoardFlags,
     CommonFlags,
     CopyFlags,
@@ -58,7 +59,7 @@ COMMANDS = (
         ),
         flags=(JobNameFlag, TaskFlag, PlaceFlags, CommonFlags),
         takes_remainder=True,
-        remainder="COMMAND",
+        remainder=COMMAND,
     ),
     CommandInfo(
         name="top",

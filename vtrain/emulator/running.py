@@ -14,7 +14,7 @@ from vtrain.atomic import publish_file
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.folder import DamagedFileError, hold_lock, read_struct
+from vtrain.runtime.folder import DamagedFileError, discard, hold_lock, read_struct
 
 FOLDER = "emulator"
 STOP_SECONDS = 30.0
@@ -86,7 +86,7 @@ def _forget(file: Path) -> None:
     with suppress(DamagedFileError):
         if (killed := read_struct(file, Running)) is not None and killed.certificate:
             (file.parent / Path(killed.certificate).name).unlink(missing_ok=True)
-    file.unlink(missing_ok=True)
+    discard(file)
     file.with_suffix(".lock").unlink(missing_ok=True)
 
 

@@ -38,7 +38,10 @@ REAP_SECONDS = 2.0
 
 
 class EmulatorOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """An order to start the emulator: of `home`, with jobs in `backend`, as `project`, at an address."""
+    """An order to start the emulator: of `home`, with jobs in `backend`, as `project`, at an address.
+
+    `most_jobs` is the quota of jobs that have not ended, in each region (0: there is none).
+    """
 
     home: Path
     backend: str
@@ -47,6 +50,7 @@ class EmulatorOrder(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     admission: Admission
     grpc: bool = False
+    most_jobs: int = 0
 
 
 class Emulator:
@@ -119,7 +123,7 @@ def _opened(order: EmulatorOrder) -> Iterator[_Opened]:
     """The server with its port, its record, and gRPC beside it where that is asked for."""
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
-        service = TrainingService(order.home, order.backend)
+        service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs)
         running = Running(
             url=address(listener, order.admission.token),
             port=listener.getsockname()[1],

@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
-from vtrain.flags.options import CommandHelp, CommonFlags, FlagGroup
+from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags, FlagGroup
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import Page
@@ -103,7 +103,8 @@ class FlagCommand(TyperCommand):
         key = word.removeprefix("--").partition("=")[0]
         if key in MACHINE_KEYS and any(FLAG in param.opts for param in self.params):
             return f"{key} is a key of {FLAG} and of [tool.vtrain.job]: write {FLAG}={key}=…"
-        return f"If it is for the trainer, put it after --: {ctx.command_path} … -- {word}"
+        whose = "the command" if self.info.remainder == COMMAND else "the trainer"
+        return f"If it is for {whose}, put it after --: {ctx.command_path} … -- {word}"
 
     def _extra_words(self, ctx: Any) -> UsageError:
         """The error for words that are neither flags nor arguments of the command."""
@@ -111,6 +112,8 @@ class FlagCommand(TyperCommand):
         message = f"{self.info.name} does not take {', '.join(map(repr, ctx.args))}."
         if not self.info.takes_remainder:
             return UsageError(message, hint=f"See '{ctx.command_path} --help'.")
+        if self.info.remainder == COMMAND:
+            return UsageError(message, hint=f"The command stands after --: {ctx.command_path} … -- {rest}")
         if any(param.param_type_name == "argument" for param in self.params):
             return UsageError(
                 message, hint=f"The trainer's own arguments stand after --: {ctx.command_path} … -- {rest}"

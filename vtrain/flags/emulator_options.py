@@ -101,3 +101,11 @@ class EmulatedBackendFlag(FlagGroup, frozen=True):
             autocompletion=backends,
         ),
     ] = "local"
+    max_active_jobs: Annotated[
+        str,
+        Option(
+            "--max-active-jobs",
+            metavar="N",
+            help="Quota of jobs that have not ended, in each region; more are refused with 429. 0: no quota.",
+        ),
+    ] = "0"

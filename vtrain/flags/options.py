@@ -37,6 +37,8 @@ COMMON = "Common"
 HEADINGS = (TRAINER, JOB, PLACE, OUTPUT, WAITING, LOCAL, CONTAINERS, GOOGLE_CLOUD)
 """The headings of flags in the order of a help page; other headings follow the job's. The common flags are
 on a page of their own."""
+COMMAND = "COMMAND"
+"""The remainder of a command that runs another program."""
 REGION_HELP = "Region of Vertex AI. Local backends need none."
 
 

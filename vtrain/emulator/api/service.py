@@ -30,6 +30,7 @@ from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model
 from vtrain.messages.names import (
+    CUSTOM_JOBS,
     DEFAULT_REGION,
     HYPERPARAMETER_TUNING_JOBS,
     LOCAL_PROJECT,
@@ -38,6 +39,7 @@ from vtrain.messages.names import (
 )
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.messages.states import has_ended
 from vtrain.runtime.database import has_store
 from vtrain.runtime.job_storage import GS
 from vtrain.runtime.store import Store
@@ -48,21 +50,30 @@ MOST_OPENED = 50
 """Backends that a thread keeps open: one for each kind and region."""
 MOST_OPERATIONS = 1000
 """Operations that are remembered."""
+EVERYWHERE = "-"
+"""The location of a list of all regions."""
+QUOTA_EXCEEDED = (
+    "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_jobs"
+)
+"""As the service says it of its own metrics (GoogleCloudPlatform/vertex-ai-samples, issue 700)."""
 _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
 class TrainingService:
     """The API over the backends of one home."""
 
-    def __init__(self, home: Path, backend: str, *, aip_dirs: str = GS) -> None:
+    def __init__(self, home: Path, backend: str, *, aip_dirs: str = GS, most_jobs: int = 0) -> None:
         """`backend` is the one that jobs run in: `local`, `process` or `docker`.
 
-        `aip_dirs` is the form in which their replicas see buckets (`runtime.job_storage`).
+        `aip_dirs` is the form in which their replicas see buckets (`runtime.job_storage`); `most_jobs` is the
+        quota of each region, of custom and tuning jobs that have not ended (0: there is none).
         """
         self.home = home
         self.calls = Calls()
         self._backend = backend
         self._aip_dirs = aip_dirs
+        self._most_jobs = most_jobs
+        self._creating = threading.Lock()
         self._opened = threading.local()
         self._operations: OrderedDict[str, Document] = OrderedDict()
         self._lock = threading.Lock()
@@ -77,7 +88,33 @@ class TrainingService:
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
             backend = self._runner(job, call.place.location)
-            return to_document(backend.submit(backend.plan(job)))
+            plan = backend.plan(job)
+            with self._within_quota(call.place.location):
+                return to_document(backend.submit(plan))
+
+    @contextmanager
+    def _within_quota(self, location: str) -> Iterator[None]:
+        """A block that starts one more job. Raises Refusal where the region has as many as it may have."""
+        if not self._most_jobs:
+            yield
+            return
+        with self._creating:
+            if sum(1 for _ in self._living(location)) >= self._most_jobs:
+                raise Refusal("RESOURCE_EXHAUSTED", QUOTA_EXCEEDED)
+            yield
+
+    def _living(self, location: str) -> Iterator[Job]:
+        """The jobs of a region that have not ended: trials are those of their tuning job."""
+        for collection in (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS):
+            query = Query(collection=collection, project=LOCAL_PROJECT, location=location)
+            while True:
+                page = self.jobs_at(location).list(query)
+                yield from (
+                    job for job in page.jobs if not has_ended(job.state) and TRIAL_LABEL not in job.labels
+                )
+                if not page.next_page_token:
+                    break
+                query = msgspec.structs.replace(query, page_token=page.next_page_token)
 
     def get_job(self, call: Call) -> Document:
         """A job as it stands."""
@@ -372,10 +409,13 @@ def _without_trials(collection: str, document: Document) -> Document:
 
 
 def _query(call: Call, size: int, token: str) -> Query:
+    """The query of a list, in one region or, with `-`, in all. Raises Refusal for what is neither."""
+    if call.place.location != EVERYWHERE:
+        _check_region(call)
     return Query(
         collection=call.place.collection,
         project=LOCAL_PROJECT,
-        location="" if call.place.location == "-" else call.place.location,
+        location="" if call.place.location == EVERYWHERE else call.place.location,
         page_size=size,
         page_token=token,
     )

@@ -53,11 +53,13 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) ->
             writer.close()
 
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))
+    server = loop.run_until_complete(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))
     loop.run_forever()
-    for task in asyncio.all_tasks(loop):
+    server.close()
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
         task.cancel()
-    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.close()
 
 
