@@ -1,4 +1,6 @@
-"""A stand-in for Vertex AI on loopback: stores resources, answers as the API does, fails as it is told to.
+"""What the emulator cannot play of Vertex AI: faults on the wire, resources in any state, kept requests.
+
+It stores resources and answers requests about them. No job runs; tests of jobs that run take the emulator.
 
 with serve_vertex() as service:
     service.fail(503, times=2)                       the next two requests
@@ -23,6 +25,9 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from model_service import answer_models
+
+from vtrain.emulator.api.filters import read_filter
+from vtrain.emulator.api.refusals import Refusal as FilterRefusal
 
 ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
 LONG_RUNNING = "persistentResources"
@@ -161,8 +166,6 @@ class VertexService:
                 document = self._route(request)
             except Refusal as refusal:
                 return Answer(refusal.code, error_body(refusal.code, str(refusal), status=refusal.status), {})
-        if "enum-encoding=int" in request.query.get("$alt", ""):
-            document = with_enum_numbers(request.path, document)
         return Answer(200, json.dumps(document).encode(), {})
 
     def _route(self, request: Request) -> dict[str, Any]:
@@ -211,7 +214,11 @@ class VertexService:
     def _list(self, prefix: str, query: dict[str, str]) -> dict[str, Any]:
         collection = prefix.rpartition("/")[2]
         below = [r for name, r in self.resources.items() if name.startswith(prefix + "/")]
-        chosen = [r for r in reversed(below) if matches(query.get("filter", ""), r)]
+        try:
+            passes = read_filter(query.get("filter", ""))
+        except FilterRefusal as error:
+            raise Refusal(400, error.message) from None
+        chosen = [r for r in reversed(below) if passes(r)]
         start, size = int(query.get("pageToken") or 0), int(query.get("pageSize") or 100)
         page: dict[str, Any] = {collection: chosen[start : start + size]} if chosen[start:] else {}
         if chosen[start + size :]:
@@ -277,39 +284,6 @@ def error_body(
     if details:
         error["details"] = details
     return json.dumps({"error": error}).encode()
-
-
-def matches(filter_text: str, resource: dict[str, Any]) -> bool:
-    """Whether the resource passes an API filter made of equalities and `create_time>=` joined by AND."""
-    for term in filter_text.split(" AND ") if filter_text else []:
-        match = re.fullmatch(r'(display_name|create_time|labels\.[\w-]+)(>?=)"((?:[^"\\]|\\.)*)"', term)
-        if match is None:
-            raise Refusal(400, f"Invalid filter: {filter_text}")
-        field, comparison, quoted = match.groups()
-        wanted = re.sub(r"\\(.)", r"\1", quoted)
-        if field.startswith("labels."):
-            found = resource.get("labels", {}).get(field.removeprefix("labels."))
-        else:
-            found = resource.get({"display_name": "displayName", "create_time": "createTime"}[field])
-        if found is None or not (found >= wanted if comparison == ">=" else found == wanted):
-            return False
-    return True
-
-
-def with_enum_numbers(path: str, document: dict[str, Any]) -> dict[str, Any]:
-    """A custom job or a page of them with enums as numbers, for clients that ask for these."""
-    from google.cloud import aiplatform_v1
-    from google.protobuf import json_format
-
-    kinds = {"customJobs": "CustomJob", "hyperparameterTuningJobs": "HyperparameterTuningJob"}
-    kind = next((kinds[part] for part in path.split("/") if part in kinds), "")
-    if not kind:
-        return document
-    name = f"List{kind}sResponse" if path.endswith("Jobs") else kind
-    message = getattr(aiplatform_v1, name)
-    parsed = json_format.ParseDict(document, message.pb(message()), ignore_unknown_fields=True)
-    numbers: dict[str, Any] = json_format.MessageToDict(parsed, use_integers_for_enums=True)
-    return numbers
 
 
 class _Handler(BaseHTTPRequestHandler):
