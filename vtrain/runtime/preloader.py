@@ -305,9 +305,11 @@ def open_streams() -> None:
 
 
 def draw_numbers_anew() -> None:
-    """Give NumPy's generator a seed of its own, as Python's has since the fork; PyTorch's begins alike."""
+    """Seed the generators of random numbers as at a start of Python, whose own is since the fork."""
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.seed()
 
 
 def print_without_own_frames(

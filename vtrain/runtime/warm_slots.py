@@ -21,6 +21,7 @@ import msgspec
 
 from vtrain.atomic import remove_folder
 from vtrain.digests import content_digest
+from vtrain.messages.secrets import names_secret
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import ReplicaFolder, WarmSlot, hold_lock, lock_holder
@@ -48,9 +49,10 @@ def warm_slot(
 ) -> WarmSlot | None:
     """The slot of a replica with these variables; None where processes cannot be forked like this.
 
-    `python` is the interpreter of what its packages require. A resource has at most that many preloaders.
+    `python` is the interpreter of what its packages require. A resource has at most `most` preloaders. None
+    also for a replica with secrets in its variables, as a preloader keeps these when the job has ended.
     """
-    if not LINUX:
+    if not LINUX or any(map(names_secret, env)):
         return None
     kept = {
         name: value
