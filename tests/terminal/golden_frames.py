@@ -18,6 +18,7 @@ UPDATE = "VTRAIN_UPDATE_FRAMES"
 _UPDATES = bool(os.environ.get(UPDATE))  # read at once: no test has such a variable
 _PATTERNS = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?[+-]\d{4}|Z)?", "<TIME>"),
+    (r"\b\d{4}-\d\d-\d\d\b", "YYYY-MM-DD"),
     (r"-\d{8}-\d{6}-\d+", "-<RUN>"),
     (r"\b\d\d:\d\d:\d\d\b", "hh:mm:ss"),
     (r"\b\d+:\d\d\b", "m:ss"),
