@@ -143,7 +143,7 @@ def gcloud(session: nox.Session) -> None:
 
 @nox.session
 def sdk(session: nox.Session) -> None:
-    """Programs of Google's Python library, unchanged, against the emulator."""
+    """Programs of Google's Python library, and the contract tests on `vertex`, against the emulator."""
     _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "-m", "sdk", *session.posargs)
 

@@ -18,6 +18,7 @@ from vtrain.testing.script import Script, script_job
 
 if any(find_spec(name) is None for name in ("google", "uvicorn")):
     pytest.skip("needs the extras vertex and emulator", allow_module_level=True)
+pytestmark = pytest.mark.sdk
 ROOT = Path(vtrain.__file__).parent.parent
 
 
