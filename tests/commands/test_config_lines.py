@@ -60,3 +60,13 @@ def test_a_flag_is_not_blamed_on_the_file(vtrain: Any, tmp_path: Path) -> None:
     pool += "accelerator-type=NVIDIA_TESLA_T4,accelerator-count=5"
     uris = "--python-package-uris=file:///trainer.tar.gz"
     assert refusal(vtrain, tmp_path, good, *CREATE, pool, uris).startswith(f"ERROR: {COUNT}")
+
+
+def test_a_field_of_a_pipelines_task_is_told_by_its_path_in_the_file(vtrain: Any, tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    pool = "  workerPoolSpecs:\n  - replicaCount: 1\n    machineSpec:\n      machineTyp: n1-standard-4\n"
+    file.write_text(f"displayName: line\ntrainingTaskInputs:\n{pool}")
+    ended = vtrain("training-pipelines", "create", "--backend=process", f"--config={file}", "--dry-run")
+    assert ended.code == 1
+    field = "trainingTaskInputs.workerPoolSpecs[0].machineSpec.machineTyp"
+    assert f"ERROR: {file}:6: {field}: MachineSpec has no field 'machineTyp'." in ended.err

@@ -24,11 +24,15 @@ _PARENTS = ("", "jobSpec.", "trialJobSpec.", "trainingTaskInputs.", "trainingTas
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The text of a file and its content, and the name that errors give it."""
+    """The text of a file and its content, and the name that errors give it.
+
+    `renamed` is the beginning of a field's path in the content, and what it is in the file.
+    """
 
     origin: str
     text: str
     content: dict[Any, Any]
+    renamed: tuple[str, str] = ("", "")
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
@@ -36,9 +40,14 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
         try:
             yield
         except ConfigError as error:
-            line = self.line_of(error.path) if isinstance(error, FieldError) else 0
+            line = self.line_of(self._in_file(error.path)) if isinstance(error, FieldError) else 0
             place = f"{self.origin}:{line}" if line else self.origin
-            raise ConfigError(f"{place}: {error.message}", hint=error.hint) from error
+            raise ConfigError(f"{place}: {self._in_file(error.message)}", hint=error.hint) from error
+
+    def _in_file(self, text: str) -> str:
+        """A path, or the sentence that begins with one, as the file has it."""
+        here, there = self.renamed
+        return there + text.removeprefix(here) if here and text.startswith(here) else text
 
     def line_of(self, path: str) -> int:
         """The line of a field, or of the nearest one above it that is there; 0 where none is.

@@ -80,7 +80,9 @@ def _divided(file: ConfigFile, content: Document) -> PipelineFile:
         own["modelToUpload"] = {k: v for k, v in model.items() if k not in Model.output_fields}
     return PipelineFile(
         pipeline=read_message(TrainingPipeline, own),
-        task=msgspec.structs.replace(file, content=task),
+        task=msgspec.structs.replace(
+            file, content=task, renamed=("", "") if is_tuning else ("jobSpec.", f"{INPUTS}.")
+        ),
         is_tuning=is_tuning,
     )
 
