@@ -41,6 +41,8 @@ MOST_BYTES = 65536
 WANTED = b"+"
 TOLD = "told"
 """The ending of the file that says why modules cannot be kept imported."""
+SHIM_MODULES = ("shim", "cgroup", "journal", "process_tree")
+"""The modules of this folder that the shim imports."""
 
 
 class Become(BaseException):
@@ -49,6 +51,15 @@ class Become(BaseException):
     def __init__(self, spec: dict) -> None:  # type: ignore[type-arg]
         super().__init__()
         self.spec = spec
+
+
+class Script(BaseException):
+    """Leaves the frames of a package's launcher behind: the process goes on as `python PATH ARGS`."""
+
+    def __init__(self, path: str, roots: list[str]) -> None:
+        super().__init__()
+        self.path = path
+        self.roots = roots
 
 
 def main(folder: str, key: str, modules: list[str], lock: int) -> None:
@@ -62,20 +73,11 @@ def main(folder: str, key: str, modules: list[str], lock: int) -> None:
             file.write(why)
         return
     gc.collect()
-    gc.freeze()  # a collection in a child would write to pages that it shares with this process
+    gc.freeze()  # a collection in a child would write to the pages that it shares with this process
     kept = open_descriptors() - {lock}
     spec = Preloader(folder, key, modules, lock).serve()
     if spec is not None:
         become_trainer(spec, kept, library)
-
-
-class Script(BaseException):
-    """Leaves the frames of a package's launcher behind: the process goes on as `python PATH ARGS`."""
-
-    def __init__(self, path: str, roots: list[str]) -> None:
-        super().__init__()
-        self.path = path
-        self.roots = roots
 
 
 class Preloader:
@@ -213,9 +215,6 @@ def import_shim() -> types.ModuleType:
         sys.modules.update(hidden)
 
 
-SHIM_MODULES = ("shim", "cgroup", "journal", "process_tree", "bucket_mount")
-
-
 def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # type: ignore[type-arg]
     """Run the trainer's module as `python -m MODULE ARGS` would, in this process."""
     for descriptor in open_descriptors() - kept - {0, 1, 2}:
@@ -226,7 +225,6 @@ def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # t
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    gc.unfreeze()
     os.environ.clear()
     os.environ.update(spec["env"])
     python, _, module, *arguments = spec["argv"]
