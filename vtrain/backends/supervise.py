@@ -55,6 +55,8 @@ def _parent_supervisor(order: JobOrder) -> type[ParentSupervisor[Any]]:
 
 def stand_by(folder: str, backend: str, channel: int) -> None:
     """Load what a supervisor needs, then wait for the job."""
+    import ctypes  # noqa: F401 - the child that prepares the job needs it at once
+
     import vtrain.runtime.supervisor  # noqa: F401
     from vtrain.runtime.supervisor_process import await_job
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from vtrain.atomic import remove_folder
 from vtrain.backends.local_plan import package_files
 from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_folder
+from vtrain.backends.process.process_plan import environment_spec
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
 from vtrain.privacy import make_private
@@ -287,8 +288,6 @@ def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
 def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runtime:
     if not package_files(pool):
         return Runtime(python=sys.executable)
-    from vtrain.backends.process.process_plan import environment_spec
-
     home = Path(order.home)
     spec = environment_spec(pool, home, python=order.python, downloads=order.python_downloads)
     try:
