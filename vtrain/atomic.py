@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -180,3 +181,15 @@ def _allow_removal(folder: Path) -> None:
         if os.fstat(descriptor).st_mode & FOLDER_MODE != FOLDER_MODE:
             with suppress(PermissionError):  # of another user: the removal says so
                 os.fchmod(descriptor, FOLDER_MODE)
+
+
+def discard(path: Path) -> None:
+    """Remove a file, if it is there; a folder in its place is renamed. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        rename_damaged(path)
+    path.unlink(missing_ok=True)
+
+
+def rename_damaged(path: Path) -> None:
+    """Rename what stands where a file belongs, so that it can be looked at. Raises OSError."""
+    path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))

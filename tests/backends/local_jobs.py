@@ -13,7 +13,8 @@ from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
-from vtrain.runtime.folder import JobFolder, lock_holder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.locks import lock_holder
 
 PRIMARY = "workerpool0-0"
 PATIENCE_SECONDS = 150.0

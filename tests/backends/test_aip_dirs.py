@@ -28,8 +28,9 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
-from vtrain.runtime.folder import JobFolder, lock_holder, read_struct
+from vtrain.runtime.folder import JobFolder, read_struct
 from vtrain.runtime.job_storage import StorageOrder
+from vtrain.runtime.locks import lock_holder
 
 # What a client library does with STORAGE_EMULATOR_HOST: the user information becomes Basic authentication.
 CLIENT = """

@@ -12,7 +12,8 @@ from vtrain.backends.container_options import ContainerOptions, Mount
 from vtrain.backends.docker.order_part import docker_part, with_docker_part
 from vtrain.containers.address import EngineAddress
 from vtrain.messages.custom_job import CustomJob
-from vtrain.runtime.folder import JobFolder, JobOrder, ReplicaExit, write_struct
+from vtrain.runtime.folder import JobFolder, ReplicaExit, write_struct
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.service_log import ServiceLog
 
 ENGINE = EngineAddress(host="unix:///run/engine.sock", origin="DOCKER_HOST")

@@ -20,7 +20,8 @@ from vtrain.containers.engine import Engine, connect
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, GcsDestination
 from vtrain.runtime.capacity.leases import Claim
-from vtrain.runtime.folder import JobFolder, JobOrder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import Record, Store
 
 USER = 4321

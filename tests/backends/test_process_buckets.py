@@ -18,7 +18,8 @@ from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime import bucket_mount
-from vtrain.runtime.folder import ReplicaOrder, read_struct
+from vtrain.runtime.folder import read_struct
+from vtrain.runtime.job_order import ReplicaOrder
 
 ROOT = Path(vtrain.__file__).parent.parent
 

@@ -33,7 +33,7 @@ from vtrain.messages import states
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import CustomJob, EnvVar, Scheduling
 from vtrain.privacy import home_label
-from vtrain.runtime.folder import SimulatedPreemption
+from vtrain.runtime.job_order import SimulatedPreemption
 from vtrain.testing.script import Script, script_job
 
 WORKER = "workerpool1-0"

@@ -11,7 +11,7 @@ from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, 
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
-from vtrain.runtime.folder import lock_holder
+from vtrain.runtime.locks import lock_holder
 
 TRAINER = """
 import os, sys, time

@@ -19,7 +19,8 @@ from places import Place, until
 from victims import commands, kill, kill_shim, kill_supervisor, replicas
 
 from vtrain.messages import states
-from vtrain.runtime.folder import ReplicaFolder, lock_holder
+from vtrain.runtime.folder import ReplicaFolder
+from vtrain.runtime.locks import lock_holder
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 

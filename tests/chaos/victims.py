@@ -10,8 +10,9 @@ from pathlib import Path
 from places import Place, until
 
 from vtrain.errors import StorageError
-from vtrain.runtime.folder import JobFolder, ReplicaFolder, lock_holder
+from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.history import read_history
+from vtrain.runtime.locks import lock_holder
 
 PHASES = ("create", "start", "run", "restart", "stop", "clean-up")
 

@@ -15,7 +15,8 @@ from environment_packages import wheel
 from supervisors import supervisor_of
 
 from vtrain.retry import wait_until
-from vtrain.runtime.folder import JobFolder, lock_holder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.locks import lock_holder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="slots are warm on Linux only")
 

@@ -26,7 +26,8 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import EnvVar, GcsDestination
 from vtrain.messages.log import LogQuery
 from vtrain.messages.resources import Job
-from vtrain.runtime.folder import JobFolder, lock_holder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.locks import lock_holder
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from vtrain.runtime.folder import JobFolder, JobOrder, ReplicaExit, ReplicaFolder, ReplicaOrder, write_struct
+from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launcher import Log, Runtime
 from vtrain.runtime.replica import replica_ids
 

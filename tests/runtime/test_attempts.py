@@ -19,17 +19,10 @@ from vtrain.privacy import make_private
 from vtrain.runtime import attempts as attempts_module
 from vtrain.runtime.attempts import Attempts
 from vtrain.runtime.boot import boot_id, boot_seconds
-from vtrain.runtime.folder import (
-    FOLDER_REMOVED,
-    LOST,
-    JobFolder,
-    ReplicaExit,
-    ReplicaFolder,
-    SimulatedPreemption,
-    hold_lock,
-    write_struct,
-)
+from vtrain.runtime.folder import FOLDER_REMOVED, LOST, JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.history import History, Preempted, read_history, write_history
+from vtrain.runtime.job_order import SimulatedPreemption
+from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.recovery import Action, Cause
 from vtrain.runtime.supervisor import supervise
 from vtrain.testing.script import Script, script_job

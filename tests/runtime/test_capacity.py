@@ -35,7 +35,9 @@ from vtrain.runtime.capacity.queue import (
     release,
     waiting_reason,
 )
-from vtrain.runtime.folder import JobFolder, JobOrder, hold_lock, write_struct
+from vtrain.runtime.folder import JobFolder, write_struct
+from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.machines import GIB
 from vtrain.runtime.store import Record, Store
 

@@ -25,15 +25,13 @@ from vtrain.runtime.folder import (
     DamagedFileError,
     JobFolder,
     ReplicaExit,
-    hold_lock,
-    lock_holder,
     read_struct,
-    still_holds,
     write_struct,
 )
 from vtrain.runtime.gc.living import living_jobs
 from vtrain.runtime.history import History
 from vtrain.runtime.inheritance import drop_credentials
+from vtrain.runtime.locks import hold_lock, lock_holder, still_holds
 from vtrain.runtime.recovery import Restart
 from vtrain.runtime.store import remove_folder
 from vtrain.runtime.supervisor import Supervisor, supervise

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from vtrain.atomic import UNPUBLISHED
-from vtrain.runtime.folder import JobFolder, hold_lock, lock_holder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.spawning import spawn_holding
 
 WAIT = "import os, sys; open(sys.argv[1]).read()"
@@ -60,7 +61,7 @@ def test_a_child_holds_nothing_else_that_this_process_has_inherited(tmp_path: Pa
 @pytest.mark.parametrize("number", [3, 4])
 def test_any_descriptor_can_be_handed_on(tmp_path: Path, number: int) -> None:
     program = (
-        "import os, sys; from vtrain.runtime.folder import hold_lock\n"
+        "import os, sys; from vtrain.runtime.locks import hold_lock\n"
         "from vtrain.runtime.spawning import spawn_holding\n"
         "lock = hold_lock(sys.argv[1]); number = int(sys.argv[2])\n"
         "held = os.dup2(lock, number, inheritable=False) if lock != number else lock\n"

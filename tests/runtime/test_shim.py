@@ -22,15 +22,9 @@ import vtrain
 from vtrain.messages.log import LogQuery
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.cgroup import find_groups, make_group
-from vtrain.runtime.folder import (
-    LeftProcess,
-    LentTerminal,
-    ReplicaExit,
-    ReplicaFolder,
-    ReplicaOrder,
-    hold_lock,
-    lock_holder,
-)
+from vtrain.runtime.folder import LeftProcess, ReplicaExit, ReplicaFolder
+from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
+from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log_reader import read_logs
 from vtrain.runtime.orphans import LISTED, end_all, kill_orphans, listed_orphans
 from vtrain.runtime.process_tree import identify, is_alive, read_stat, snapshot

@@ -17,7 +17,7 @@ from vtrain.messages.names import KEY_LABEL
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import admit, attend, release
 from vtrain.runtime.database import DATABASE
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import Record, Store
 
 PREFIX = "projects/local/locations/"

@@ -24,9 +24,11 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, EnvVar
 from vtrain.messages.log import LogQuery
 from vtrain.runtime.environments.installer import run_logged
-from vtrain.runtime.folder import JobFolder, JobOrder, hold_lock
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.inheritance import COPY
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.supervisor import supervise
 from vtrain.testing.script import Script, script_job
 

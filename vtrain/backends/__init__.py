@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.debugging import Debugger
     from vtrain.runtime.environments.outlook import Outlook
-    from vtrain.runtime.folder import LentTerminal, ReplicaFolder, SimulatedPreemption, TypedCommand
+    from vtrain.runtime.folder import ReplicaFolder
+    from vtrain.runtime.job_order import LentTerminal, SimulatedPreemption, TypedCommand
 
 PROTOCOL_VERSION = 2
 

@@ -34,15 +34,9 @@ from vtrain.messages.resources import Job, collection_of
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
-from vtrain.runtime.folder import (
-    DamagedFileError,
-    JobFolder,
-    JobOrder,
-    ReplicaFolder,
-    SimulatedPreemption,
-    TypedCommand,
-)
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
+from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vtrain.backends import BackendSettings
     from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
     from vtrain.messages.resources import Job
-    from vtrain.runtime.folder import StudyPart
+    from vtrain.runtime.job_order import StudyPart
 
 
 def check_parent(job: Job, settings: BackendSettings) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def _study_part(job: HyperparameterTuningJob, settings: BackendSettings) -> Stud
     """What the order of a tuning job has beyond that of its trials."""
     from vtrain.messages.codec import to_document
     from vtrain.messages.hyperparameter_tuning_job import StudySpec
-    from vtrain.runtime.folder import StudyPart
+    from vtrain.runtime.job_order import StudyPart
     from vtrain.runtime.tuning.suggestion import choose_sampler
 
     wish = settings.study

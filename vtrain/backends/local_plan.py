@@ -13,7 +13,7 @@ from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import TaskJob, task_of, with_task
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.job_order import JobOrder
 
 if TYPE_CHECKING:
     from vtrain.messages.custom_job import CustomJobSpec

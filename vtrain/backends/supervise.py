@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
-from vtrain.runtime.folder import JobFolder, JobOrder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.job_order import JobOrder
 
 if TYPE_CHECKING:
     from vtrain.runtime.parent_supervisor import ParentSupervisor

@@ -16,7 +16,7 @@ from typing import Any
 
 from vtrain.backends.base import INTERACTIVE_FLAG
 from vtrain.errors import UsageError
-from vtrain.runtime.folder import LentTerminal
+from vtrain.runtime.job_order import LentTerminal
 
 VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
 """What programs read to find out what a terminal can do, and whether its user wants colours."""

@@ -24,7 +24,7 @@ from vtrain.errors import (
 from vtrain.flags.options import CommonFlags, JobFlag, PlaceFlags, WatchFlag
 from vtrain.output.console import Console
 from vtrain.packaging.tree import belonging_files
-from vtrain.runtime.folder import TypedCommand
+from vtrain.runtime.job_order import TypedCommand
 
 PROGRAM = (
     "import sys\n"

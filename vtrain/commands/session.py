@@ -38,7 +38,7 @@ from vtrain.settings import (
 if TYPE_CHECKING:
     from vtrain.backends.models import ModelRegistryBackend
     from vtrain.flags.compose import Images
-    from vtrain.runtime.folder import TypedCommand
+    from vtrain.runtime.job_order import TypedCommand
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 def _typed_command() -> TypedCommand | None:
     """The command line that runs now; None where there is none, or no folder that it runs in."""
-    from vtrain.runtime.folder import TypedCommand
+    from vtrain.runtime.job_order import TypedCommand
 
     words = current_command()
     try:

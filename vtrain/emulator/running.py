@@ -10,11 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import publish_file
+from vtrain.atomic import discard, publish_file
 from vtrain.errors import ConfigError, ConflictError, NotFoundError, StorageError
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.folder import DamagedFileError, discard, hold_lock, read_struct
+from vtrain.runtime.folder import DamagedFileError, read_struct
+from vtrain.runtime.locks import hold_lock
 
 FOLDER = "emulator"
 STOP_SECONDS = 30.0

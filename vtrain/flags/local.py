@@ -14,7 +14,7 @@ from vtrain.settings import user_path
 
 if TYPE_CHECKING:
     from vtrain.runtime.debugging import Debugger
-    from vtrain.runtime.folder import SimulatedPreemption
+    from vtrain.runtime.job_order import SimulatedPreemption
 
 AIP_DIRS_FLAG = "--aip-dirs"
 PYTHON_DOWNLOADS_FLAG = "--python-downloads"
@@ -186,6 +186,6 @@ def simulated_preemption(flags: RuntimeFlags) -> "SimulatedPreemption | None":
         raise UsageError(
             f"{PREEMPTION_FLAG}: {replica!r} is not the name of a replica.", hint="Write 30s,workerpool1-0."
         )
-    from vtrain.runtime.folder import SimulatedPreemption
+    from vtrain.runtime.job_order import SimulatedPreemption
 
     return SimulatedPreemption(after_seconds=after_seconds, replica=replica)

@@ -20,8 +20,10 @@ from vtrain.privacy import make_private
 from vtrain.runtime.adoption import Start
 from vtrain.runtime.capacity.queue import attend, due, enqueue, job_folder, waiting_reason
 from vtrain.runtime.database import storage_errors
-from vtrain.runtime.folder import JobFolder, JobOrder, closed_on_error, hold_lock
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.inheritance import keep_credentials, with_own_copy
+from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.locks import closed_on_error, hold_lock
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store
 from vtrain.runtime.supervisor_process import start_supervisor

@@ -1,33 +1,24 @@
-"""A job's folder under home: what lies where, and who is alive."""
+"""A job's folder under home: what lies where."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.atomic import UNPUBLISHED, publish_file
-from vtrain.messages.codec import to_document
-from vtrain.messages.custom_job import CustomJob
+from vtrain.atomic import UNPUBLISHED, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
-from vtrain.runtime.capacity.leases import Claim
-from vtrain.runtime.debugging import Debugger
+from vtrain.runtime.job_order import NO_DOCUMENT, JobOrder
 
 S = TypeVar("S")
 
-NO_DOCUMENT = msgspec.Raw(b"null")
-
 SERVICE = "service"
 """The task name under which the runtime itself writes lines, as Vertex AI does."""
-
 
 LOST = "the process that watched over it was killed"
 """`interruption` of a replica that vanished without an exit code."""
@@ -39,7 +30,6 @@ TERMINAL_FIFO = "terminal"
 """In a job's folder: the messages of the command whose terminal its replica has."""
 METRIC_FILE = "hypertune/output.metrics"
 """In the folder of a trial's job: the measurements that its trainer reports."""
-MAX_PID = 2**22
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """More than any file of a job's own has, its logs apart."""
 
@@ -52,122 +42,6 @@ class DamagedFileError(Exception):
         self.path = path
 
 
-class SimulatedPreemption(msgspec.Struct, frozen=True, kw_only=True):
-    """Once, that long after the job has begun to run, a replica (by default the last) loses its machine."""
-
-    after_seconds: float
-    replica: str = ""
-
-
-class LentTerminal(msgspec.Struct, frozen=True, kw_only=True):
-    """The terminal that a job's only replica gets: which of its streams are one, and how large it is.
-
-    `variables` are those of the submitting command that say what the terminal can do. Its messages come
-    through `fifo`; `interactive`: so does what is typed for its stdin.
-    """
-
-    columns: int
-    lines: int
-    stdout: bool
-    stderr: bool
-    interactive: bool = False
-    variables: dict[str, str] = {}
-    fifo: str = ""
-
-
-class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line that made a job: its words without `vtrain`, and the folder in which it was typed.
-
-    `source_folder` is that of the trainer, empty where the job runs none of the user's files.
-    """
-
-    words: tuple[str, ...]
-    folder: str
-    source_folder: str = ""
-
-
-class StudyPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The order of a tuning job beyond that of its trials. `job` is its document."""
-
-    job: dict[str, Any]
-    sampler: str
-    seed: int
-    continue_from: str = ""
-
-
-class TrialPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The trial that a job is: the id of its tuning job, and its own."""
-
-    study: str
-    id: str
-
-
-class DataPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a dataset: the URI of the folder in which they lie, and their format.
-
-    `suffix` is the ending of the files.
-    """
-
-    uri: str
-    format: str
-    suffix: str
-
-
-class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a supervisor needs to run a job, decided when the job was submitted.
-
-    `base_env` is what replicas inherit from the environment of the command that submitted;
-    `source_folder` is where their code is edited, and with `in_pool_spec` --worker-pool-spec named it.
-    `boot_id` tells since which start of the machine it runs, `preemption` what is simulated, `debugger` where
-    the primary listens for one. `aip_dirs` (`gs`, `local`) is the form of AIP_MODEL_DIR, where that was asked
-    for; with `python_downloads` uv may download an interpreter. `python` is the version or the path that was
-    asked for, `active_python` the interpreter that is used as it is. `credentials_file` is a copy of the
-    user's, `claim` what the job leases of this machine, `terminal` that of its only replica, `command` the
-    line that made it. `launcher` is a document that only the launcher of the backend reads. With `study`
-    it is the order of a tuning job, and `job` what each trial is made of. `trial` says whose trial it is.
-    With `pipeline`, its document, it is the order of a training pipeline, and the rest is that of its task.
-    `parent` is the training pipeline whose task it is, and `data` the dataset that its task reads.
-    """
-
-    home: str
-    name: str
-    job: CustomJob
-    backend: str
-    base_env: dict[str, str]
-    grace_seconds: float
-    source_folder: str = ""
-    in_pool_spec: bool = False
-    credentials_file: str = ""
-    preemption: SimulatedPreemption | None = None
-    debugger: Debugger | None = None
-    boot_id: str = ""
-    aip_dirs: str = ""
-    python_downloads: bool = False
-    python: str = ""
-    active_python: str = ""
-    claim: Claim = Claim()
-    terminal: LentTerminal | None = None
-    command: TypedCommand | None = None
-    launcher: msgspec.Raw = NO_DOCUMENT
-    study: StudyPart | None = None
-    trial: TrialPart | None = None
-    pipeline: dict[str, Any] | None = None
-    parent: str = ""
-    data: DataPart | None = None
-
-    @property
-    def is_parent(self) -> bool:
-        """Whether it runs by jobs of its own, which have orders of their own."""
-        return self.study is not None or self.pipeline is not None
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The resource that was submitted."""
-        if self.pipeline is not None:
-            return self.pipeline
-        return self.study.job if self.study is not None else to_document(self.job)
-
-
 class _EarlierOptions(msgspec.Struct, frozen=True):
     credentials_file: str = ""
 
@@ -176,43 +50,6 @@ class _EarlierOrder(msgspec.Struct, frozen=True):
     """An order of version 0.1: the fields of its launcher lay among all the others."""
 
     container: _EarlierOptions = _EarlierOptions()
-
-
-class WarmSlot(msgspec.Struct, frozen=True, kw_only=True):
-    """The slot of a persistent resource in which a replica starts with modules that are imported already.
-
-    `folder` and `key` tell where its process listens; it runs in `python` with the variables `env`. The
-    resource has at most `most` of these.
-    """
-
-    folder: str
-    key: str
-    python: str
-    modules: tuple[str, ...]
-    env: dict[str, str]
-    most: int
-
-
-class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element.
-
-    `task` is its name. `gcs` is the folder that it sees as /gcs; empty: it sees none. `group` is the name of
-    its cgroup. `start_note` is a sentence about its start, for the job's log.
-    """
-
-    argv: tuple[str, ...]
-    env: dict[str, str]
-    cwd: str
-    log: str
-    wake: str
-    grace_seconds: float
-    attempt: int = 0
-    gcs: str = ""
-    group: str = ""
-    terminal: LentTerminal | None = None
-    task: str = ""
-    warm: WarmSlot | None = None
-    start_note: str = ""
 
 
 class LeftProcess(msgspec.Struct, frozen=True):
@@ -525,110 +362,3 @@ def _content(path: Path) -> bytes:
         raise DamagedFileError(path)
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
-
-
-def hold_lock(path: Path) -> int | None:
-    """Hold a lock and return its descriptor; None when somebody has it.
-
-    The lock lives as long as any process has the descriptor, so it can be handed to a child.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-    try:
-        descriptor = os.open(path, flags, 0o600)
-    except IsADirectoryError:
-        rename_damaged(path)
-        descriptor = os.open(path, flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:  # a file system without locks
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def still_holds(descriptor: int, path: Path) -> bool:
-    """Whether a lock that was held is held still; one whose file somebody removed is taken again.
-
-    The descriptor keeps its number. False: somebody else has the new file.
-    """
-    with suppress(FileNotFoundError):
-        if os.path.samestat(os.fstat(descriptor), path.stat()):
-            return True
-    lock = hold_lock(path)
-    if lock is None:
-        return False
-    os.dup2(lock, descriptor, inheritable=False)
-    os.close(lock)
-    return True
-
-
-@contextmanager
-def closed_on_error(descriptor: int) -> Iterator[None]:
-    """Let a lock go where what it was held for does not come about."""
-    try:
-        yield
-    except BaseException:
-        os.close(descriptor)
-        raise
-
-
-def lock_holder(path: Path) -> int:
-    """The process that holds the lock now; 0 when nobody does, -1 when it has not said its number yet."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return 0
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
-            raise
-        number = _written_number(descriptor)
-        return number if _is_about(number, path.parent) or _has_open(number, descriptor) else -1
-    finally:
-        os.close(descriptor)
-    return 0
-
-
-def _written_number(descriptor: int) -> int:
-    """The process id in a lock; -1 where there is none."""
-    try:
-        text = os.read(descriptor, 32)
-    except OSError:  # a folder
-        return -1
-    return int(text) if text.isdigit() and 0 < int(text) <= MAX_PID else -1
-
-
-def _is_about(process: int, folder: Path) -> bool:
-    """Whether a process was started for that folder, as far as the kernel tells: a number can be damaged."""
-    try:
-        command = Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return not Path("/proc/self").exists()
-    return bytes(folder) in command
-
-
-def _has_open(process: int, descriptor: int) -> bool:
-    """Whether a process has the descriptor's file open: one that was forked for a folder does not name it."""
-    own = os.fstat(descriptor)
-    with suppress(OSError):
-        for link in Path(f"/proc/{process}/fd").iterdir():
-            with suppress(OSError):  # it was closed meanwhile
-                if os.path.samestat(link.stat(), own):
-                    return True
-    return False
-
-
-def discard(path: Path) -> None:
-    """Remove a file of a job; a folder in its place is renamed. Raises OSError."""
-    if path.is_dir() and not path.is_symlink():
-        rename_damaged(path)
-    path.unlink(missing_ok=True)
-
-
-def rename_damaged(path: Path) -> None:
-    """Rename what stands where a file of a job belongs. Raises OSError."""
-    path.rename(path.with_name(f"{path.name}.damaged-{time.time_ns()}"))

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import publish_file
+from vtrain.atomic import discard, publish_file
 from vtrain.errors import ConfigError
 from vtrain.messages.secrets import names_secret
-from vtrain.runtime.folder import JobFolder, JobOrder, discard
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.job_order import JobOrder
 
 INHERITED = frozenset(
     "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ "

@@ -22,8 +22,9 @@ from vtrain.extras import install_command
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.folder import JobFolder, hold_lock, lock_holder, read_struct, write_struct
+from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.launcher import PrepareFailed
+from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.spawning import spawn_holding
 from vtrain.runtime.supervisor_process import program_environment
 

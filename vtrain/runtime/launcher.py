@@ -7,7 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from vtrain.runtime.folder import JobFolder, JobOrder, ReplicaFolder
+from vtrain.runtime.folder import JobFolder, ReplicaFolder
+from vtrain.runtime.job_order import JobOrder
 
 Log = Callable[[bytes], None]
 

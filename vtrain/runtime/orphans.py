@@ -23,7 +23,8 @@ import msgspec
 from vtrain.retry import wait_until
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.cgroup import find_groups, kill_group, members, remove_group
-from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, ReplicaOrder, read_struct, require_struct
+from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, read_struct, require_struct
+from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
 from vtrain.runtime.process_tree import Process, Stat, offspring, signal_all, snapshot
 

@@ -26,9 +26,10 @@ from vtrain.runtime import verdict
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.child_jobs import request_end, wake_parent
 from vtrain.runtime.database import lacks_room
-from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.history import PARENT_FIELD, stored_job
 from vtrain.runtime.inheritance import drop_credentials
+from vtrain.runtime.locks import still_holds
 from vtrain.runtime.service_log import LAST_WORDS, ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor import Decision

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from vtrain.retry import wait_until
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Launcher, PrepareFailed, Runtime
 from vtrain.runtime.process_tree import adopt_orphans, descendants, offspring, signal_all, snapshot
 

@@ -9,7 +9,8 @@ import msgspec
 
 from vtrain.retry import retry, steady
 from vtrain.runtime.capacity.queue import Waiting, admit, attend
-from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder, read_struct, write_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Launcher, PrepareFailed, Runtime
 from vtrain.runtime.preparation import Preparation
 from vtrain.runtime.replica import replica_ids

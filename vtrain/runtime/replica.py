@@ -19,7 +19,7 @@ from vtrain.digests import content_digest
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
-from vtrain.runtime.folder import DataPart
+from vtrain.runtime.job_order import DataPart
 
 TRAINING_PORT = 2222
 MASTER_PORT = 3333

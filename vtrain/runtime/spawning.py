@@ -17,7 +17,7 @@ def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path | N
     """
     log_flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     if log is not None and os.path.lexists(log) and not log.is_file():
-        from vtrain.runtime.folder import rename_damaged
+        from vtrain.atomic import rename_damaged
 
         rename_damaged(log)
     held = 3 if lock != 3 else 4

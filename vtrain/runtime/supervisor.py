@@ -27,11 +27,12 @@ from vtrain.runtime.boot import boot_id, boot_seconds
 from vtrain.runtime.capacity.queue import attend, release
 from vtrain.runtime.child_jobs import wake_parent
 from vtrain.runtime.database import lacks_room
-from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, still_holds, write_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.history import FIELD, PARENT_FIELD, replica_records, stored_job
 from vtrain.runtime.inheritance import drop_credentials
 from vtrain.runtime.job_storage import stop_serving
 from vtrain.runtime.launcher import Launcher, PrepareFailed
+from vtrain.runtime.locks import still_holds
 from vtrain.runtime.provisioning import NotFirstInQueue, Provisioning, ordered_replicas
 from vtrain.runtime.recovery import ANY_SUCCESS_ENDS_THE_JOB, Action, Cause
 from vtrain.runtime.service_log import LAST_WORDS, RUNNING, TEARING_DOWN, TORN_DOWN, ServiceLog

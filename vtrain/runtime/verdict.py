@@ -12,15 +12,8 @@ import msgspec
 
 from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_module
 from vtrain.messages.base import Status
-from vtrain.runtime.folder import (
-    FOLDER_REMOVED,
-    LOST,
-    UNREADABLE_EXIT,
-    JobFolder,
-    JobOrder,
-    ReplicaExit,
-    ReplicaFolder,
-)
+from vtrain.runtime.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.journal import STDERR, STDOUT
 from vtrain.sizes import size_in_words
 

@@ -6,7 +6,7 @@ import os
 import select
 from pathlib import Path
 
-from vtrain.runtime.folder import rename_damaged
+from vtrain.atomic import rename_damaged
 
 
 class Wakeup:

@@ -24,7 +24,9 @@ from vtrain.digests import content_digest
 from vtrain.messages.secrets import names_secret
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.folder import ReplicaFolder, WarmSlot, hold_lock, lock_holder
+from vtrain.runtime.folder import ReplicaFolder
+from vtrain.runtime.job_order import WarmSlot
+from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.preloader import REQUEST_SECONDS, TOLD, WANTED
 from vtrain.runtime.process_tree import LINUX, identify, signal_all
 from vtrain.runtime.spawning import spawn_holding

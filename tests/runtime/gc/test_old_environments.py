@@ -21,9 +21,9 @@ from vtrain.runtime.environments.interpreters import (
 )
 from vtrain.runtime.environments.layers import SITES, claim, is_complete, last_claimed, make_once, withdraw
 from vtrain.runtime.environments.shared_files import seal
-from vtrain.runtime.folder import hold_lock
 from vtrain.runtime.gc.caches import cached_environments
 from vtrain.runtime.gc.candidate import ELSEWHERE
+from vtrain.runtime.locks import hold_lock
 
 
 def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Path:

@@ -6,11 +6,11 @@ import os
 import threading
 
 from vtrain.atomic import GONE, remove_folder, set_aside
-from vtrain.runtime.folder import hold_lock
 from vtrain.runtime.gc.candidate import ELSEWHERE
 from vtrain.runtime.gc.jobs import ended_jobs, lost_folders
 from vtrain.runtime.gc.sweep import usage_of_home
 from vtrain.runtime.gc.temporary import temporary_files
+from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.store import Store
 
 

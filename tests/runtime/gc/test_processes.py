@@ -15,9 +15,11 @@ import pytest
 import vtrain
 from vtrain.privacy import make_private
 from vtrain.runtime.cgroup import find_groups, make_group
-from vtrain.runtime.folder import JobFolder, ReplicaFolder, ReplicaOrder, hold_lock
+from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.gc.candidate import Candidate, Search
 from vtrain.runtime.gc.jobs import orphaned_processes
+from vtrain.runtime.job_order import ReplicaOrder
+from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED
 from vtrain.runtime.process_tree import identify, is_alive, snapshot
 

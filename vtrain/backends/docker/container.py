@@ -15,7 +15,7 @@ from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
-from vtrain.runtime.folder import LentTerminal
+from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.job_storage import GS, LOCAL
 from vtrain.runtime.replica import OUTPUT_FOLDERS, replica_ids
 from vtrain.staging import LocalBuckets, join_uri, split_uri

@@ -15,7 +15,7 @@ from vtrain.backends.docker.container_terminal import ContainerWindow
 from vtrain.backends.docker.container_view import READING, ContainerView
 from vtrain.containers.engine import engine_errors
 from vtrain.errors import EngineAwayError, EngineError
-from vtrain.runtime.folder import LentTerminal
+from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.journal import STDOUT, JournalWriter
 
 

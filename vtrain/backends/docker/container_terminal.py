@@ -21,7 +21,8 @@ import msgspec
 from vtrain.containers.client import CallRefused, EngineCalls
 from vtrain.containers.exec_session import DETACH_KEYS
 from vtrain.errors import EngineError
-from vtrain.runtime.folder import JobFolder, JobOrder, LentTerminal
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.trainer_terminal import WindowMessages
 
 END_OF_INPUT = b"\x04"

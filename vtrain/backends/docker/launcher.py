@@ -30,7 +30,8 @@ from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
 from vtrain.messages.names import parse_name
 from vtrain.retry import retry, steady
-from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
 from vtrain.runtime.replica import replica_ids

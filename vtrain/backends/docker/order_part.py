@@ -6,7 +6,7 @@ import msgspec
 
 from vtrain.backends.container_options import ContainerOptions
 from vtrain.containers.address import EngineAddress
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.job_order import JobOrder
 
 
 class DockerPart(msgspec.Struct, frozen=True, kw_only=True):

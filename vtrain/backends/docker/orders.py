@@ -34,8 +34,9 @@ from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import ResourceName, parse_name
 from vtrain.runtime.debugging import CodePlaces, Debugger, debugger_variables
-from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.inheritance import NO_METADATA
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
 from vtrain.runtime.replica import (

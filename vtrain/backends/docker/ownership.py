@@ -11,7 +11,8 @@ from pathlib import Path
 from vtrain.backends.docker.orders import first_order
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import ConfigError, EngineError
-from vtrain.runtime.folder import JobFolder, JobOrder
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import Store
 from vtrain.staging import LocalBuckets
 

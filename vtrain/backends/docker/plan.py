@@ -22,7 +22,7 @@ from vtrain.containers.image_names import check_image_name, is_built_here
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.capacity.leases import Claim, pool_devices
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import not_reproduced_by_containers
 from vtrain.runtime.replica import (
     PRIMARY,

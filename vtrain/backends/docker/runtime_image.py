@@ -30,7 +30,7 @@ from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
-from vtrain.runtime.folder import JobOrder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.staging import LocalBuckets
 

@@ -22,21 +22,12 @@ from vtrain.messages.names import parse_name
 from vtrain.privacy import make_private
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
 from vtrain.runtime.environments.environment import EnvironmentFailed, make_environment, plan_environment
-from vtrain.runtime.folder import (
-    METRIC_FILE,
-    DamagedFileError,
-    JobFolder,
-    JobOrder,
-    ReplicaFolder,
-    ReplicaOrder,
-    WarmSlot,
-    hold_lock,
-    lock_holder,
-    require_struct,
-)
+from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.inheritance import credentials_variables
+from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process_tree import Process, identify, is_alive, signal_all
 from vtrain.runtime.replica import (

@@ -15,7 +15,8 @@ from vtrain.errors import UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.accelerators import process_notice
 from vtrain.runtime.capacity.leases import Claim, pool_devices
-from vtrain.runtime.folder import METRIC_FILE, JobOrder
+from vtrain.runtime.folder import METRIC_FILE
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import not_reproduced_by_processes
 from vtrain.runtime.replica import (
     PRIMARY,

@@ -7,14 +7,10 @@ from collections.abc import Callable
 
 from vtrain.backends import ReplicaUsage
 from vtrain.errors import CommandError, DamagedError
-from vtrain.runtime.folder import (
-    DamagedFileError,
-    ReplicaFolder,
-    ReplicaOrder,
-    lock_holder,
-    require_struct,
-)
+from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, require_struct
 from vtrain.runtime.foreground import run_in_foreground
+from vtrain.runtime.job_order import ReplicaOrder
+from vtrain.runtime.locks import lock_holder
 from vtrain.runtime.process_usage import tree_usage
 
 TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LS_COLORS")

@@ -20,7 +20,8 @@ from vtrain.runtime.adoption import Start, adopt
 from vtrain.runtime.capacity.leases import Admission as Admission
 from vtrain.runtime.capacity.leases import Claim, Lease, decide, next_in_line
 from vtrain.runtime.capacity.leases import Waiting as Waiting
-from vtrain.runtime.folder import DamagedFileError, JobFolder, JobOrder
+from vtrain.runtime.folder import DamagedFileError, JobFolder
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import HAS_ENDED, Record, Store
 from vtrain.runtime.supervisor_process import start_supervisor
 

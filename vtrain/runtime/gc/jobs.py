@@ -13,9 +13,10 @@ from vtrain.atomic import remove_folder
 from vtrain.errors import StorageError
 from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime.cgroup import find_groups, remove_group
-from vtrain.runtime.folder import JobFolder, group_prefix, hold_lock
+from vtrain.runtime.folder import JobFolder, group_prefix
 from vtrain.runtime.gc.candidate import ELSEWHERE, Candidate, Search, byte_count, last_change, refused
 from vtrain.runtime.gc.living import job_document, living_jobs
+from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
 from vtrain.runtime.process_tree import Process, Stat, offspring, signal_all, snapshot
 from vtrain.runtime.store import Record, Store, delete_job

@@ -31,8 +31,9 @@ from vtrain.runtime.capacity.queue import job_folder, look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.enrolment import enrol, pending
-from vtrain.runtime.folder import DataPart, JobFolder, JobOrder
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import MODEL_FIELD, stored_job
+from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.parent_supervisor import ParentSupervisor
 from vtrain.runtime.pipelines.dataset import find_dataset, split_dataset

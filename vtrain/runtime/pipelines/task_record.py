@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import msgspec
 
-from vtrain.runtime.folder import DamagedFileError, DataPart, JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.job_order import DataPart
 from vtrain.runtime.log_reader import ChildLogs
 from vtrain.runtime.tuning.trial_record import trial_logs
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from vtrain.messages import states
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-from vtrain.runtime.folder import JobFolder, StudyPart
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import STUDY_FIELD
+from vtrain.runtime.job_order import StudyPart
 from vtrain.runtime.parent_supervisor import ParentSupervisor
 from vtrain.runtime.service_log import RUNNING
 from vtrain.runtime.store import Store

@@ -16,8 +16,9 @@ from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import job_folder, look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.enrolment import enrol, pending
-from vtrain.runtime.folder import JobFolder, JobOrder, TrialPart
+from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
+from vtrain.runtime.job_order import JobOrder, TrialPart
 from vtrain.runtime.replica import trial_spec
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store

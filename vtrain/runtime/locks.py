@@ -1,0 +1,109 @@
+"""Locks of files: one that is held shows that a process lives, and the file has its number."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vtrain.atomic import rename_damaged
+
+MAX_PID = 2**22
+
+
+def hold_lock(path: Path) -> int | None:
+    """Hold a lock and return its descriptor; None when somebody has it.
+
+    The lock lives as long as any process has the descriptor, so it can be handed to a child.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except IsADirectoryError:
+        rename_damaged(path)
+        descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def still_holds(descriptor: int, path: Path) -> bool:
+    """Whether a lock that was held is held still; one whose file somebody removed is taken again.
+
+    The descriptor keeps its number. False: somebody else has the new file.
+    """
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return True
+    lock = hold_lock(path)
+    if lock is None:
+        return False
+    os.dup2(lock, descriptor, inheritable=False)
+    os.close(lock)
+    return True
+
+
+@contextmanager
+def closed_on_error(descriptor: int) -> Iterator[None]:
+    """Let a lock go where what it was held for does not come about."""
+    try:
+        yield
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def lock_holder(path: Path) -> int:
+    """The process that holds the lock now; 0 when nobody does, -1 when it has not said its number yet."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return 0
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
+            raise
+        number = _written_number(descriptor)
+        return number if _is_about(number, path.parent) or _has_open(number, descriptor) else -1
+    finally:
+        os.close(descriptor)
+    return 0
+
+
+def _written_number(descriptor: int) -> int:
+    """The process id in a lock; -1 where there is none."""
+    try:
+        text = os.read(descriptor, 32)
+    except OSError:  # a folder
+        return -1
+    return int(text) if text.isdigit() and 0 < int(text) <= MAX_PID else -1
+
+
+def _is_about(process: int, folder: Path) -> bool:
+    """Whether a process was started for that folder, as far as the kernel tells: a number can be damaged."""
+    try:
+        command = Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()
+    return bytes(folder) in command
+
+
+def _has_open(process: int, descriptor: int) -> bool:
+    """Whether a process has the descriptor's file open: one that was forked for a folder does not name it."""
+    own = os.fstat(descriptor)
+    with suppress(OSError):
+        for link in Path(f"/proc/{process}/fd").iterdir():
+            with suppress(OSError):  # it was closed meanwhile
+                if os.path.samestat(link.stat(), own):
+                    return True
+    return False
