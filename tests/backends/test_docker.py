@@ -544,6 +544,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.pages
 def test_commands_of_packages_are_on_the_path(
     docker_home: Path, base_image: str, own_user_image: str, tmp_path: Path
 ) -> None:
@@ -600,6 +601,7 @@ def test_a_signal_that_a_trainer_lives_through_is_no_end(
     assert ended(docker_backend, name).state == states.SUCCEEDED
 
 
+@pytest.mark.pages
 def test_a_supervisor_killed_while_a_runtime_image_is_built(
     docker_home: Path, base_image: str, tmp_path: Path
 ) -> None:

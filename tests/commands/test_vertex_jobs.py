@@ -48,6 +48,7 @@ NEW_TO_VTRAIN: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.api
 @pytest.mark.parametrize("group", NEW_TO_VTRAIN)
 def test_a_field_that_google_s_library_knows_is_sent(
     vtrain: Any, vertex: VertexService, tmp_path: Path, group: str

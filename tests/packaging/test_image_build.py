@@ -87,6 +87,7 @@ def test_everything_that_can_go_in_is_there(
     assert bench.run(made, "x", user="1234") == "private data ['x'] /usr/app /home\n"
 
 
+@pytest.mark.pages
 @pytest.mark.network
 def test_a_project_in_src_is_installed_on_its_dependencies_and_an_edit_builds_the_last_layers(
     bench: Workbench, make_tree: Callable[..., Path], unique: str
@@ -114,6 +115,7 @@ def test_a_project_in_src_is_installed_on_its_dependencies_and_an_edit_builds_th
 
 
 @BUILDERS
+@pytest.mark.pages
 @pytest.mark.network
 def test_a_setup_py_whose_dependencies_only_pip_can_tell(
     bench: Workbench, make_tree: Callable[..., Path], unique: str, monkeypatch, buildkit: str

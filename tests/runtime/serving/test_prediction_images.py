@@ -47,6 +47,7 @@ def test_other_images_are_none_of_them(uri: str) -> None:
     assert prediction_image(uri) is None
 
 
+@pytest.mark.api
 def test_every_image_that_googles_library_lists_is_known() -> None:
     listed = import_module("google.cloud.aiplatform.constants.prediction")
     images = [uri for uri in listed.SERVING_CONTAINER_URIS if re.search("/(sklearn|xgboost)-", uri)]
