@@ -1,4 +1,4 @@
-"""Imports msgspec without `typing_extensions`: two thirds of the time of that import, for nothing.
+"""Imports msgspec without `typing_extensions`, which takes longer than msgspec itself.
 
 msgspec takes from it what `typing` has too, and falls back to that. vtrain's own programs import this module
 before anything else that imports msgspec; it changes nothing for a program that uses vtrain as a library.

@@ -12,7 +12,7 @@ from vtrain.flags.options import FlagGroup
 
 
 class ClientFlags(FlagGroup, frozen=True):
-    """Who reaches an emulator."""
+    """The address of an emulator, and the clients that it answers."""
 
     heading: ClassVar[str] = "Address"
 

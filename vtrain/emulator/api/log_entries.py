@@ -38,7 +38,7 @@ _SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITIC
 
 
 class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a filter selects: entries of one job, from `lower` on, that pass `test`. Times are nanoseconds."""
+    """The selection of a filter: entries of one job, from `lower` on, that pass `test`. Times are nanoseconds."""
 
     labels: dict[str, str]
     lower: int
