@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -241,6 +242,51 @@ def test_other_variables_need_another_process_and_slots_bound_them(slots: Slots)
     for value, is_warm in (("3", True), ("1", False)):
         assert slots.run(IS_WARM, "--wait", f"--env=OMP_NUM_THREADS={value}").code == 0
         assert slots.log() == f"warm {is_warm}\n"
+
+
+def test_a_process_with_other_limits_comes_from_another(slots: Slots) -> None:
+    """A fork has the file mode mask, limits, priority and search path of what it came from."""
+    facts = "import os, resource, framework\nmask = os.umask(0)\n"
+    facts += "print(framework.PID != os.getpid(), oct(mask), resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"
+    slots.make(count=3)
+    slots.warm()
+    usual, (soft, hard) = os.umask(0o077), resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        assert slots.run(facts, "--wait").code == 0
+        assert slots.log().split()[:2] == ["False", "0o77"]
+    finally:
+        os.umask(usual)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    try:
+        assert slots.run(facts, "--wait").code == 0
+        assert slots.log().split()[::2] == ["False", str(soft - 1)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert slots.run(facts, "--wait").code == 0
+    assert slots.log().split() == ["True", oct(usual), str(soft)]
+
+
+def test_the_search_path_of_a_preloader_is_that_of_its_jobs(
+    slots: Slots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(tmp_path / "wheels", "framework", code=f"{FRAMEWORK}\nPATH = os.environ['PATH']\n")
+    monkeypatch.setenv("PATH", f"/first-of-this-test:{os.environ['PATH']}")
+    slots.make()
+    slots.warm()
+    code = f"{IS_WARM}own, *path = os.environ['PATH'].split(':'); print(framework.PATH == ':'.join(path))"
+    assert slots.run(code, "--wait").code == 0
+    assert slots.log() == "warm True\nTrue\n"
+    monkeypatch.setenv("PATH", f"/second-of-this-test:{os.environ['PATH']}")
+    assert slots.run(IS_WARM, "--wait").code == 0
+    assert slots.log() == "warm False\n"
+
+
+def test_no_waiting_process_keeps_a_secret(slots: Slots) -> None:
+    slots.make()
+    for _ in range(2):
+        assert slots.run(IS_WARM, "--wait", "--env=HF_TOKEN=hidden", "--allow-plaintext-secrets").code == 0
+        assert slots.log() == "warm False\n"
+    assert slots.preloaders() == [] and not (slots.home / "slots").exists()
 
 
 def _is_ready(lock: Path) -> bool:

@@ -5,17 +5,20 @@
     slots/RESOURCE/KEY.told      why the modules cannot be kept imported
     slots/RESOURCE/KEY.log       its output
 
-RESOURCE is made of the resource's name, KEY of everything that an import can depend on. The first replica of
-a key starts as usual, and a preloader after it; the next ones start as forks of that.
+RESOURCE is made of the resource's name. KEY is made of the interpreter, the modules, the variables but for
+those of one job, and what a fork has of the process that it comes from. The first replica of a key starts as
+usual, and a preloader after it; the next ones start as forks of that.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -34,25 +37,26 @@ from vtrain.runtime.spawning import spawn_holding
 END_SECONDS = 5.0
 PRELOADER = Path(__file__).with_name("preloader.py")
 OF_ONE_JOB = frozenset(
-    "CLUSTER_SPEC TF_CONFIG MASTER_ADDR MASTER_PORT RANK WORLD_SIZE TMPDIR PATH CLOUDSDK_CONFIG "
+    "CLUSTER_SPEC TF_CONFIG MASTER_ADDR MASTER_PORT RANK WORLD_SIZE TMPDIR CLOUDSDK_CONFIG "
     "GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK STORAGE_EMULATOR_HOST".split()
 )
 PREFIXES_OF_ONE_JOB = ("AIP_", "CLOUD_ML_")
 """The variables that the runtime gives each job anew. An import is not expected to read them."""
 
 
-def slots_folder(home: Path, resource: str) -> Path:
-    """The folder of a resource's warm slots."""
-    return home / "slots" / content_digest(resource.encode())[:16]
+def slots_folder(home: Path, owner: str) -> Path:
+    """The folder of the warm slots of the persistent resource `owner`."""
+    return home / "slots" / content_digest(owner.encode())[:16]
 
 
 def warm_slot(
-    home: Path, resource: str, modules: tuple[str, ...], python: str, env: dict[str, str], most: int
+    home: Path, owner: str, modules: tuple[str, ...], python: str, env: dict[str, str], most: int
 ) -> WarmSlot | None:
     """The slot of a replica with these variables; None where processes cannot be forked like this.
 
-    `python` is the interpreter of what its packages require. A resource has at most `most` preloaders. None
-    also for a replica with secrets in its variables, as a preloader keeps these when the job has ended.
+    `python` is the interpreter of what its packages require. The persistent resource `owner` has at most
+    `most` preloaders. None also for a replica with secrets in its variables, as a preloader keeps these when
+    the job has ended.
     """
     if not LINUX or any(map(names_secret, env)):
         return None
@@ -61,9 +65,22 @@ def warm_slot(
         for name, value in sorted(env.items())
         if name not in OF_ONE_JOB and not name.startswith(PREFIXES_OF_ONE_JOB)
     }
-    key = content_digest(msgspec.json.encode((python, modules, kept)))[:16]
-    folder = str(slots_folder(home, resource))
+    jobs = f"{home}/jobs/"  # below it lies the environment of one job
+    path = kept.get("PATH", os.defpath).split(os.pathsep)
+    kept["PATH"] = os.pathsep.join(entry for entry in path if not entry.startswith(jobs))
+    key = content_digest(msgspec.json.encode((python, modules, kept, _inherited())))[:16]
+    folder = str(slots_folder(home, owner))
     return WarmSlot(folder=folder, key=key, python=python, modules=modules, env=kept, most=most)
+
+
+def _inherited() -> tuple[Any, ...]:
+    """The mask of file modes, limits, priority and processors of this process, which its children have too."""
+    limits = [
+        resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")
+    ]
+    with Path("/proc/self/status").open(encoding="ascii", errors="replace") as status:
+        mask = next((line for line in status if line.startswith("Umask:")), "")
+    return mask, limits, os.getpriority(os.PRIO_PROCESS, 0), sorted(os.sched_getaffinity(0))
 
 
 def start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int | None:
@@ -117,9 +134,9 @@ def cold_note(slot: WarmSlot) -> str:
     return f"{', '.join(slot.modules)} cannot be kept imported: {why}."
 
 
-def end_warm_slots(home: Path, resource: str) -> None:
+def end_warm_slots(home: Path, owner: str) -> None:
     """End the preloaders of a resource, and forget what they have said. Replicas that run go on."""
-    folder = slots_folder(home, resource)
+    folder = slots_folder(home, owner)
     found = list(folder.glob("*.lock"))
     for path in found:
         _end(path)

@@ -38,7 +38,7 @@ _SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITIC
 
 
 class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """The selection of a filter: entries of one job, from `lower` on, that pass `test`. Times are nanoseconds."""
+    """The entries that a filter selects: of one job, from `lower` on (nanoseconds), that pass `test`."""
 
     labels: dict[str, str]
     lower: int
