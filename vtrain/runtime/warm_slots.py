@@ -74,7 +74,7 @@ def warm_slot(
 
 
 def _inherited() -> tuple[Any, ...]:
-    """The mask of file modes, limits, priority and processors of this process, which its children have too."""
+    """The file mode mask, limits, priority and processors of this process, which its children have too."""
     limits = [
         resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")
     ]
