@@ -29,6 +29,7 @@ open_backend("local", settings).cancel(sys.argv[2])
 
 
 @pytest.mark.docker
+@pytest.mark.engine
 class TestDocker(ReplicaContract):
     home: Path
     engine: Engine

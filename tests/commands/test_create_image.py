@@ -237,6 +237,7 @@ def test_the_engine_is_looked_for_before_the_image_is_built(
 
 
 @pytest.mark.docker
+@pytest.mark.pages
 def test_a_real_registry_has_the_image_once(
     vtrain: Any, service: VertexService, trainer: Path, registry: str, base_image: str, docker_engine: Engine
 ) -> None:

@@ -126,6 +126,7 @@ setup(name="gc-test", version="{number}", py_modules=["task"], entry_points=comm
 
 
 @pytest.mark.docker
+@pytest.mark.pages
 def test_the_runtime_image_of_a_job_stays_for_another_home(
     vtrain,
     docker_engine: Engine,

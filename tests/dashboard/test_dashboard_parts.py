@@ -115,7 +115,8 @@ class Endless:
         return LogPage(entries=(entry,), cursor=str(number), more=True)
 
 
-def test_a_log_without_an_end_is_shown_as_far_as_it_was_read() -> None:
+def test_a_log_without_an_end_is_shown_as_far_as_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vtrain.emulator.dashboard.log_view.READ_SECONDS", 0.5)
     endless: Any = Endless()
     reader = LogReader(endless)
     view = reader.read(LogRequest(name="x"))

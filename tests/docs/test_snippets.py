@@ -31,7 +31,7 @@ DOCKER_PAGES = [
     ROOT / "docs/how-to/use-your-data.md",
 ]
 MODEL_PAGE = ROOT / "docs/how-to/register-and-try-a-model.md"
-SLOW_PAGES = {RESTARTS_PAGE: [pytest.mark.pages], MODEL_PAGE: [pytest.mark.pages, pytest.mark.network]}
+INSTALLING = {MODEL_PAGE: [pytest.mark.network]}
 PAGES = [*sorted((ROOT / "docs" / "how-to").glob("*.md")), ROOT / "examples" / "README.md"]
 
 
@@ -43,15 +43,17 @@ def test_snippets_that_install_scikit_learn(page: Path, checkout: Checkout) -> N
     run_all(commands(page, skipped_notes=(INSTALL, NOX, DOCKER, VERTEX)), *checkout)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=SLOW_PAGES.get(page, [])) for page in PAGES],
+    [pytest.param(page, marks=INSTALLING.get(page, [])) for page in PAGES],
     ids=lambda page: page.stem,
 )
 def test_how_to_snippets(page: Path, checkout: Checkout) -> None:
     run_all(commands(page, skipped_notes=(DOCKER, GCLOUD, VERTEX, TORCH, DEBUGGER)), *checkout)
 
 
+@pytest.mark.pages
 @pytest.mark.network
 def test_snippets_that_wait_for_a_debugger(checkout: Checkout) -> None:
     (command,) = commands(DEBUG_PAGE, notes=(DEBUGGER,))

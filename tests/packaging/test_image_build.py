@@ -203,6 +203,7 @@ def _own_base(engine: Engine, bench: Workbench, name: str, lines: str) -> None:
     bench.names += [name, build_image(engine, request, bench.lines.append)]
 
 
+@pytest.mark.pages
 def test_a_base_whose_root_has_no_name(
     bench: Workbench, make_tree, unique: str, docker_engine: Engine
 ) -> None:

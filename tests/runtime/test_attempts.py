@@ -286,6 +286,7 @@ class Bench:
     """A submitted job of two replicas, and supervisors that die whenever the test wants."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
+        monkeypatch.setattr("vtrain.runtime.supervisor.POLL_SECONDS", 0.02)
         settings = BackendSettings(home=home, project="local", region="us-central1")
         self.backend = open_backend(
             "process", msgspec.structs.replace(settings, preemption=options.get("preemption"))

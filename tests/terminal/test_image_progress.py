@@ -17,7 +17,7 @@ from vtrain.containers.engine import Engine
 from vtrain.containers.images import remove_image
 from vtrain.errors import ImageError
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.pages]
 
 
 @pytest.fixture
