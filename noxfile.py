@@ -93,7 +93,7 @@ def api(session: nox.Session) -> None:
 
 @nox.session
 def engine(session: nox.Session) -> None:
-    """The contract on docker; and, as root, engines that are started to be stopped and killed while jobs run."""
+    """What takes long on docker; and, as root, engines that are stopped and killed while jobs run."""
     _install(session, ".[test]")
     session.run("pytest", "-n", "2", "-m", "engine", *session.posargs)
 

@@ -8,6 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dashboard_service import Board, lines_of
 from privileges import run_bound
 from starlette.applications import Starlette

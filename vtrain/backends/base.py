@@ -250,6 +250,9 @@ class RuntimeBackend(Backend):
     def running(self, replica: ReplicaFolder) -> RunningReplica:
         """A replica of this backend that runs now, to be looked into."""
 
+    def end_warm_slots(self, home: Path, owner: str) -> None:
+        """End what waits for the next job of the persistent resource `owner`. Jobs that run go on."""
+
 
 def local_settings(line: CommandLine) -> BackendSettings:
     """Settings of a backend whose jobs live here; a full name says itself in which region."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import Query, ResourcePage
+from vtrain.backends.base import RuntimeBackend
 from vtrain.errors import ConfigError
 from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
@@ -16,7 +17,6 @@ from vtrain.runtime.database import has_store
 from vtrain.runtime.resource_registry import ResourceRegistry
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
-from vtrain.runtime.warm_slots import end_warm_slots
 from vtrain.times import timestamp
 
 if TYPE_CHECKING:
@@ -77,14 +77,22 @@ class LocalResources:
                 lambda: not any(is_living(store, self._home, job) for job in jobs), END_SECONDS, longest=0.5
             )
         registry.delete(name)
-        end_warm_slots(self._home, name)
+        self._end_warm_slots(name)
         return _done(name, {"@type": _EMPTY})
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the slots of a resource anew. Raises ConflictError while a job has one."""
         rebooted = self._registry().reboot(name)
-        end_warm_slots(self._home, name)
+        self._end_warm_slots(name)
         return _done(name, {"@type": _TYPE} | to_document(rebooted))
+
+    def _end_warm_slots(self, name: str) -> None:
+        """End what waits for jobs of a resource, in all backends: each of them may have run some."""
+        from vtrain.backends.registry import every_backend
+
+        for backend in every_backend():
+            if isinstance(backend, RuntimeBackend):
+                backend.end_warm_slots(self._home, name)
 
     def _registry(self) -> ResourceRegistry:
         return ResourceRegistry(Store.open(self._home))

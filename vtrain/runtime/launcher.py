@@ -93,3 +93,6 @@ class Launcher(Protocol):
 
     def clear(self, order: JobOrder) -> str:
         """Remove what was made for the job outside its folder; a sentence on what could not be removed."""
+
+    def close(self) -> None:
+        """Once the job has ended: finish what is for later jobs."""

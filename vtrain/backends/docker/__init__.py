@@ -52,6 +52,12 @@ class Docker(RuntimeBackend):
 
         return RunningContainer(replica)
 
+    def end_warm_slots(self, home: Path, owner: str) -> None:
+        """End the containers that wait."""
+        from vtrain.backends.docker.waiting import end_waiting
+
+        end_waiting(home, owner)
+
     def model_serving(self, settings: BackendSettings) -> ModelServing:
         """Models are served by the container that they name."""
         from vtrain.backends.docker.model_container import ContainerServing

@@ -28,7 +28,8 @@ class ContainerView:
     """One container, and what was learned of it.
 
     `gap` is when the engine was away last, in seconds since the epoch; `log_error` says why a part of the
-    log could not be read; `id` is the engine's own name for the container, empty until it was seen.
+    log could not be read; `id` is the engine's own name for the container, empty until it was seen;
+    `start_note` is what there is to be said about the start.
     """
 
     def __init__(self, connect: Callable[[], Engine], hang_up: Callable[[], None], name: str) -> None:
@@ -36,6 +37,7 @@ class ContainerView:
         self.gap: tuple[float, float] | None = None
         self.log_error = ""
         self.id = ""
+        self.start_note = ""
         self._connect = connect
         self._hang_up = hang_up
         self._name = name

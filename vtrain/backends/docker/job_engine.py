@@ -13,6 +13,7 @@ from typing import Any
 
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, ContainerOrder
 from vtrain.backends.docker.meter import Meter
+from vtrain.backends.docker.waiting import keep_waiting
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
@@ -21,6 +22,8 @@ from vtrain.errors import EngineError
 
 STARTS_AT_ONCE = 8
 """More make an engine no faster."""
+KEEP_AFTER_SECONDS = 1.0
+"""So long after the start of a replica, if its job lasts longer, a container is made for the next job."""
 SIGNALS_AT_ONCE = 4
 """More make it slower: a container that has ended is cleaned up while the others still get their signal."""
 
@@ -37,6 +40,8 @@ class JobEngine:
         self._connecting = threading.Lock()
         self._making = threading.Lock()
         self._made: set[str] = set()
+        self._job_is_over = threading.Event()
+        self._keeper: threading.Thread | None = None
         self._seen: tuple[float, frozenset[str]] = (0.0, frozenset())
 
     def engine(self) -> Engine:
@@ -65,6 +70,26 @@ class JobEngine:
             if name and (again or name not in self._made):
                 ensure_network(self.engine(), name, labels, replicas)
                 self._made.add(name)
+
+    def keep_waiting(self, order: ContainerOrder) -> None:
+        """Have a container made that waits for the next job, where the order has a place for it.
+
+        Not while the trainer starts, which it would slow down.
+        """
+
+        def keep() -> None:
+            self._job_is_over.wait(KEEP_AFTER_SECONDS)
+            keep_waiting(self.engine(), order)
+
+        if order.waiting is not None and self._keeper is None:
+            self._keeper = threading.Thread(target=keep, name="keep waiting", daemon=True)
+            self._keeper.start()
+
+    def finish_keeping(self) -> None:
+        """Make that container now, unless it is there already."""
+        self._job_is_over.set()
+        if self._keeper is not None:
+            self._keeper.join()
 
     def ran_at(self, order: ContainerOrder, moment: float) -> bool:
         """Whether the container is known to have run at that time, in seconds since the epoch.

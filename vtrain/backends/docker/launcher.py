@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -24,9 +25,11 @@ from vtrain.backends.docker.order_part import docker_part
 from vtrain.backends.docker.orders import container_orders, first_order, later_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
+from vtrain.backends.docker.waiting import claim_container, claimed_container, place_of
 from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.images import find_image
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
 from vtrain.messages.names import parse_name
 from vtrain.retry import retry, steady
@@ -34,6 +37,7 @@ from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, re
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.process_tree import LINUX
 from vtrain.runtime.replica import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
@@ -106,12 +110,39 @@ class DockerLauncher:
             info = self._open(docker_part(order).engine).engine().info()
             storage = self._storage(order, folder)
             network = self._network(order)
-            orders = container_orders(info, order, folder, runtimes, devices, storage, network)
+            build = partial(container_orders, info, order, folder, runtimes, devices, storage, network)
+            orders = self._in_slot(order, folder, build(), build)
         if network:
             maker = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
             self._network_maker = maker
             maker.start()
         return orders
+
+    def _in_slot(
+        self,
+        order: JobOrder,
+        folder: JobFolder,
+        orders: dict[str, ContainerOrder],
+        build: Callable[[str], dict[str, ContainerOrder]],
+    ) -> dict[str, ContainerOrder]:
+        """The orders on a persistent resource, where a container may wait in which the replica can start.
+
+        That is so for a Python package on one replica. A container's host name is its own, and a terminal,
+        a debugger and a trial's reports are of one job.
+        """
+        claim = order.claim
+        is_own = order.terminal or order.debugger or order.trial
+        ((name, only),) = orders.items() if len(orders) == 1 else (("", None),)
+        is_package = order.job.job_spec.worker_pool_specs[0].python_package_spec is not None
+        if not (claim.line and LINUX and only and is_package) or only.network or is_own:
+            return orders
+        image = find_image(self._open(only.engine).engine(), only.config["Image"])
+        if image is None:  # its container tells
+            return orders
+        place = place_of(order.home, claim.line, sum(claim.slot_limits.values()), only, image.id)
+        host_id = claim_container(place, folder.replica(name))
+        found = build(host_id)[name] if host_id else only
+        return {name: msgspec.structs.replace(found, waiting=place)}
 
     def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
         """The variables that lead containers to the job's Cloud Storage, with `--aip-dirs=gs`.
@@ -184,6 +215,10 @@ class DockerLauncher:
         except EngineError as error:
             return f"What the job has in the Docker engine is still there. {error.message}"
 
+    def close(self) -> None:
+        if self._job_engine is not None:
+            self._job_engine.finish_keeping()
+
     def _await_watches(self) -> None:
         """Let those whose replica has ended remove its container; nothing is made any more then."""
         deadline = time.monotonic() + LAST_LINES_SECONDS
@@ -247,7 +282,8 @@ def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
     with engine_errors("remove the job's containers"):
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}
         found = engine.calls.get("/containers/json", all=1, filters=wanted)
-    _remove_all(engine, [container["Id"] for container in found])
+    claimed = filter(None, map(claimed_container, folder.path.glob("replicas/*")))
+    _remove_all(engine, [*(container["Id"] for container in found), *claimed])
     told = mend_ownership(engine, order, folder, labels)
     if _has_no_network(folder):
         return told

@@ -45,7 +45,8 @@ class RunningContainer:
         """
         env = [f"TERM={os.environ['TERM']}"] if terminal and os.environ.get("TERM") else []
         with self._engine() as engine, engine_errors("run a command in the container"):
-            session = ExecSession(engine.calls, self._order.name, argv, env=env, terminal=terminal)
+            own = self._order.config["Env"] if self._order.waiting else []  # which no waiting container has
+            session = ExecSession(engine.calls, self._order.name, argv, env=[*own, *env], terminal=terminal)
             return session.run()
 
     def usage(self) -> ReplicaUsage | None:

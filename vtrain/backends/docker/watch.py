@@ -33,6 +33,7 @@ from vtrain.backends.docker.exits import (
     with_late_oom,
 )
 from vtrain.backends.docker.job_engine import JobEngine
+from vtrain.backends.docker.waiting import SLOT, WaitingView
 from vtrain.containers.engine import is_going
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.errors import EngineAwayError, EngineError
@@ -61,7 +62,7 @@ class ContainerWatch(threading.Thread):
         self.order = order
         self._replica = replica
         self._job_engine = job_engine
-        self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
+        self._view = _view_of(replica, order, job_engine)
         self._stopping = Stopping(self._view, job_engine, order.grace_seconds)
         self._stopping.wanted = stopping
         self._seen_running = 0.0
@@ -101,6 +102,7 @@ class ContainerWatch(threading.Thread):
             end = self._view.patiently(start.ensure)
             if end is None:
                 self._job_engine.meter.add(self._view.id)
+                self._job_engine.keep_waiting(self.order)
                 end = self._view.patiently(lambda: self._follow(output))
         finally:
             output.close()
@@ -204,6 +206,13 @@ class ContainerWatch(threading.Thread):
         return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
 
 
+def _view_of(replica: ReplicaFolder, order: ContainerOrder, job_engine: JobEngine) -> ContainerView:
+    """The view of a replica's container: one of its own, or one that waited and that it has claimed."""
+    if (replica.path / SLOT).exists():
+        return WaitingView(job_engine.engine, job_engine.hang_up, replica, order)
+    return ContainerView(job_engine.engine, job_engine.hang_up, order.name)
+
+
 def _has_ended(state: dict[str, Any]) -> bool:
     return not state["Running"] and state["Status"] in ("exited", "dead")
 
@@ -266,7 +275,9 @@ class ContainerStart:
         except EngineError as error:
             return self._refused(error)
         if not self._replica.started():
-            write_struct(self._replica.path / "started.json", {"time": started})
+            write_struct(
+                self._replica.path / "started.json", {"time": started, "note": self._view.start_note}
+            )
             self._replica.job.wake()
         return None
 

@@ -1,0 +1,112 @@
+"""Warm slots of a persistent resource, whose supervisors and waiting processes or containers are killed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from aftermath import processes
+from docker_engines import remaining
+from environment_packages import wheel
+from places import Place, until
+from victims import kill, kill_supervisor
+
+from vtrain.containers.labels import HOME_LABEL, WAITING_LABEL
+from vtrain.messages import states
+from vtrain.privacy import home_label
+from vtrain.runtime.locks import lock_holder
+
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+JOBS, AT_ONCE = 30, 3
+LINES = 10
+TRAINER = f"""
+import time
+{{first}}
+print("begins", flush=True)
+for number in range({LINES}):
+    print("line", number, flush=True)
+    time.sleep(0.05)
+"""
+TEAM = "--persistent-resource-id=team"
+POOL = "machine-type=n1-standard-4"
+
+
+def test_jobs_notice_nothing_of_it(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = _pool(place, tmp_path, monkeypatch)
+    preload = ["--preload=framework"] if place.kind == "process" else []
+    resource = ["persistent-resources", "create", TEAM, f"--resource-pool-spec={POOL},replica-count=2"]
+    place.run(*resource, *preload, "--backend=local")
+    create = ["custom-jobs", "create", f"--backend={place.kind}", TEAM, f"--worker-pool-spec={pool}"]
+    place.run(*create, "--display-name=first", "--wait")
+    left = [f"job{number}" for number in range(JOBS)]
+    living: list[str] = []
+
+    def over() -> bool:
+        living[:] = [name for name in living if not states.has_ended(place.backend.get(name).state)]
+        while left and len(living) < AT_ONCE:
+            title = left.pop()
+            place.run(*create, f"--display-name={title}")
+            living.append(place.named(title))
+        if living and place.chance.random() < 0.4:
+            kill_supervisor(place, place.chance.choice(living))
+        if place.chance.random() < 0.3:
+            _kill_waiting(place)
+        return not living
+
+    until(over, pause=0.1)
+    warm = 0
+    for job in place.jobs():
+        assert job.state == states.SUCCEEDED, job.error
+        lines = place.run("custom-jobs", "stream-logs", job.name, "--format=value(message)").splitlines()
+        own = [line for line in lines if line.startswith(("begins", "line "))]
+        assert own == ["begins", *(f"line {number}" for number in range(LINES))], job.name
+        warm += any("started with framework" in line or "waited for it" in line for line in lines)
+        place.tally.add("jobs")
+    assert warm > 0
+    place.run("persistent-resources", "delete", "team", "--backend=local", "-q")
+    _check_nothing_left(place)
+
+
+def _pool(place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The worker pool of the jobs, whose trainer is in that folder."""
+    first = "import framework" if place.kind == "process" else ""
+    (folder / "code").mkdir()
+    (folder / "code" / "train.py").write_text(TRAINER.format(first=first))
+    pool = f"{POOL},local-package-path={folder / 'code'},script=train.py"
+    if place.kind == "docker":
+        return f"{pool},executor-image-uri={place.image}"
+    wheel(folder / "wheels", "framework", code="")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder / "wheels"))
+    return f"{pool},requirements=framework"
+
+
+def _kill_waiting(place: Place) -> None:
+    """End a process or a container that waits for a job, or is about to."""
+    from docker.errors import APIError
+
+    if place.kind == "process":
+        holders = [lock_holder(lock) for lock in place.home.glob("slots/*/*.lock")]
+        for pid in [pid for pid in holders if pid > 1][:1]:
+            if kill(pid):
+                place.tally.kill("waiting process", "run")
+        return
+    labels = [WAITING_LABEL, f"{HOME_LABEL}={home_label(place.home)}"]
+    with place.engine() as engine:
+        for found in engine.client.containers(all=True, filters={"label": labels}):
+            if found["Names"][0].startswith("/vtrain-waiting-"):
+                with suppress(APIError):
+                    engine.client.remove_container(found["Id"], force=True)
+                    place.tally.kill("waiting container", "run")
+                return
+
+
+def _check_nothing_left(place: Place) -> None:
+    until(lambda: not processes(place.home), "processes are left")
+    assert [*place.home.glob("waiting/*"), *place.home.glob("slots/*")] == []
+    if place.address is not None:
+        place.run("gc", "--kind=container", "-q")
+        with place.engine() as engine:
+            assert remaining(engine, place.home) == []
