@@ -315,7 +315,7 @@ def test_another_supervisor_goes_on(team: Team, moment: str) -> None:
     team.warm()
     assert team.create("import time\nprint('once', flush=True)\ntime.sleep(2)").code == 0
     folder = newest(team.home)
-    wanted = {"replica-spec": "spec.json", "sent": "sent.json", "started": "started.json"}[moment]
+    wanted = {"replica-spec": "spec.json", "sent": "sent", "started": "started.json"}[moment]
     assert wait_until(lambda: (folder / "replicas" / "workerpool0-0" / wanted).exists(), 60, 0.001)
     os.kill(supervisor_of(JobFolder(folder)), signal.SIGKILL)
     assert team.vtrain("custom-jobs", "wait", "@last").code == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import Query, ResourcePage
-from vtrain.backends.base import RuntimeBackend
 from vtrain.errors import ConfigError
 from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
@@ -20,7 +19,7 @@ from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
 if TYPE_CHECKING:
-    from vtrain.backends import BackendSettings
+    from vtrain.backends import BackendSettings, EndWarmSlots
 
 _TYPE = "type.googleapis.com/google.cloud.aiplatform.v1.PersistentResource"
 _EMPTY = "type.googleapis.com/google.protobuf.Empty"
@@ -31,8 +30,9 @@ END_SECONDS = 120.0
 class LocalResources:
     """The resources in vtrain's home. What Vertex AI continues after its answer is done here at once."""
 
-    def __init__(self, settings: BackendSettings) -> None:
+    def __init__(self, settings: BackendSettings, end_warm_slots: EndWarmSlots) -> None:
         self._settings = settings
+        self._end_warm_slots = end_warm_slots
         self._home = settings.home
 
     def create_resource(
@@ -77,22 +77,14 @@ class LocalResources:
                 lambda: not any(is_living(store, self._home, job) for job in jobs), END_SECONDS, longest=0.5
             )
         registry.delete(name)
-        self._end_warm_slots(name)
+        self._end_warm_slots(self._home, name)
         return _done(name, {"@type": _EMPTY})
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the slots of a resource anew. Raises ConflictError while a job has one."""
         rebooted = self._registry().reboot(name)
-        self._end_warm_slots(name)
+        self._end_warm_slots(self._home, name)
         return _done(name, {"@type": _TYPE} | to_document(rebooted))
-
-    def _end_warm_slots(self, name: str) -> None:
-        """End what waits for jobs of a resource, in all backends: each of them may have run some."""
-        from vtrain.backends.registry import every_backend
-
-        for backend in every_backend():
-            if isinstance(backend, RuntimeBackend):
-                backend.end_warm_slots(self._home, name)
 
     def _registry(self) -> ResourceRegistry:
         return ResourceRegistry(Store.open(self._home))

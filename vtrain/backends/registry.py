@@ -16,7 +16,9 @@ from vtrain.messages.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
+    from vtrain.backends import ResourceBackend
     from vtrain.runtime.launcher import Launcher
 
 ENTRY_POINTS = "vtrain.backends"
@@ -98,6 +100,17 @@ def open_found(found: Backend, settings: BackendSettings) -> JobBackend:
             f"and this vtrain speaks {PROTOCOL_VERSION}."
         )
     return opened
+
+
+def open_resources(found: Backend, settings: BackendSettings) -> ResourceBackend:
+    """The persistent resources that a backend keeps. Raises UnavailableError where it keeps none."""
+    return found.open_resources(settings, end_warm_slots)
+
+
+def end_warm_slots(home: Path, owner: str) -> None:
+    """End what waits in a home for jobs of a persistent resource, whichever backend keeps it."""
+    for backend in every_backend():
+        backend.end_warm_slots(home, owner)
 
 
 def launcher_of(name: str) -> Launcher:

@@ -46,17 +46,17 @@ class Docker(RuntimeBackend):
 
         return DockerLauncher()
 
-    def running(self, replica: ReplicaFolder) -> RunningReplica:
-        """A running container."""
-        from vtrain.backends.docker.running_container import RunningContainer
-
-        return RunningContainer(replica)
-
     def end_warm_slots(self, home: Path, owner: str) -> None:
         """End the containers that wait."""
         from vtrain.backends.docker.waiting import end_waiting
 
         end_waiting(home, owner)
+
+    def running(self, replica: ReplicaFolder) -> RunningReplica:
+        """A running container."""
+        from vtrain.backends.docker.running_container import RunningContainer
+
+        return RunningContainer(replica)
 
     def model_serving(self, settings: BackendSettings) -> ModelServing:
         """Models are served by the container that they name."""

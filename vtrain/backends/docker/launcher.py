@@ -132,9 +132,11 @@ class DockerLauncher:
         """
         claim = order.claim
         is_own = order.terminal or order.debugger or order.trial
-        ((name, only),) = orders.items() if len(orders) == 1 else (("", None),)
         is_package = order.job.job_spec.worker_pool_specs[0].python_package_spec is not None
-        if not (claim.line and LINUX and only and is_package) or only.network or is_own:
+        if not (claim.line and LINUX and is_package and len(orders) == 1) or is_own:
+            return orders
+        ((name, only),) = orders.items()
+        if only.network:
             return orders
         image = find_image(self._open(only.engine).engine(), only.config["Image"])
         if image is None:  # its container tells

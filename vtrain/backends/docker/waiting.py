@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -25,14 +24,7 @@ from typing import Any
 import msgspec
 
 from vtrain.atomic import UNPUBLISHED, clear, holding, is_held, remove_folder, set_aside
-from vtrain.backends.docker.container import (
-    OPEN_TO_ALL,
-    PYTHON,
-    SITE,
-    WORK,
-    ContainerOrder,
-    WaitingPlace,
-)
+from vtrain.backends.docker.container import OPEN_TO_ALL, PYTHON, SITE, WORK, ContainerOrder, WaitingPlace
 from vtrain.backends.docker.container_view import ContainerView
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
@@ -48,8 +40,8 @@ from vtrain.times import from_epoch
 
 SLOT = "slot"
 """In the folder of a replica: the folder of the container that it starts in, until its files are in place."""
-SENT = "sent.json"
-"""Beside it: when the program was sent."""
+SENT = "sent"
+"""Beside it: an empty file, made when the program was sent."""
 SOCKET = ".vtrain-slot"
 """In the working directory of a container that waits."""
 READY_SECONDS = 10.0
@@ -63,12 +55,6 @@ class WaitingContainer(msgspec.Struct, frozen=True, kw_only=True):
     container: str
     engine: EngineAddress
     id: str
-
-
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """When a program was sent to a container, in seconds since the epoch."""
-
-    time: float
 
 
 def waiting_folder(home: Path, owner: str) -> Path:
@@ -148,8 +134,10 @@ class WaitingView(ContainerView):
     def inspect(self) -> dict[str, Any] | None:
         """Its State, in which it has begun when the program was sent."""
         state = super().inspect()
-        sent = read_struct(self._sent, Sent)
-        return state | {"StartedAt": from_epoch(sent.time, 9)} if state and sent else state
+        with suppress(FileNotFoundError):
+            if state is not None:
+                state["StartedAt"] = from_epoch(self._sent.stat().st_mtime, 9)
+        return state
 
     def create(self, config: dict[str, Any]) -> dict[str, Any]:
         """Make the waiting container that of the replica; else create one. Its State."""
@@ -177,7 +165,7 @@ class WaitingView(ContainerView):
         config = self._order.config
         env = dict(entry.split("=", 1) for entry in config["Env"])
         request = msgspec.json.encode({"argv": [*config["Entrypoint"], *config["Cmd"]], "env": env})
-        write_struct(self._sent, Sent(time=time.time()))
+        self._sent.touch()
         with closing(self._link), suppress(OSError):
             self._link.sendall(request)
             self._link.shutdown(socket.SHUT_WR)

@@ -17,7 +17,7 @@ import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, Query, ResourceBackend
 from vtrain.backends.models import ModelRegistryBackend, ModelTarget
-from vtrain.backends.registry import choose_for, find_backend, open_found
+from vtrain.backends.registry import choose_for, find_backend, open_found, open_resources
 from vtrain.emulator.api.call import Call, Document
 from vtrain.emulator.api.documents import camel_case, check_depth, read_body, with_project
 from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
@@ -357,7 +357,7 @@ class TrainingService:
             backend = find_backend(name)
             openers: dict[str, Callable[[], Any]] = {
                 "jobs": lambda: open_found(backend, settings),
-                "resources": lambda: backend.open_resources(settings),
+                "resources": lambda: open_resources(backend, settings),
                 "models": lambda: backend.open_models(settings),
             }
             opened[key] = openers[kind]()
