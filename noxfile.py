@@ -104,7 +104,7 @@ def chaos(session: nox.Session) -> None:
 
     With VTRAIN_CHAOS_SECONDS only as many tests as begin within that time, in random order.
     """
-    _install(session, ".[test]")
+    _install(session, ".[test,emulator]")
     env = {} if os.environ.get("VTRAIN_CHAOS_SECONDS") else {"VTRAIN_CHAOS_KILLS": "100"}
     if SEED:
         env["VTRAIN_CHAOS_SEED"] = SEED

@@ -88,6 +88,8 @@ def test_what_is_not_there(machine: Machine) -> None:
         (("start", "--port=70000"), "is not a number from 0 to 65535"),
         (("start", "--host=0.0.0.0"), "Add --require-token"),
         (("start", "--grpc", "--require-token"), "--grpc asks for no token"),
+        (("start", "--max-active-jobs=-1"), "-1 is negative"),
+        (("exec", "--max-active-jobs=many", "--", "true"), "expected a whole number, found 'many'"),
         (("start", "--project=a/b"), "is not the id of a project"),
         (("exec",), "exec needs a command"),
         (("exec", "--backend=vertex", "--", "true"), "emulated jobs run on this machine"),

@@ -32,7 +32,10 @@ def split_uri(uri: str) -> tuple[str, str]:
         rest = uri.removeprefix("gs://")
         bucket = rest.partition("/")[0]
         if not is_bucket_name(bucket):
-            raise ConfigError(f"{uri}: {bucket!r} is not the name of a bucket.")
+            raise ConfigError(
+                f"{uri}: {bucket!r} is not the name of a bucket.",
+                hint="It has 3 to 63 characters: lowercase letters, digits, dots, dashes and underscores.",
+            )
         return "gs", rest
     from urllib.parse import unquote, urlsplit
 
