@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from docker_engines import remaining
 from supervisors import supervisor_of
+from test_studies_run import STUDY, TRAINER
 
 from vtrain.backends.docker.waiting import waiting_folder
 from vtrain.containers.engine import Engine
@@ -297,6 +298,15 @@ def test_reboot_and_delete_remove_it(team: Team) -> None:
     assert team.waiting() == []
 
 
+def test_nothing_waits_for_a_resource_that_was_deleted_meanwhile(team: Team) -> None:
+    for _ in range(4):
+        team.make()
+        team.run("")  # its supervisor makes a container now
+        assert team.vtrain("persistent-resources", "delete", "team", "--backend=local").code == 0
+    assert remaining(team.engine, team.home) == []
+    assert wait_until(lambda: not [*team.home.glob("waiting/*")], 60)
+
+
 def test_gc_removes_what_nobody_claims_any_more(team: Team) -> None:
     team.make()
     team.run("")
@@ -320,3 +330,24 @@ def test_another_supervisor_goes_on(team: Team, moment: str) -> None:
     os.kill(supervisor_of(JobFolder(folder)), signal.SIGKILL)
     assert team.vtrain("custom-jobs", "wait", "@last").code == 0
     assert team.log().count("once") == 1
+
+
+def test_trials_start_in_containers_that_wait_and_report(team: Team, tmp_path: Path) -> None:
+    team.make()
+    team.code.mkdir()
+    (team.code / "train.py").write_text(TRAINER)
+    study = STUDY.format(trials=3, parallel=1, failures=0, most=9)
+    pool = "trialJobSpec: {workerPoolSpecs: [{machineSpec: {machineType: n1-standard-4}, replicaCount: 1}]}"
+    (tmp_path / "study.yaml").write_text(f"{study}{pool}\n")
+    line = (
+        *("hp-tuning-jobs", "create", "--backend=docker", "--display-name=tune", "--wait", "--format=json"),
+        *(f"--config={tmp_path / 'study.yaml'}", f"--local-package-path={team.code}", "--script=train.py"),
+        *(f"--executor-image-uri={team.image}", "--persistent-resource-id=team", "--", "--case=good"),
+    )
+    assert team.vtrain(*line).code == 0
+    assert wait_until(lambda: len(team.places()) == 1, 60)
+    ended = team.vtrain(*line)
+    assert ended.code == 0, ended.err
+    trials = json.loads(ended.out)["trials"]
+    assert [trial["finalMeasurement"]["metrics"][0]["value"] for trial in trials] == [0.1, 0.2, 0.3]
+    assert any(team.home.glob("jobs/*/replicas/*/sent")), "no trial started in one that waited"

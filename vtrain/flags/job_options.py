@@ -40,6 +40,15 @@ class JobFlags(ResourceFlags, frozen=True):
             rich_help_panel=GOOGLE_CLOUD,
         ),
     ] = None
+    persistent_resource_id: Annotated[
+        str | None,
+        Option(
+            "--persistent-resource-id",
+            metavar="ID",
+            help="Persistent resource to run on.",
+            rich_help_panel=GOOGLE_CLOUD,
+        ),
+    ] = None
     enable_web_access: Annotated[
         bool | None,
         Option(
@@ -115,15 +124,6 @@ class SpecFlags(JobFlags, frozen=True):
             help="Variable for the trainer. NAME alone copies yours. Repeatable.",
         ),
     ] = []
-    persistent_resource_id: Annotated[
-        str | None,
-        Option(
-            "--persistent-resource-id",
-            metavar="ID",
-            help="Persistent resource to run on.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
     base_output_dir: Annotated[
         str | None,
         Option(

@@ -180,6 +180,7 @@ def _trial_fields(flags: TuningFlags) -> Document:
     values = {
         "network": flags.network or None,
         "serviceAccount": flags.service_account,
+        "persistentResourceId": flags.persistent_resource_id or None,
         "enableWebAccess": flags.enable_web_access,
         "enableDashboardAccess": flags.enable_dashboard_access,
         "baseOutputDirectory": {"outputUriPrefix": flags.base_output_dir} if flags.base_output_dir else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPacka
 from vtrain.privacy import home_label
 from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.job_storage import GS, LOCAL
-from vtrain.runtime.replica import OUTPUT_FOLDERS, replica_ids
+from vtrain.runtime.replica import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
 from vtrain.staging import LocalBuckets, join_uri, split_uri
 
 SITE = "/opt/vtrain/site"
@@ -29,6 +29,10 @@ DEFAULT_BRIDGE = "bridge"
 """The network that Docker makes when it starts, unless it is told not to; Podman has none of that name."""
 WORK = "/usr/app"
 """The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
+
+
+REPORTS = str(PurePosixPath(HP_METRIC_FILE).parent)
+"""The folder to which the primary of a trial reports."""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):

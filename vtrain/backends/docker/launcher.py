@@ -127,11 +127,10 @@ class DockerLauncher:
     ) -> dict[str, ContainerOrder]:
         """The orders on a persistent resource, where a container may wait in which the replica can start.
 
-        That is so for a Python package on one replica. A container's host name is its own, and a terminal,
-        a debugger and a trial's reports are of one job.
+        That is so for a Python package on one replica. A terminal and a debugger are of one job.
         """
         claim = order.claim
-        is_own = order.terminal or order.debugger or order.trial
+        is_own = order.terminal or order.debugger
         is_package = order.job.job_spec.worker_pool_specs[0].python_package_spec is not None
         if not (claim.line and LINUX and is_package and len(orders) == 1) or is_own:
             return orders

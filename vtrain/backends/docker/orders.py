@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptio
 from vtrain.backends.docker.container import (
     OPEN_TO_ALL,
     PYTHON,
+    REPORTS,
     SITE,
     USER_BASE,
     WORK,
@@ -40,7 +41,6 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
 from vtrain.runtime.replica import (
-    HP_METRIC_FILE,
     PRIMARY,
     JobContext,
     ReplicaId,
@@ -121,7 +121,7 @@ def _reports(folder: JobFolder) -> tuple[dict[str, Any], ...]:
     reports = folder.metric_file.parent
     reports.mkdir(exist_ok=True)
     reports.chmod(OPEN_TO_ALL)
-    return (bind(reports, str(PurePosixPath(HP_METRIC_FILE).parent)),)
+    return (bind(reports, REPORTS),)
 
 
 def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder:

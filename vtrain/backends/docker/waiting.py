@@ -2,7 +2,8 @@
 
     waiting/RESOURCE/KEY/ID/container.json   its engine
     waiting/RESOURCE/KEY/ID/work             what becomes the working directory of a replica
-    waiting/RESOURCE/KEY/ID/site             what becomes the folder of the trainer's code
+    waiting/RESOURCE/KEY/ID/site             the folder of the trainer's code
+    waiting/RESOURCE/KEY/ID/reports          what becomes the folder to which a trial reports
 
 RESOURCE is made of the resource's name. KEY is made of all that a container has from its creation on: image,
 user, mounts, limits, devices. After each start a supervisor makes a container for the next job of that key,
@@ -24,7 +25,15 @@ from typing import Any
 import msgspec
 
 from vtrain.atomic import UNPUBLISHED, clear, holding, is_held, remove_folder, set_aside
-from vtrain.backends.docker.container import OPEN_TO_ALL, PYTHON, SITE, WORK, ContainerOrder, WaitingPlace
+from vtrain.backends.docker.container import (
+    OPEN_TO_ALL,
+    PYTHON,
+    REPORTS,
+    SITE,
+    WORK,
+    ContainerOrder,
+    WaitingPlace,
+)
 from vtrain.backends.docker.container_view import ContainerView
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
@@ -42,6 +51,8 @@ SLOT = "slot"
 """In the folder of a replica: the folder of the container that it starts in, until its files are in place."""
 SENT = "sent"
 """Beside it: an empty file, made when the program was sent."""
+PLACES = {WORK: "work", SITE: "site", REPORTS: "reports"}
+"""The folders of a container that waits, by their mount points."""
 SOCKET = ".vtrain-slot"
 """In the working directory of a container that waits."""
 READY_SECONDS = 10.0
@@ -77,8 +88,7 @@ _OF_ONE_JOB = ("Env", "Entrypoint", "Cmd", "Hostname", "Labels")
 
 def _place_mount(mount: dict[str, Any], folder: str) -> dict[str, Any]:
     """A mount of a replica as a container has it that waits in that folder."""
-    places = {WORK: "work", SITE: "site"}
-    inside = places.get(mount["Target"])
+    inside = PLACES.get(mount["Target"])
     return mount | {"Source": f"{folder}/{inside}"} if inside else mount
 
 
@@ -184,22 +194,20 @@ class WaitingView(ContainerView):
         return self._sent.exists() and not self._socket.exists()
 
     def _move_files(self, config: dict[str, Any]) -> None:
-        """Fill the container's folders, which it has mounted, and put its working directory in its place."""
-        slot = self._slot / "work"
-        if not slot.exists():
-            return
+        """Fill the container's folders, which it has mounted, and put them in the places of the replica's.
+
+        A supervisor that died may have done a part of it.
+        """
         for mount in config["HostConfig"]["Mounts"]:
-            if mount["Target"] == SITE:
-                shutil.copytree(
-                    mount["Source"],
-                    self._slot / "site",
-                    symlinks=True,
-                    dirs_exist_ok=True,
-                    copy_function=_link,
-                )
-        for path in list(self._work.iterdir()):
-            path.rename(slot / path.name)
-        slot.rename(self._work)
+            source, target = Path(mount["Source"]), self._slot / PLACES.get(mount["Target"], "none")
+            if not target.exists():
+                continue
+            if mount["Target"] == SITE:  # other jobs use that one too
+                shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_link)
+            else:
+                for path in list(source.iterdir()):
+                    path.rename(target / path.name)
+                target.rename(source)
 
     def _renamed(self, container: str) -> bool:
         """Whether the container has the replica's name now."""
@@ -273,19 +281,20 @@ def _make(engine: Engine, order: ContainerOrder, place: Path) -> None:
     """Make one container, wait until it waits, and let others find it. Raises OSError and EngineError."""
     id = random_job_id()
     folder = place / f"{UNPUBLISHED}{id}"
-    make_private(folder)
+    folder.mkdir(mode=FOLDER_MODE)
     with holding(folder):
         container = ""
         try:
-            (folder / "work").mkdir()
-            (folder / "work").chmod(OPEN_TO_ALL)
-            (folder / "site").mkdir()
-            (folder / "site").chmod(0o755)
+            for mount_point, name in PLACES.items():
+                (folder / name).mkdir()
+                (folder / name).chmod(0o755 if mount_point == SITE else OPEN_TO_ALL)
             with engine_errors("make a container that waits"):
                 config = _waiting_config(order, id, folder)
                 container = engine.calls.post("/containers/create", config, name=waiting_name(id))["Id"]
                 engine.calls.post(f"/containers/{container}/start")
-            if not wait_until((folder / "work" / SOCKET).exists, READY_SECONDS):
+            socket_path = folder / "work" / SOCKET
+            wait_until(lambda: socket_path.exists() or not folder.exists(), READY_SECONDS)
+            if not socket_path.exists():  # the resource was deleted; or the image has no Python
                 raise EngineError("The container does not wait.")
             described = WaitingContainer(container=container, engine=order.engine, id=id)
             write_struct(folder / "container.json", described)
