@@ -32,6 +32,7 @@ from vtrain.runtime.capacity.queue import (
     attend,
     due,
     enqueue,
+    look_after,
     release,
     waiting_reason,
 )
@@ -432,6 +433,38 @@ def test_a_job_whose_end_is_asked_for_waits_no_longer(queue: Queue) -> None:
     assert queue.due() == [1, 2, 3]
     queue.end(last)
     assert queue.due() == [1, 2]
+
+
+def test_who_looks_at_a_job_starts_its_supervisor_where_it_has_none(queue: Queue) -> None:
+    started: list[str] = []
+
+    def start(folder: JobFolder, lock: int) -> None:
+        started.append(folder.path.name)
+        os.close(lock)
+
+    def look(order: JobOrder, state: str, *, at_once: bool = False) -> list[str]:
+        started.clear()
+        queue.store.update(order.name, state=state, end_time="", document="{}")
+        look_after(queue.store, queue.home, queue.store.get(order.name), start, at_once=at_once)
+        return list(started)
+
+    running, waiting, last = (queue.submit(number, claim_for(8)) for number in (1, 2, 3))
+    assert look(running, states.RUNNING) == [], "it has one"
+    for lock in queue.locks:
+        os.close(lock)
+    queue.locks.clear()
+    assert look(running, states.RUNNING) == [], "one was started a moment ago"
+    for number in (1, 2, 3):
+        os.utime(queue.home / "jobs" / str(number) / "lock", (0, 0))
+    assert look(running, states.RUNNING) == ["1"]
+    assert look(running, states.RUNNING) == []
+    assert look(running, states.RUNNING, at_once=True) == ["1"]
+    assert look(last, states.QUEUED) == [], "it waits for its turn without one"
+    assert look(last, states.QUEUED, at_once=True) == ["3"]
+    assert look(last, states.SUCCEEDED, at_once=True) == [], "it has ended"
+    shutil.rmtree(queue.home / "jobs" / "2")
+    assert look(waiting, states.QUEUED) == []
+    assert queue.store.get(waiting.name).state == states.FAILED, "its folder is lost"
 
 
 def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:

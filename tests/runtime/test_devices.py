@@ -9,7 +9,7 @@ import pytest
 
 from vtrain.errors import ConfigError
 from vtrain.runtime.capacity import offer
-from vtrain.runtime.capacity.offer import find_devices, machine_offer
+from vtrain.runtime.capacity.offer import DeviceUse, device_uses, find_devices, machine_offer
 
 TABLE = """\
 1, GPU-22222222-edf7-7955-815c-2e758f022392, NVIDIA L4, 23034 MiB
@@ -166,3 +166,21 @@ def test_a_list_may_stand_in_the_project_file(
     assert offered() == (SECOND, FIRST)
     (tmp_path / "pyproject.toml").write_text("[tool.vtrain]\naccelerators = 0\n")
     assert offered() == (FIRST,)
+
+
+def test_the_use_of_gpus_that_tell_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = f"0, {FIRST}, 37, 512, 23034\n1, {SECOND}, [N/A], 0, 23034\n2, GPU-3, 0, 4, 16384\n3, GPU-4, 1\n"
+    stand_in(tmp_path, monkeypatch, f"echo \"$@\" > {tmp_path}/asked\ncat <<'END'\n{rows}END")
+    assert device_uses() == (
+        DeviceUse(index="0", uuid=FIRST, percent=37.0, memory_mib=512.0, memory_total_mib=23034.0),
+        DeviceUse(index="2", uuid="GPU-3", percent=0.0, memory_mib=4.0, memory_total_mib=16384.0),
+    )
+    assert (tmp_path / "asked").read_text().split() == [
+        "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
+        "--format=csv,noheader,nounits",
+    ]
+
+
+def test_without_the_tool_no_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert device_uses() == ()
