@@ -289,7 +289,7 @@ _OUT_OF_MEMORY = (
 _HINTS = (
     (
         r"^bdb\.BdbQuit|^EOFError: EOF when reading a line",
-        "Run it with local-run --interactive in a terminal, so that the trainer can read what you type.",
+        "Run it with `vtrain run … --interactive` in a terminal, so that the trainer can read what you type.",
     ),
     (
         r"FileNotFoundError.{0,300}'gs://([^']*)'",

@@ -138,6 +138,18 @@ def test_one_that_is_deaf_is_stopped(stage: Stage) -> None:
     assert found == [b"line %d" % number for number in range(len(found))]
 
 
+def test_one_that_is_deaf_is_killed_and_its_end_is_told(stage: Stage) -> None:
+    name = stage.submit(hostile.deaf())
+    until(lambda: len(hostile.stored_lines(stage.backend, name)) > 3)
+    stage.backend.kill(name)
+    assert stage.end(name).state == states.CANCELLED
+    exit = folder_of(stage.home, name).replica(PRIMARY).exit()
+    assert exit is not None
+    assert (exit.code, exit.signal, exit.log_error) == (137, signal.SIGKILL, "")
+    found = hostile.stored_lines(stage.backend, name)
+    assert found == [b"line %d" % number for number in range(len(found))]
+
+
 def test_one_that_crashes_is_tried_four_times(stage: Stage) -> None:
     number = signal.SIGSEGV
     trainer = hostile.crashing(20, number.name)

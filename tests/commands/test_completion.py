@@ -147,6 +147,18 @@ def test_fish_completes(home: Path) -> None:
         assert len(found) == (1 if last else 0) and all(word.endswith(last) for word in found), typed
 
 
+def test_fish_offers_what_comes_after_a_space(home: Path) -> None:
+    fish = shutil.which("fish")
+    if fish is None:
+        pytest.skip("fish is not installed")
+    run(home, home / "vtrain", "--install-completion=fish")
+    asks = "; complete -C 'vtrain custom-jobs '; echo '?'; complete -C 'vtrain schema '"
+    ended = run(home, fish, "-c", f"set -gx PATH {home} $PATH{asks}")
+    commands, schemas = (part.splitlines() for part in ended.stdout.split("?\n"))
+    assert {"create", "list"} <= {line.partition("\t")[0] for line in commands}
+    assert "pyproject" in {line.partition("\t")[0] for line in schemas}
+
+
 def test_zsh_completes(home: Path) -> None:
     zsh = shutil.which("zsh")
     if zsh is None:

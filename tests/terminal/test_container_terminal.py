@@ -135,7 +135,7 @@ print("rest:", sys.stdin.read())
 @pytest.mark.parametrize(
     ("reads", "seen"),
     [
-        ("breakpoint()", "Run it with local-run --interactive in a terminal"),
+        ("breakpoint()", "Run it with `vtrain run … --interactive` in a terminal"),
         ("input('name? ')", "EOFError"),
         ("print(repr(sys.stdin.read() + sys.stdin.read()), file=sys.stderr); sys.exit(1)", "''"),
     ],

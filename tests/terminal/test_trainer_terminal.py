@@ -97,7 +97,7 @@ print("rest:", sys.stdin.read())
 def test_a_breakpoint_without_a_keyboard_says_what_to_do(start: Start, trainer: Trainer) -> None:
     terminal = start("custom-jobs", "local-run", f"--script={trainer('breakpoint()')}", columns=120)
     assert terminal.end() == 1
-    assert "Run it with local-run --interactive in a terminal" in terminal.transcript
+    assert "Run it with `vtrain run … --interactive` in a terminal" in terminal.transcript
 
 
 def test_ctrl_c_is_for_vtrain_while_the_trainer_reads(start: Start, trainer: Trainer) -> None:

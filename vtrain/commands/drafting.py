@@ -57,7 +57,9 @@ def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobReque
     """What the line of a `create` asks for. Raises UsageError where what to run, or its name, is missing."""
     request = line.request(remainder)
     if request.config is None and not request.pools and request.source is None:
-        hint = f"Give --worker-pool-spec, --config or both. {PROJECT_HINT}"
+        hint = (
+            f"Name a script (vtrain submit train.py), or give --worker-pool-spec or --config. {PROJECT_HINT}"
+        )
         raise UsageError("What to run is not given.", hint=hint)
     named = request.display_name is not None or request.fallback_name
     if request.config is None and not named and not request.assignments:

@@ -103,6 +103,8 @@ def _asked_entry(console: Console, folder: Path, found: tuple[Candidate, ...]) -
     if len(found) > 1:
         names = ", ".join(candidate.name for candidate in found[:MOST_SHOWN])
         console.status(f"Files that look like the start of a trainer: {names}.")
+    if not found:
+        console.status(f"No file in {folder} looks like the start of a trainer. Name one, or press Ctrl-C.")
     default = f" [{found[0].name}]" if found else ""
     while True:
         name = _answer(console, f"Module or file that starts the trainer{default}: ")

@@ -26,7 +26,10 @@ _vtrain_completion() {
         if [[ -z $kind ]]; then kind=$line; else COMPREPLY+=("${line%%$'\t'*}"); fi
     done < <(env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD COMP_TYPE=$COMP_TYPE \
         _VTRAIN_COMPLETE=bash "$1" 2>/dev/null)
-    if [[ $kind == words ]]; then compopt +o default 2>/dev/null; fi
+    if [[ $kind == words ]]; then
+        compopt +o default 2>/dev/null
+        compopt -o nosort 2>/dev/null # bash 4.4 and later: jobs stay newest first
+    fi
     if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]]; then
         compopt -o nospace 2>/dev/null
     fi
@@ -70,7 +73,7 @@ function __vtrain_completion
     set -l flag (string match -r -- '^--[^=]*=' $current)
     set -l program $words[1]
     command -q $program; or set program vtrain
-    set -l answer (env COMP_WORDS=(string join \n -- $words "$current" | string collect) \
+    set -l answer (env COMP_WORDS=(string join \n -- $words "$current" | string collect -N) \
         COMP_CWORD=(count $words) _VTRAIN_COMPLETE=fish $program 2>/dev/null)
     if test "$answer[1]" = files
         set answer x (__fish_complete_path (string replace -- "$flag" "" "$current"))

@@ -220,7 +220,7 @@ def become_trainer(spec: dict, kept: set[int], library: list[str]) -> None:  # t
     for descriptor in open_descriptors() - kept - {0, 1, 2}:
         with suppress(OSError):
             os.close(descriptor)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_IGN)

@@ -2,8 +2,8 @@
 
 As containerd's shims do, it owns the replica's pipes, adopts grandchildren, stores what is written,
 and writes the exit code in one piece, so that a supervisor that dies costs nothing. SIGTERM to the
-shim stops the replica: SIGTERM to every descendant, and SIGKILL after the grace period. Standard
-library only, and little of it: it lives as long as the trainer does.
+shim stops the replica: SIGTERM to every descendant, and SIGKILL after the grace period; SIGQUIT to the
+shim kills it now. Standard library only, and little of it: it lives as long as the trainer does.
 """
 
 # ruff: noqa: PTH100, PTH103, PTH104, PTH107, PTH112, PTH116, PTH120, PTH123
@@ -47,6 +47,11 @@ TERMINAL_BYTES = 64 * 1024
 """How much is read of a terminal in one go."""
 LEFTOVER_GRACE_SECONDS = 2.0
 """Seconds that descendants get after the replica's own process has ended, before SIGKILL."""
+CHANGED_SIGNALS = (
+    *(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ),
+    *(signal.SIGTERM, signal.SIGQUIT),
+)
+"""The signals that Python or this module handles, which the program of a replica gets as they were."""
 KILL_SECONDS = 2.0
 """How long processes may take to be gone that have been sent SIGKILL; the job's end waits no longer."""
 TICK_SECONDS = 0.02
@@ -138,6 +143,7 @@ class Shim:
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self._on_stop)
+        signal.signal(signal.SIGQUIT, self._on_kill)
         for ignored in (signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_IGN)
         self._poller.register(reading, select.POLLIN)
@@ -148,6 +154,11 @@ class Shim:
 
     def _on_stop(self, *_: object) -> None:
         self._report["stopped"] = True
+
+    def _on_kill(self, *_: object) -> None:
+        """Stop, without a grace period."""
+        self._report["stopped"] = True
+        self._deadline = time.monotonic()
 
     def _start(self) -> None:
         out, failure = self._output("stdout"), os.pipe()
@@ -429,7 +440,7 @@ def become_trainer(
         stdin = os.open(os.devnull, os.O_RDONLY) if keys < 0 else keys
         for source, target in ((stdin, 0), (out, 1), (err, 2)):
             os.dup2(source, target)
-        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
+        for number in CHANGED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
         os.chdir(wanted)

@@ -20,6 +20,7 @@ from vtrain.backends.process.process_plan import environment_spec
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
 from vtrain.privacy import make_private
+from vtrain.retry import wait_until
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
 from vtrain.runtime.environments.environment import EnvironmentFailed, make_environment, plan_environment
 from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, ReplicaFolder, require_struct
@@ -43,6 +44,8 @@ from vtrain.runtime.spawning import spawn_holding
 NAME = "process"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
+SHIM_KILL_SECONDS = 4.0
+"""The time for a shim to kill its replica, and to tell how that ended."""
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
 
 
@@ -137,7 +140,10 @@ class ProcessLauncher:
 
     def kill(self, replica: ReplicaFolder) -> None:
         if self._shim(replica) > 0:
-            signal_all({self._shims[replica]}, signal.SIGKILL)
+            shim = self._shims[replica]
+            signal_all({shim}, signal.SIGQUIT)  # it kills the replica, and tells how that ended
+            wait_until(lambda: self._shim(replica) == 0, SHIM_KILL_SECONDS)
+            signal_all({shim}, signal.SIGKILL)
         kill_orphans(replica)
 
     def salvage(self, replica: ReplicaFolder) -> str:

@@ -18,7 +18,7 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     accuracy = experiment.run(parse_args())
-    print(f"accuracy {accuracy:.3f} on sentences that were held out", flush=True)
+    print(f"accuracy {accuracy:.3f} of the best epoch, on sentences that were held out", flush=True)
 
 
 if __name__ == "__main__":
