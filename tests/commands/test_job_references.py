@@ -82,7 +82,7 @@ def test_an_id_counts_over_the_name_of_another_job(vtrain: Any, jobs: Path) -> N
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("mnits", "No job on this machine has the name 'mnits'."),
+        ("faces", "No job on this machine has the name 'faces'."),
         ("%", "No job on this machine has the name '%'."),
         ("7", "Job 7 not found."),
     ],
@@ -93,6 +93,15 @@ def test_a_word_that_names_nothing_says_how_to_see_what_there_is(
     ended = vtrain(*DESCRIBE, word, "--backend=local")
     assert (ended.code, ended.out) == (1, "")
     assert f"ERROR: {message}\n" in ended.err and LIST_HINT in ended.err
+
+
+@pytest.mark.parametrize(("word", "meant"), [("mnits", "mnist"), ("@lsat", "@last")])
+def test_a_word_that_is_nearly_a_name_is_told_the_name(
+    vtrain: Any, jobs: Path, word: str, meant: str
+) -> None:
+    ended = vtrain(*DESCRIBE, word, "--backend=local")
+    assert (ended.code, ended.out) == (1, "")
+    assert f"No job on this machine has the name '{word}'.\n  Did you mean {meant}?\n" in ended.err
 
 
 def test_last_of_an_empty_home(vtrain: Any, vtrain_home: Path) -> None:

@@ -20,7 +20,7 @@ from vtrain.flags.options import (
     PlaintextFlag,
     WaitFlags,
 )
-from vtrain.messages.nearest import did_you_mean
+from vtrain.messages.nearest import nearest
 from vtrain.messages.rules import MAX_DISPLAY_NAME
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
@@ -163,7 +163,7 @@ def _only_script(folder: Path, shown: str) -> str:
         return found[0]
     why = f"has {' and '.join(found)}" if found else f"has no {', '.join(SCRIPTS[:-1])} or {SCRIPTS[-1]}"
     raise UsageError(
-        f"What to run of {shown} is open: it {why}.",
+        f"It is not clear what to run in {shown}: it {why}.",
         hint=f"Name the script, vtrain run {os.path.join(shown, 'SCRIPT')}, "  # noqa: PTH118 - as it was typed
         f"or the module, vtrain run {shown} -m MODULE",
     )
@@ -174,7 +174,7 @@ def _missing(path: Path, shown: str) -> ConfigError:
         return ConfigError(f"{shown} is a link that leads nowhere.", hint=_NAME_ONE)
     folder = path.parent
     names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
-    return ConfigError(
-        f"There is no file or folder {shown}.",
-        hint=did_you_mean(path.name, names, otherwise=_NAME_ONE),
-    )
+    near = nearest(path.name, names)
+    meant = os.path.join(os.path.dirname(shown.rstrip("/")), near)  # noqa: PTH118, PTH120 - as it was typed
+    hint = f"Did you mean {meant}?" if near else _NAME_ONE
+    return ConfigError(f"There is no file or folder {shown}.", hint=hint)

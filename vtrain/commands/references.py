@@ -26,6 +26,7 @@ from vtrain.commands.kinds import (
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import PlaceFlags
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
+from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import has_ended, short
 from vtrain.runtime.database import has_store
 from vtrain.settings import home_folder
@@ -61,11 +62,13 @@ FEWEST_DIGITS = 6
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """A word of the command line, and the jobs of this machine that it may mean, the newest first.
 
-    `jobs` is None where the store was not asked, because the word is a full name, or could not be.
+    `jobs` is None where the store was not asked, because the word is a full name, or could not be. Where the
+    word means none, `others` are the display names that it could have been.
     """
 
     text: str
     jobs: tuple[Named, ...] | None = None
+    others: tuple[str, ...] = ()
 
     def about_running(self) -> Reference:
         """The same word for a command about running jobs: a name of theirs means no job that has ended."""
@@ -101,7 +104,10 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         if self.jobs is None or (not self.jobs and not is_word):
             return self.text
         if not self.jobs:
-            raise NotFoundError(self._nothing(), hint=f"See what there is:\n$ {list_command(kind.group)}")
+            listed = f"See what there is:\n$ {list_command(kind.group)}"
+            others = {*self.others, LAST} - {self.text}
+            hint = did_you_mean(self.text, others, otherwise=listed)
+            raise NotFoundError(self._nothing(), hint=hint)
         if len(self.jobs) > 1:
             raise ConfigError(f"{self.text!r} may mean several jobs.", hint=self._candidates())
         return self.jobs[0].name
@@ -144,11 +150,14 @@ def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Referenc
 
         word, limit = ("", 1) if text == LAST else (text, MOST_NAMESAKES)
         location = place.region.rpartition("/")[2]
-        found = Store.open(home).named(kind.collections, word, location=location, limit=limit)
+        store = Store.open(home)
+        found = store.named(kind.collections, word, location=location, limit=limit)
+        near = () if found else store.named(kind.collections, "", location=location, limit=MOST_NAMESAKES)
     except StorageError:  # a backend of this machine will say so, and another needs no store
         return Reference(text=text)
     exact = tuple(job for job in found if job_id(job.name) == text)
-    return Reference(text=text, jobs=exact or tuple(found))
+    others = tuple({job.display_name: None for job in near if job.display_name})
+    return Reference(text=text, jobs=exact or tuple(found), others=others)
 
 
 def jobs_here(*collections: str) -> dict[str, str]:
