@@ -67,7 +67,7 @@ def test_run_ends_with_the_exit_code_of_a_script_elsewhere(vtrain: Any, folder: 
     ("words", "message"),
     [
         (("trian.py",), "There is no file or folder trian.py.\n"),
-        (("src/trian.py",), "There is no file or folder src/trian.py.\n  Did you mean train.py?\n"),
+        (("src/trian.py",), "There is no file or folder src/trian.py.\n  Did you mean src/train.py?\n"),
         (("trainer", "--script=task.py"), "What to run is named twice: as trainer and by --script."),
         (("-m", "x", "--python-module=y"), "What to run is named twice: as -m and by --python-module."),
         (("src/train.py", "-m", "x"), "-m names a module of a folder, and src/train.py is a file."),
