@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -19,6 +20,21 @@ def test_words_begin_on_a_fresh_line(capfd: pytest.CaptureFixture[str], written:
     console.write(b"", stderr=True)
     console.status("words")
     assert capfd.readouterr().err == shown
+
+
+def test_an_interrupt_just_after_a_write_finds_the_line_open(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_and_be_interrupted(descriptor: int, data: bytes) -> None:
+        os.write(descriptor, data)
+        raise KeyboardInterrupt
+
+    console = Console()
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr("vtrain.output.console.write_all", write_and_be_interrupted)
+        console.write(b"7/20", stderr=True)
+    console.status("words")
+    assert capfd.readouterr().err == "7/20\nwords\n"
 
 
 def test_a_trainer_that_writes_on_is_not_given_another_newline(capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from vtrain.failure import folded
 from vtrain.messages import states
 from vtrain.output.colours import Piece, Role, dim, name, state
 from vtrain.output.console import Console
-from vtrain.output.terminal import in_width, on_one_line
+from vtrain.output.terminal import in_width, message_columns, on_one_line
 from vtrain.sizes import size_in_words
 from vtrain.times import duration_in_words, epoch
 from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
@@ -19,7 +19,7 @@ from vtrain.verdict import Failure, ReplicaUse, failure_of, replica_uses
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
-RULE = "─" * 72
+RULE_COLUMNS = 72
 MAX_USES = 8
 """How many replicas the summary lists."""
 MAX_LAST_LINES = 10
@@ -37,7 +37,8 @@ def show_end(console: Console, job: Job, places: Sequence[Pointer] = ()) -> None
         show = console.progress if states.job_state(job.state) in _SUCCESSFUL else console.status
         show(*_joined(_summary_lines(job, places)))
         return
-    lines = [(dim(RULE),), *_card_lines(console, failure, job, places), (dim(RULE),)]
+    rule = dim("─" * min(RULE_COLUMNS, message_columns() or RULE_COLUMNS))
+    lines = [(rule,), *_card_lines(console, failure, job, places), (rule,)]
     console.status(*_joined(lines))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.status(_annotation(failure))
@@ -64,8 +65,12 @@ def _summary_lines(job: Job, places: Sequence[Pointer]) -> list[Line]:
 def _card_lines(console: Console, failure: Failure, job: Job, places: Sequence[Pointer]) -> Iterator[Line]:
     """The card: what failed, where, why as far as this terminal has not just shown it, and where to look."""
     uses = replica_uses(job)
-    headline = _headline(failure, is_alone=len(uses) == 1)
-    yield (state(states.FAILED), "  ", name(on_one_line(job.display_name)), f": {headline}")
+    headline, called = _headline(failure, is_alone=len(uses) == 1), on_one_line(job.display_name)
+    begun = len(f"FAILED  {called}: ")
+    yield (
+        *(state(states.FAILED), "  ", name(called), ": "),
+        in_width(headline, before=begun, indent=" " * len("FAILED  ")),
+    )
     quoted = _quoted(console, failure)
     if quoted:
         yield ("",)

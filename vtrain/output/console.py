@@ -123,11 +123,14 @@ class Console:
         self._clear_status()
         stream = sys.stderr if stderr else sys.stdout
         stream.flush()
+        place, end = self._place(stderr=stderr), _visible_end(data)
+        if end and not end.endswith(b"\n"):  # before it is seen: whoever sees it may press Ctrl-C at once
+            self._unended.add(place)
         write_all(stream.fileno(), data)
-        if data:
-            self._note_end(data, self._place(stderr=stderr))
-            if stderr or self._is_shared:
-                self._recent.append(data[-_RECENT_BYTES:])
+        if end.endswith(b"\n"):
+            self._unended.discard(place)
+        if data and (stderr or self._is_shared):
+            self._recent.append(data[-_RECENT_BYTES:])
 
     def has_just_shown(self, lines: Sequence[str]) -> bool:
         """Whether all these lines were written a moment ago where messages go too, in whatever colours."""
@@ -166,7 +169,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """A warning."""
-        self._message("warning", Piece("WARNING:", Role.WARNING), in_width(f" {text}", before=8))
+        self._message("warning", Piece("WARNING:", Role.WARNING), " ", in_width(text, before=9, indent="  "))
 
     def debug(self, text: str) -> None:
         """A message for `--verbosity=debug`."""
@@ -209,14 +212,6 @@ class Console:
     @cached_property
     def _is_shared(self) -> bool:
         return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
-
-    def _note_end(self, data: bytes, place: int) -> None:
-        """Remember whether a line is open in that place: a trainer may end in colours after the newline."""
-        end = data[-_TAIL_BYTES:]
-        if not end.endswith(b"\n"):
-            end = re.sub(_INVISIBLE_END, b"", end)
-        if end:
-            (self._unended.discard if end.endswith(b"\n") else self._unended.add)(place)
 
     @cached_property
     def _stdout_may_be_seen(self) -> bool:
@@ -261,6 +256,12 @@ class Console:
     def has_status_line(self) -> bool:
         """Whether a status line shows state and time already."""
         return self._status is not None
+
+
+def _visible_end(data: bytes) -> bytes:
+    """The last bytes that are seen: a trainer may end in colours after the newline."""
+    end = data[-_TAIL_BYTES:]
+    return end if end.endswith(b"\n") else re.sub(_INVISIBLE_END, b"", end)
 
 
 def _parsed(text: str) -> Format:

@@ -64,16 +64,22 @@ def _escaped(letter: str) -> str:
     return f"\\x{code:02x}" if code < 0x20 else f"\\u{code:04x}"
 
 
+def message_columns() -> int:
+    """The width of the terminal that stderr is; 0 where it is none, or too narrow to be written for."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return 0
+    return columns if columns >= NARROWEST else 0
+
+
 def in_width(text: str, *, before: int = 0, indent: str = "") -> str:
     """Sentences for stderr, broken between words where that is a terminal; a command to copy stays whole.
 
     `before` is the number of characters in front of the first line, `indent` stands before the others.
     """
-    try:
-        columns = os.get_terminal_size(sys.stderr.fileno()).columns
-    except (OSError, ValueError):
-        return text
-    if columns < NARROWEST or (len(text) + before <= columns and "\n" not in text):
+    columns = message_columns()
+    if not columns or (len(text) + before <= columns and "\n" not in text):
         return text
     from textwrap import wrap
 

@@ -82,7 +82,6 @@ def container_orders(
     for member in context.hosts:
         pool = order.job.job_spec.worker_pool_specs[member.pool]
         runtime = runtimes[member.pool]
-        site = (bind(runtime.site, SITE, read_only=True),) if runtime.site else ()
         own_labels = labels | {REPLICA_LABEL: member.name, ATTEMPT_LABEL: "0"}
         config = container_config(
             image=runtime.image,
@@ -91,12 +90,7 @@ def container_orders(
             host=host_name(host_id, member),
             network=network,
             labels=own_labels,
-            mounts=(
-                *_work(pool, folder.replica(member.name)),
-                *site,
-                *(_reports(folder) if order.trial and member == PRIMARY else ()),
-                *mounts,
-            ),
+            mounts=(*_own_mounts(order, folder, member, runtime), *mounts),
             resources=resources(pool, order, info, _leased(order, member, devices)),
             options=part.container,
         )
@@ -116,12 +110,24 @@ def container_orders(
     return found
 
 
-def _reports(folder: JobFolder) -> tuple[dict[str, Any], ...]:
-    """The folder to which the primary of a trial reports, whichever user it runs as."""
-    reports = folder.metric_file.parent
-    reports.mkdir(exist_ok=True)
-    reports.chmod(OPEN_TO_ALL)
-    return (bind(reports, REPORTS),)
+def _own_mounts(
+    order: JobOrder, folder: JobFolder, member: ReplicaId, runtime: Runtime
+) -> tuple[dict[str, Any], ...]:
+    """The working directory of a Python package, as an image has its own; its code; a trial's reports.
+
+    The primary of a trial reports to a folder of this machine, whichever user it runs as.
+    """
+    pool, mounts = order.job.job_spec.worker_pool_specs[member.pool], []
+    if isinstance(pool.task, PythonPackageSpec):
+        mounts.append(bind(folder.replica(member.name).work, WORK))
+    if runtime.site:
+        mounts.append(bind(runtime.site, SITE, read_only=True))
+    if order.trial and member == PRIMARY:
+        reports = folder.metric_file.parent
+        reports.mkdir(exist_ok=True)
+        reports.chmod(OPEN_TO_ALL)
+        mounts.append(bind(reports, REPORTS))
+    return tuple(mounts)
 
 
 def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder:
@@ -215,11 +221,6 @@ def resources(
         shm_bytes=options.shm_size or shared,
         device_requests=granted.device_requests,
     )
-
-
-def _work(pool: WorkerPoolSpec, replica: ReplicaFolder) -> tuple[dict[str, Any], ...]:
-    """The working directory of a Python package; an image has its own."""
-    return (bind(replica.work, WORK),) if isinstance(pool.task, PythonPackageSpec) else ()
 
 
 def _leased(

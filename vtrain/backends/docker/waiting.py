@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def claim_container(place: WaitingPlace, replica: ReplicaFolder) -> str:
     if not slot.exists():  # a supervisor that died may have taken one
         for folder in (Path(place.folder), replica.path):
             make_private(folder)
-        for waiting in _oldest_first(Path(place.folder, place.key)):
+        for waiting in _oldest_first([Path(place.folder, place.key)]):
             with suppress(OSError):  # somebody else was faster
                 os.rename(waiting, slot)  # noqa: PTH104 - a rename that never moves between file systems
                 break
@@ -112,11 +112,11 @@ def _described(folder: Path) -> WaitingContainer | None:
     return None
 
 
-def _oldest_first(folder: Path) -> list[Path]:
-    """The folders of the containers that wait below `folder`."""
+def _oldest_first(places: Iterable[Path]) -> list[Path]:
+    """The folders of the containers that wait in these places."""
     found = []
-    for path in folder.glob("[0-9]*"):
-        with suppress(FileNotFoundError):
+    for path in (path for place in places for path in place.glob("[0-9]*")):
+        with suppress(FileNotFoundError):  # a job has just claimed it
             found.append((path.stat().st_mtime, path))
     return [path for _, path in sorted(found)]
 
@@ -266,15 +266,10 @@ def keep_waiting(engine: Engine, order: ContainerOrder) -> None:
     with suppress(OSError, EngineError):
         place.mkdir(mode=FOLDER_MODE, exist_ok=True)  # its parent is gone with the resource
         _end_unpublished(engine, top)
-        waiting = _oldest_first_of_all(top)
+        waiting = _oldest_first(top.glob("*"))
         for path in waiting[: max(len(waiting) + 1 - order.waiting.most, 0)]:
             _end(path)
         _make(engine, order, place)
-
-
-def _oldest_first_of_all(top: Path) -> list[Path]:
-    found = [path for key in top.glob("*") for path in _oldest_first(key)]
-    return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
 def _make(engine: Engine, order: ContainerOrder, place: Path) -> None:
@@ -361,7 +356,7 @@ def end_waiting(home: Path, owner: str) -> None:
     One whose engine does not answer ends by itself, and garbage collection removes it.
     """
     top = waiting_folder(home, owner)
-    for path in _oldest_first_of_all(top):
+    for path in _oldest_first(top.glob("*")):
         _end(path)
     remove_folder(top)
 
