@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
@@ -36,6 +36,7 @@ def split(tmp_path: Path, name: str, content: bytes, **config: object) -> dict[s
     return parts(tmp_path / "out")
 
 
+@example(total=2, fractions=(0.25, 0.375, 0.375), seed="")
 @given(
     total=st.integers(2, 300),
     fractions=st.tuples(*[st.floats(0, 1)] * 3).filter(lambda three: 0 < sum(three) <= 1 and three[0] > 0.1),
@@ -54,6 +55,11 @@ def test_fractions_are_met_and_no_record_is_lost(
             training_fraction=training, validation_fraction=validation, test_fraction=test
         ),
     )
+    if round(validation * total) + round(test * total) >= total:  # as of two records, with 3/8 for each
+        with pytest.raises(BadDatasetError, match="No record of the dataset belongs to the training set"):
+            split_dataset(find_dataset(config, folder), config, folder / "out", seed=seed)
+        assert [path.name for path in folder.iterdir()] == ["data.jsonl"]
+        return
     counts = split_dataset(find_dataset(config, folder), config, folder / "out", seed=seed)
     found = {name: content.splitlines() for name, content in parts(folder / "out").items()}
     assert {name: len(lines) for name, lines in found.items()} == counts
