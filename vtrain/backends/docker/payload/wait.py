@@ -2,8 +2,10 @@
 
 A request is a JSON object, {"argv": [...], "env": {...}}, and the end of what is sent. SOCKET is removed
 before the answer; when somebody else removes it, nobody will ask any more. Standard library only, and for
-every Python that training images have (3.6 and later).
+every Python that training images have (3.7 and later).
 """
+
+from __future__ import annotations
 
 import errno
 import json
@@ -29,7 +31,7 @@ def main(path: str) -> None:
     while os.path.exists(path):
         try:
             connection, _ = listener.accept()
-        except TimeoutError:
+        except socket.timeout:  # noqa: UP041 - no TimeoutError before Python 3.10
             continue
         request = receive(connection)
         if request is not None:
