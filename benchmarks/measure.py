@@ -69,6 +69,18 @@ def seconds(argv: list[str], **options: object) -> float:
     return time.perf_counter() - started
 
 
+def seconds_to_line(argv: list[str], line: str) -> float:
+    """The time until a command that follows a job shows that line on stderr; it is left to end."""
+    started = time.perf_counter()
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as command:
+        assert command.stderr is not None
+        if not any(line in shown for shown in command.stderr):
+            raise SystemExit("FAIL  the trainer has said nothing")
+        taken = time.perf_counter() - started
+        command.stderr.read()
+    return taken
+
+
 def alternate(sides: Mapping[str, Callable[[], float]], runs: int) -> dict[str, float]:
     """The median of each side; the sides take turns, after one round that is not counted."""
     taken: dict[str, list[float]] = {name: [] for name in sides}

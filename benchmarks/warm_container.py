@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import measure
 from docker_scene import docker_scene
-from measure import VTRAIN, alternate, arguments, judge, until
+from measure import VTRAIN, alternate, arguments, judge, seconds_to_line, until
 
 WARM = 0.6
 """The part of a cold job's time that a warm one may take to its first line."""
@@ -49,14 +48,8 @@ def first_line(folder: Path, image: str, *flags: str) -> float:
     """Seconds from the command to the first line of the trainer."""
     pool = f"{POOL},local-package-path={folder / 'code'},script=train.py,executor-image-uri={image}"
     create = ["custom-jobs", "create", "--backend=docker", "--display-name=a", "--stream-logs", *flags]
-    started = time.perf_counter()
     argv = [*VTRAIN, *create, f"--worker-pool-spec={pool}"]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as command:
-        assert command.stderr is not None
-        if not any(FIRST in line for line in command.stderr):
-            raise SystemExit("FAIL  the trainer has said nothing")
-        taken = time.perf_counter() - started
-        command.stderr.read()
+    taken = seconds_to_line(argv, FIRST)
     if flags:
         until(lambda: any(folder.glob("**/waiting/*/*/[0-9]*/container.json")))
     return taken

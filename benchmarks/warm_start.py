@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
 import measure
-from measure import VTRAIN, alternate, arguments, judge, scene, until
+from measure import VTRAIN, alternate, arguments, judge, scene, seconds_to_line, until
 
 WARM = 0.3
 """The part of a cold job's time that a warm one may take to its first line."""
@@ -63,14 +62,7 @@ def first_line(folder: Path, resource: str) -> float:
     pool = f"{POOL},local-package-path={folder / 'code'},script=train.py,requirements=framework"
     create = ["custom-jobs", "create", "--backend=process", "--display-name=a", "--stream-logs"]
     argv = [*VTRAIN, *create, f"--worker-pool-spec={pool}", f"--persistent-resource-id={resource}"]
-    started = time.perf_counter()
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as command:
-        assert command.stderr is not None
-        if not any(FIRST in line for line in command.stderr):
-            raise SystemExit("FAIL  the trainer has said nothing")
-        taken = time.perf_counter() - started
-        command.stderr.read()
-    return taken
+    return seconds_to_line(argv, FIRST)
 
 
 if __name__ == "__main__":

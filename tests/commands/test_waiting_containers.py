@@ -226,8 +226,8 @@ def test_it_is_asked_to_end_as_a_new_container(team: Team) -> None:
     )
     assert team.create(code).code == 0
     assert wait_until(lambda: "runs" in team.vtrain("logs", "@last").out, 60)
-    there = team.vtrain("exec", "@last", "--", "sh", "-c", "echo $CLOUD_ML_JOB_ID $AIP_MODEL_DIR; pwd")
-    assert there.code == 0
+    sees = 'test -n "$CLUSTER_SPEC" && test -n "$AIP_MODEL_DIR" && test "$(pwd)" = /usr/app'
+    assert team.vtrain("exec", "@last", "--", "sh", "-c", sees).code == 0
     assert team.vtrain("custom-jobs", "cancel", "@last").code == 0
     assert team.vtrain("custom-jobs", "wait", "@last").code != 0
     assert "asked" in team.log()
@@ -244,7 +244,6 @@ def test_times_are_those_of_the_job(team: Team) -> None:
     exit = folder.replica("workerpool0-0").exit()
     assert exit is not None
     assert exit.started > made + 3
-    assert exit.ended - exit.started < made
 
 
 def newest(home: Path) -> Path:

@@ -29,8 +29,6 @@ DEFAULT_BRIDGE = "bridge"
 """The network that Docker makes when it starts, unless it is told not to; Podman has none of that name."""
 WORK = "/usr/app"
 """The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
-
-
 REPORTS = str(PurePosixPath(HP_METRIC_FILE).parent)
 """The folder to which the primary of a trial reports."""
 

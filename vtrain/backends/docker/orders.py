@@ -160,21 +160,25 @@ def first_order(folder: JobFolder) -> ContainerOrder | None:
 
 def _own_context(order: JobOrder, name: ResourceName, host_id: str) -> JobContext:
     """The facts that the replicas of one job share: also its trial, and the data of its pipeline."""
-    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
+    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs, host_id)
     data = order.data
     if data is not None:
         data = msgspec.structs.replace(data, uri=told_folder(data.uri, order.aip_dirs))
     trial_id = order.trial.id if order.trial is not None else ""
-    hosts = service_hosts(order.job.job_spec, host_id)
-    return msgspec.structs.replace(context, hosts=hosts, trial_id=trial_id, data=data)
+    return msgspec.structs.replace(context, trial_id=trial_id, data=data)
 
 
-def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> JobContext:
-    """The facts that all replicas share: on Docker exactly those of Vertex AI."""
+def job_context(
+    spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "", host_id: str = ""
+) -> JobContext:
+    """The facts that all replicas share: on Docker exactly those of Vertex AI.
+
+    Host names are made of `host_id`, or of the job's id.
+    """
     return JobContext(
         job_id=job_id,
         region=region,
-        hosts=service_hosts(spec, job_id),
+        hosts=service_hosts(spec, host_id or job_id),
         output=told_folder(spec.output_uri, aip_dirs),
     )
 

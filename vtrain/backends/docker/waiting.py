@@ -53,6 +53,8 @@ SENT = "sent"
 """Beside it: an empty file, made when the program was sent."""
 PLACES = {WORK: "work", SITE: "site", REPORTS: "reports"}
 """The folders of a container that waits, by their mount points."""
+_OF_ONE_JOB = ("Env", "Entrypoint", "Cmd", "Hostname", "Labels")
+"""The parts of a container's configuration by which those of one place differ."""
 SOCKET = ".vtrain-slot"
 """In the working directory of a container that waits."""
 READY_SECONDS = 10.0
@@ -80,10 +82,6 @@ def place_of(home: str, owner: str, most: int, order: ContainerOrder, image_id: 
     fixed["HostConfig"] = host | {"Mounts": [_place_mount(mount, "") for mount in host["Mounts"]]}
     key = document_digest((image_id, msgspec.to_builtins(order.engine), fixed))[:16]
     return WaitingPlace(folder=str(waiting_folder(Path(home), owner)), key=key, most=most)
-
-
-_OF_ONE_JOB = ("Env", "Entrypoint", "Cmd", "Hostname", "Labels")
-"""The parts of a container's configuration that the program's start decides, or its folder."""
 
 
 def _place_mount(mount: dict[str, Any], folder: str) -> dict[str, Any]:
