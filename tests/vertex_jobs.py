@@ -46,7 +46,9 @@ TUNING_JOB = HyperparameterTuningJob(
 PIPELINE = TrainingPipeline(
     display_name="pipeline",
     training_task_definition="gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml",
-    training_task_inputs={"workerPoolSpecs": [{"replicaCount": 1}]},
+    training_task_inputs={
+        "workerPoolSpecs": [{"replicaCount": 1, "containerSpec": {"imageUri": "gcr.io/demo/image"}}]
+    },
 )
 CLUSTER = PersistentResource(
     resource_pools=(

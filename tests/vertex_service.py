@@ -1,6 +1,7 @@
-"""What the emulator cannot play of Vertex AI: faults on the wire, resources in any state, kept requests.
+"""A wire to the emulator's API, which keeps what is sent over it and plays its faults.
 
-It stores resources and answers requests about them. No job runs; tests of jobs that run take the emulator.
+Behind it is the emulator itself, called in process, over resources that lie on a shelf (`vertex_shelf`).
+No job runs; tests of jobs that run take `emulator_service`.
 
 with serve_vertex() as service:
     service.fail(503, times=2)                       the next two requests
@@ -10,27 +11,25 @@ with serve_vertex() as service:
 
 from __future__ import annotations
 
+import asyncio
 import json
-import re
 import socket
 import ssl
+import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from model_service import answer_models
+import pytest
 
-from vtrain.emulator.api.filters import read_filter
-from vtrain.emulator.api.refusals import Refusal as FilterRefusal
+if TYPE_CHECKING:
+    from vertex_shelf import Shelf
 
-ENDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_FAILED", "JOB_STATE_CANCELLED")
-LONG_RUNNING = "persistentResources"
 STATUSES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -54,6 +53,7 @@ class Request(NamedTuple):
     headers: dict[str, str]
     body: Any
     target: str
+    data: bytes
 
 
 class Fault(NamedTuple):
@@ -65,6 +65,11 @@ class Fault(NamedTuple):
     headers: dict[str, str]
     handled: bool
     seconds: float
+    path: str = ""
+
+    def meets(self, request: Request) -> bool:
+        """Whether it is about this request."""
+        return self.method in ("", request.method) and request.path.endswith(self.path)
 
 
 class Answer(NamedTuple):
@@ -73,29 +78,25 @@ class Answer(NamedTuple):
     headers: dict[str, str]
 
 
-class Refusal(Exception):
-    """An error of the API."""
-
-    def __init__(self, code: int, message: str, status: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.status = status
-
-
 class VertexService:
-    """The state of the service, and the script of its faults."""
+    """What was sent, and the script of the faults; `resources` are the emulator's, by their full names.
 
-    def __init__(self) -> None:
+    `polls_until_done` is how often an operation is asked about before it is done.
+    """
+
+    def __init__(self, shelf: Shelf, api: EmulatedApi) -> None:
         self.url = ""
         self.requests: list[Request] = []
-        self.resources: dict[str, dict[str, Any]] = {}
-        self.operations: dict[str, dict[str, Any]] = {}
+        self.operations: dict[str, int] = {}
         self.polls_until_done = 0
         self.connections = 0
         self.tells_time = True
+        self.resources: MutableMapping[str, dict[str, Any]] = shelf.documents
+        self.put, self.move = shelf.put, shelf.move
+        self.home = api.home
+        self._api = api
         self._faults: list[Fault] = []
         self._lock = threading.Lock()
-        self._last_id = 10**18
 
     def fail(
         self,
@@ -120,9 +121,14 @@ class VertexService:
         method: str = "",
         times: int = 1,
         headers: dict[str, str] | None = None,
+        handled: bool = False,
+        path: str = "",
     ) -> None:
-        """Answer the next requests (of `method`) with these bytes; nothing is carried out."""
-        self._faults += [Fault(method, status, body, headers or {}, False, 0)] * times
+        """Answer the next requests (of `method`, to what ends with `path`) with these bytes.
+
+        They are not carried out before, unless they are to be `handled`.
+        """
+        self._faults += [Fault(method, status, body, headers or {}, handled, 0, path)] * times
 
     def drop(self, method: str = "", *, handled: bool = False, times: int = 1) -> None:
         """Close the connection instead of answering the next requests, carried out before or not."""
@@ -132,155 +138,107 @@ class VertexService:
         """Answer the next request (of `method`) late."""
         self._faults.append(Fault(method, -1, b"", {}, True, seconds))
 
-    def put(self, name: str, **document: Any) -> dict[str, Any]:
-        """Keep a resource, as if somebody else had created it; the newest of all."""
-        self.resources[name] = {"name": name, "createTime": now(), **document}
-        return self.resources[name]
-
-    def move(self, name: str, *states: str, **fields: Any) -> bool:
-        """Change a resource, if it is still in one of these states."""
-        with self._lock:
-            resource = self.resources.get(name, {})
-            if resource.get("state") not in states:
-                return False
-            self.resources[name] = resource | fields  # whoever is writing the old one out is not disturbed
-            return True
-
     def calls(self) -> list[str]:
         """The requests so far in short: `POST /v1/projects/…`."""
         return [f"{request.method} {request.path}" for request in self.requests]
 
-    def take_fault(self, method: str) -> Fault | None:
+    def take_fault(self, request: Request) -> Fault | None:
         """The fault that this request meets."""
         with self._lock:
             for fault in self._faults:
-                if fault.method in ("", method):
+                if fault.meets(request):
                     self._faults.remove(fault)
                     return fault
         return None
 
     def handle(self, request: Request) -> Answer:
-        """What the API does with the request."""
+        """What the emulator answers; its operations may seem to take longer."""
+        answer = self._api.ask(request)
+        if b"/operations/" not in answer.body:
+            return answer
+        document = json.loads(answer.body)
         with self._lock:
-            try:
-                document = self._route(request)
-            except Refusal as refusal:
-                return Answer(refusal.code, error_body(refusal.code, str(refusal), status=refusal.status), {})
-        return Answer(200, json.dumps(document).encode(), {})
+            for operation in document.get("operations", [document]):
+                self._play_operation(request, operation)
+        return answer._replace(body=json.dumps(document).encode())
 
-    def _route(self, request: Request) -> dict[str, Any]:
-        match = re.fullmatch(
-            r"/(?:v1|v1beta1|ui)/(projects/[^/]+/locations/[^/]+)/([^/]+)(/[^:]+)?(:\w+)?", request.path
-        )
-        if match is None:
-            raise Refusal(404, f"No such method: {request.path}")
-        parent, collection, rest, verb = match.groups()
-        name = f"{parent}/{collection}{rest or ''}"
-        if "/operations/" in name:
-            return self._operation(name)
-        if collection.partition(":")[0] == "models":
-            return answer_models(self, request, parent, f"{collection}{rest or ''}{verb or ''}")
-        if name.endswith("/operations"):
-            own = [o for key, o in self.operations.items() if key.startswith(name + "/")]
-            return {"operations": [self._operation_as_it_stands(o) for o in reversed(own)]}
-        if not rest:
-            create = request.method == "POST"
-            return self._create(parent, collection, request) if create else self._list(name, request.query)
-        if name not in self.resources:
-            raise Refusal(404, f"The {collection} {name} does not exist.")
-        return self._change(request.method, name, verb or "")
+    def _play_operation(self, request: Request, operation: dict[str, Any]) -> None:
+        name = str(operation.get("name"))
+        polls = self.operations.setdefault(name, 0)
+        if request.method == "GET" and request.path.endswith(name):
+            polls = self.operations[name] = polls + 1
+        if polls < self.polls_until_done:
+            for field in ("done", "response", "error"):
+                operation.pop(field, None)
 
-    def _create(self, parent: str, collection: str, request: Request) -> dict[str, Any]:
-        self._last_id += 1
-        long_running = collection == LONG_RUNNING
-        own = request.query.get("persistentResourceId", "") if long_running else str(self._last_id)
-        name = f"{parent}/{collection}/{own}"
-        if name in self.resources:
-            raise Refusal(409, f"{name} exists already.")
-        time_now = now()
-        state = "PROVISIONING" if long_running else "JOB_STATE_PENDING"
-        if collection == "trainingPipelines":
-            state = "PIPELINE_STATE_PENDING"
-        document = {
-            **request.body,
-            "name": name,
-            "state": state,
-            "createTime": time_now,
-            "updateTime": time_now,
-        }
-        self.resources[name] = document
-        return self.start_operation(name, dict(document)) if long_running else document
 
-    def _list(self, prefix: str, query: dict[str, str]) -> dict[str, Any]:
-        collection = prefix.rpartition("/")[2]
-        below = [r for name, r in self.resources.items() if name.startswith(prefix + "/")]
+class EmulatedApi:
+    """The emulator's application, called without a connection, by a loop in a thread of its own."""
+
+    def __init__(self, home: Path, shelf: Shelf) -> None:
+        from starlette.applications import Starlette
+        from vertex_shelf import ShelfService
+
+        from vtrain.emulator.api.app import api_routes
+
+        self.home = home
+        self.crashes: list[BaseException] = []
+        self._app = Starlette(routes=api_routes(ShelfService(home, shelf)))
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def ask(self, request: Request) -> Answer:
+        """The answer to a request."""
         try:
-            passes = read_filter(query.get("filter", ""))
-        except FilterRefusal as error:
-            raise Refusal(400, error.message) from None
-        chosen = [r for r in reversed(below) if passes(r)]
-        start, size = int(query.get("pageToken") or 0), int(query.get("pageSize") or 100)
-        page: dict[str, Any] = {collection: chosen[start : start + size]} if chosen[start:] else {}
-        if chosen[start + size :]:
-            page["nextPageToken"] = str(start + size)
-        return page
+            return asyncio.run_coroutine_threadsafe(self._ask(request), self._loop).result()
+        except Exception as crash:
+            self.crashes.append(crash)
+            raise
 
-    def _change(self, method: str, name: str, verb: str) -> dict[str, Any]:
-        resource = self.resources[name]
-        if method == "GET":
-            return resource
-        ended = str(resource.get("state", "")).replace("PIPELINE", "JOB") in ENDED
-        if verb == ":cancel":
-            if not ended:
-                prefix = "PIPELINE" if "/trainingPipelines/" in name else "JOB"
-                resource.update(state=f"{prefix}_STATE_CANCELLED", error={"code": 1, "message": "CANCELED"})
-                resource["endTime"] = now()
-            return {}
-        if verb == ":reboot":
-            return self.start_operation(name, resource)
-        if method != "DELETE":
-            raise Refusal(501, f"No such method: {method} {verb}")
-        if not ended and LONG_RUNNING not in name:
-            raise Refusal(400, f"{name} has not ended.", "FAILED_PRECONDITION")
-        del self.resources[name]
-        return self.start_operation(name, None)
+    async def _ask(self, request: Request) -> Answer:
+        target = urlsplit(request.target)
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": ("127.0.0.1", 80),
+            "root_path": "",
+            "method": request.method,
+            "path": request.path,
+            "raw_path": target.path.encode(),
+            "query_string": target.query.encode(),
+            "headers": [(name.encode(), value.encode("latin-1")) for name, value in request.headers.items()],
+        }
+        parts: list[dict[str, Any]] = []
 
-    def start_operation(self, name: str, response: dict[str, Any] | None) -> dict[str, Any]:
-        """Begin an operation that ends with this response."""
-        self._last_id += 1
-        operation = {"name": f"{name}/operations/{self._last_id}", "metadata": {"polls": 0}}
-        operation["response"] = response or {"@type": "type.googleapis.com/google.protobuf.Empty"}
-        self.operations[str(operation["name"])] = operation
-        return self._operation_as_it_stands(operation)
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": request.data, "more_body": False}
 
-    def _operation(self, name: str) -> dict[str, Any]:
-        if name not in self.operations:
-            raise Refusal(404, f"{name} does not exist.")
-        self.operations[name]["metadata"]["polls"] += 1
-        return self._operation_as_it_stands(self.operations[name])
+        async def send(part: Any) -> None:
+            parts.append(part)
 
-    def _operation_as_it_stands(self, operation: dict[str, Any]) -> dict[str, Any]:
-        metadata = {"@type": "type.googleapis.com/google.protobuf.Empty"}
-        if operation["metadata"]["polls"] < self.polls_until_done:
-            return {"name": operation["name"], "metadata": metadata}
-        ending = {key: operation[key] for key in ("error", "response") if key in operation}
-        return {"name": operation["name"], "metadata": metadata, "done": True, **ending}
+        await self._app(scope, receive, send)
+        headers = {name.decode(): value.decode("latin-1") for name, value in parts[0]["headers"]}
+        return Answer(parts[0]["status"], b"".join(part["body"] for part in parts[1:]), headers)
+
+    def close(self) -> None:
+        """End the loop, once all requests are answered."""
+        asyncio.run_coroutine_threadsafe(_others(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
-def now() -> str:
-    """This moment as the service writes it, in UTC and microseconds."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+async def _others() -> None:
+    """Wait for the other tasks of the loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def error_body(
-    code: int, message: str, details: list[dict[str, Any]] | None = None, status: str = ""
-) -> bytes:
+def error_body(code: int, message: str, details: list[dict[str, Any]] | None = None) -> bytes:
     """The API's envelope of an error."""
-    error: dict[str, Any] = {
-        "code": code,
-        "message": message,
-        "status": status or STATUSES.get(code, "UNKNOWN"),
-    }
+    error: dict[str, Any] = {"code": code, "message": message, "status": STATUSES.get(code, "UNKNOWN")}
     if details:
         error["details"] = details
     return json.dumps({"error": error}).encode()
@@ -316,9 +274,10 @@ class _Handler(BaseHTTPRequestHandler):
             {key.lower(): value for key, value in self.headers.items()},
             json.loads(data) if data else None,
             self.path,
+            data,
         )
         self.service.requests.append(request)
-        fault = self.service.take_fault(request.method)
+        fault = self.service.take_fault(request)
         answer = self.service.handle(request) if fault is None or fault.handled else Answer(0, b"", {})
         if fault is not None:
             time.sleep(fault.seconds)
@@ -336,8 +295,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(answer.status)
         if self.service.tells_time:
             self.send_header("Date", self.date_time_string())
-        headers = {"Content-Type": "application/json; charset=UTF-8", **answer.headers}
-        for key, value in {**headers, "Content-Length": str(len(answer.body))}.items():
+        headers = {"content-type": "application/json; charset=UTF-8"}
+        headers |= {name.lower(): value for name, value in answer.headers.items()}
+        for key, value in {**headers, "content-length": str(len(answer.body))}.items():
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(answer.body)
@@ -352,8 +312,26 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def serve_vertex(certificate: Path | None = None) -> Iterator[VertexService]:
-    """The service on a free port of 127.0.0.1, until the block ends; over TLS with a certificate and key."""
-    service = VertexService()
+    """The service on a free port of 127.0.0.1, until the block ends; over TLS with a certificate and key.
+
+    Skips the test where the extra `emulator` is not installed.
+    """
+    pytest.importorskip("starlette", reason="needs the extra emulator")
+    from vertex_shelf import Shelf
+
+    shelf = Shelf()
+    with tempfile.TemporaryDirectory() as home:
+        api = EmulatedApi(Path(home), shelf)
+        try:
+            with _listening(VertexService(shelf, api), certificate) as service:
+                yield service
+        finally:
+            api.close()
+    assert api.crashes == []
+
+
+@contextmanager
+def _listening(service: VertexService, certificate: Path | None) -> Iterator[VertexService]:
     connections: set[socket.socket] = set()
     handler = type("Handler", (_Handler,), {"service": service, "connections": connections})
     server = _Server(("127.0.0.1", 0), handler)

@@ -94,7 +94,7 @@ def memory(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> MemoryBackend
 
 @pytest.fixture
 def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    """A stand-in for Vertex AI, and a command line that goes there as gcloud's does: without `--backend`."""
+    """The emulator behind a wire, where command lines go as gcloud's do: without `--backend`."""
     pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
     with serve_vertex() as service:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)

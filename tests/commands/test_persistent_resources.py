@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from vertex_service import VertexService, now
+from vertex_service import VertexService
 
 from vtrain.backends.vertex import retries
+from vtrain.times import timestamp
 
 PARENT = "projects/demo/locations/us-central1"
 NAME = f"{PARENT}/persistentResources/pr-1"
@@ -71,6 +72,7 @@ def test_unknown_fields_are_sent_where_that_is_allowed(vtrain: Any, vertex: Vert
     flags = ("persistent-resources", "create", "--persistent-resource-id=x", "--config=-")
     assert vtrain(*flags, stdin=config).code == 1
     assert vertex.requests == []
+    vertex.answer(json.dumps({"name": f"{PARENT}/persistentResources/x/operations/1"}).encode())
     assert vtrain(*flags, "--allow-unknown-fields", stdin=config).code == 0
     assert vertex.requests[0].body == json.loads(config)
 
@@ -80,7 +82,7 @@ def test_a_create_whose_answer_and_operation_are_lost_has_still_happened(
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
     vertex.drop("POST", handled=True)
-    vertex.answer(json.dumps({"name": NAME, "createTime": now(), **SENT}).encode(), method="GET")
+    vertex.answer(json.dumps({"name": NAME, "createTime": timestamp(), **SENT}).encode(), method="GET")
     vertex.answer(b'{"operations": []}', method="GET")
     ended = vtrain(*CREATE)
     assert ended.code == 0, ended.err
@@ -125,9 +127,10 @@ def test_a_refused_line_sends_nothing(
 
 
 def test_describe_shows_what_the_service_wrote(vtrain: Any, vertex: VertexService) -> None:
-    vertex.put(NAME, **SENT, state="RUNNING", aFieldOfTomorrow={"a": 1})
+    written = {"name": NAME, **SENT, "state": "RUNNING", "aFieldOfTomorrow": {"a": 1}}
+    vertex.answer(json.dumps(written).encode())
     printed = json.loads(vtrain("persistent-resources", "describe", "pr-1", "--format=json").out)
-    assert printed == vertex.resources[NAME]
+    assert printed == written
 
 
 def test_list_hides_clusters_of_ray_before_it_counts(vtrain: Any, vertex: VertexService) -> None:

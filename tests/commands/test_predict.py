@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,12 @@ from vertex_service import VertexService
 
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
+from vtrain.messages.codec import from_document
+from vtrain.messages.model import Model
 from vtrain.privacy import home_label
 from vtrain.retry import wait_until
+from vtrain.runtime.model_registry import ModelRegistry
+from vtrain.runtime.store import Store
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 XGBOOST = "us-docker.pkg.dev/vertex-ai/prediction/xgboost-cpu.2-1:latest"
@@ -261,8 +265,11 @@ def registered_there(vertex: VertexService, tmp_path: Path, monkeypatch: pytest.
     """A model of Vertex AI, by its name, with its file in Cloud Storage."""
     name = "projects/demo/locations/us-central1/models/there"
     spec = {"imageUri": SKLEARN}
-    fields = {"versionId": "1", "versionAliases": ["default"], "displayName": "There", "containerSpec": spec}
-    vertex.resources[f"{name}@1"] = {"name": name, "artifactUri": "gs://demo-models/there", **fields}
+    model = from_document(
+        Model, {"displayName": "There", "containerSpec": spec, "artifactUri": "gs://demo-models/there"}
+    )
+    with closing(Store.open(vertex.home)) as store:
+        ModelRegistry(store).upload(model, project="local", location="us-central1", model_id="there")
     with storage_service(tmp_path / "service") as storage:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage.url)
         folder = storage.buckets / "demo-models" / "there"

@@ -37,11 +37,14 @@ def test_a_word_means_a_job_of_either_kind_but_no_trial_by_chance(vtrain_home: P
 
 
 def test_ps_lists_jobs_of_both_kinds_without_trials(vtrain: Any, vertex: VertexService) -> None:
-    vertex.put(f"{PARENT}/customJobs/1", displayName="a", createTime="2026-11-01T10:00:00Z")
+    custom: list[dict[str, Any]] = [
+        {"displayName": "b", "createTime": "2026-11-01T12:00:00Z"},
+        {"displayName": "t", "createTime": "2026-11-01T11:30:00Z", "labels": {TRIAL_LABEL: "2001"}},
+        {"displayName": "a", "createTime": "2026-11-01T10:00:00Z"},
+    ]
+    listed = [{"name": f"{PARENT}/customJobs/{number}", **job} for number, job in enumerate(custom)]
+    vertex.answer(json.dumps({"customJobs": listed}).encode(), path="/customJobs", times=2)
     vertex.put(NAME, displayName="tune", createTime="2026-11-01T11:00:00Z")
-    trial = f"{PARENT}/customJobs/2"
-    vertex.put(trial, displayName="t", createTime="2026-11-01T11:30:00Z", labels={TRIAL_LABEL: "2001"})
-    vertex.put(f"{PARENT}/customJobs/3", displayName="b", createTime="2026-11-01T12:00:00Z")
     ended = vtrain("ps", "--format=value(displayName)")
     assert (ended.code, ended.out) == (0, "b\ntune\na\n"), ended.err
     assert vtrain("custom-jobs", "list", "--format=value(displayName)").out == "b\nt\na\n"

@@ -1,4 +1,4 @@
-"""Whole commands against a stand-in for Vertex AI: what is shown first is sent; who is trusted."""
+"""Whole commands against the emulator behind a wire: what is shown first is sent; who is trusted."""
 
 from __future__ import annotations
 
@@ -63,6 +63,9 @@ def test_a_field_that_google_s_library_knows_is_sent(
     assert "has no field" in refused.err
     planned = vtrain("beta", "ai", *line, "--dry-run", "--format=json")
     assert planned.code == 0, planned.err
+    collection = "persistentResources/r/operations" if group == "persistent-resources" else "customJobs"
+    made = {"name": f"projects/demo/locations/us-central1/{collection}/1", "state": "JOB_STATE_PENDING"}
+    vertex.answer(json.dumps(made).encode(), method="POST")
     assert vtrain("beta", "ai", *line).code == 0
     created = next(request for request in vertex.requests if request.method == "POST")
     assert created.body == json.loads(planned.out)

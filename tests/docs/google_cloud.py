@@ -60,8 +60,8 @@ def _machines(vertex: VertexService, logs: LoggingService) -> Iterator[None]:
 
     def work() -> None:
         while not over.wait(0.05):
-            for name, resource in list(vertex.resources.items()):
-                _advance(name, resource, logs)
+            for name in list(vertex.resources):
+                _advance(name, vertex, logs)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -72,13 +72,14 @@ def _machines(vertex: VertexService, logs: LoggingService) -> Iterator[None]:
         thread.join()
 
 
-def _advance(name: str, resource: dict[str, Any], logs: LoggingService) -> None:
-    if resource["state"] == "PROVISIONING":
-        resource["state"] = "RUNNING"
+def _advance(name: str, vertex: VertexService, logs: LoggingService) -> None:
+    vertex.move(name, "PROVISIONING", state="RUNNING")
+    resource = vertex.resources[name]
     if resource["state"] == "JOB_STATE_PENDING":
         for line in LINES:
             logs.write(line, age=AGE, job=name.rpartition("/")[2], severity="INFO")
-        resource.update(endTime=written(time.time() - AGE), **_ending(resource["displayName"]))
+        ending = _ending(resource["displayName"])
+        vertex.move(name, "JOB_STATE_PENDING", endTime=written(time.time() - AGE), **ending)
 
 
 def _ending(display_name: str) -> dict[str, Any]:

@@ -99,6 +99,17 @@ def test_the_life_of_a_job(http: Http) -> None:
     assert "projects/local" not in message
 
 
+def test_a_project_of_a_domain(http: Http) -> None:
+    parent = "projects/example.com:demo/locations/us-central1"
+    made = http("POST", f"/v1/{parent}/customJobs", job_document(Script(), name="of a domain"))
+    assert made.status == 200, made.document
+    name = made.document["name"]
+    assert name.startswith(f"{parent}/customJobs/")
+    assert ended(http, name)["name"] == name
+    assert http("POST", f"/v1/{name}:cancel", {}).document == {}
+    assert http("DELETE", f"/v1/{name}").document["name"].startswith(f"{name}/operations/")
+
+
 def test_numbers_and_snake_case_mean_the_same(http: Http) -> None:
     document = {
         "display_name": "spellings",

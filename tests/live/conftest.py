@@ -1,4 +1,4 @@
-"""Where these tests run: on Vertex AI itself (`nox -s live`), or rehearsed against a stand-in."""
+"""Where these tests run: on Vertex AI itself (`nox -s live`), or rehearsed on this machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _is_dear(item: pytest.Item) -> bool:
     ]
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """The service itself, with the caller's credentials; or a stand-in that runs the jobs on this machine."""
+    """The service itself, with the caller's credentials; or the emulator, with a stage that runs its jobs."""
     if request.param == "live":
         yield _on_the_service(tmp_path, monkeypatch)
         return

@@ -1,4 +1,4 @@
-"""Plays what stands behind Vertex AI's API: runs on this machine what the jobs of a stand-in ask for.
+"""Plays what stands behind Vertex AI's API: runs on this machine what the jobs of a `VertexService` ask for.
 
 It knows as much of the service as these tests ask about: replicas start together, the primary's end is the
 job's, the first that fails makes it fail, and what they wrote is in the log.
@@ -15,11 +15,12 @@ from pathlib import Path
 from types import TracebackType
 
 from logging_service import LoggingService
-from vertex_service import VertexService, now
+from vertex_service import VertexService
 
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.runtime.replica import ReplicaId, container_argv, replica_ids
+from vtrain.times import timestamp
 
 TICK_SECONDS = 0.02
 PROJECT_NUMBER = "424242424242"
@@ -54,7 +55,9 @@ class Stage:
     def _run(self) -> None:
         while not self._closed.wait(TICK_SECONDS):
             for name in list(self._service.resources):
-                if self._service.move(name, "JOB_STATE_PENDING", state="JOB_STATE_RUNNING", startTime=now()):
+                if self._service.move(
+                    name, "JOB_STATE_PENDING", state="JOB_STATE_RUNNING", startTime=timestamp()
+                ):
                     self._jobs[name] = self._start(name)
             for name in list(self._jobs):
                 if self._has_ended(name, self._jobs[name]):
@@ -90,7 +93,9 @@ class Stage:
                 self._logs.write(line, job=name.rpartition("/")[2], task=member.name)
         error = {"error": _error(failed[0], codes[failed[0]])} if failed else {}
         state = "JOB_STATE_FAILED" if failed else "JOB_STATE_SUCCEEDED"
-        self._service.move(name, "JOB_STATE_RUNNING", state=state, endTime=now(), updateTime=now(), **error)
+        self._service.move(
+            name, "JOB_STATE_RUNNING", state=state, endTime=timestamp(), updateTime=timestamp(), **error
+        )
         return True
 
     def _has_begun(self, name: str, member: ReplicaId, code: int | None) -> bool:

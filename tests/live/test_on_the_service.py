@@ -1,6 +1,6 @@
 """The cheap part of what every backend owes, and what replicas really see, on the service itself.
 
-`nox -s live` runs this on Vertex AI; the usual run rehearses it against a stand-in, so that it works on the
+`nox -s live` runs this on Vertex AI; the usual run rehearses it on the emulator, so that it works on the
 day it is needed.
 """
 

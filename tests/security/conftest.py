@@ -30,7 +30,7 @@ def trainer(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    """A stand-in for Vertex AI, where command lines go without `--backend`."""
+    """The emulator behind a wire, where command lines go without `--backend`."""
     pytest.importorskip("google.cloud.aiplatform_v1.gapic_version", reason="needs the extra vertex")
     with serve_vertex() as service:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)

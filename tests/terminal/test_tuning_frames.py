@@ -21,7 +21,7 @@ ACTIVE = {
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
-    """A stand-in for Vertex AI, at which the commands on terminals look."""
+    """The emulator behind a wire, at which the commands on terminals look."""
     with serve_vertex() as service:
         monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", service.url)
         monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")

@@ -109,16 +109,14 @@ def test_what_the_library_does_not_know_is_sent_and_shown(
 ) -> None:
     unknown = {"jobSpec": {"workerPoolSpecs": [{"color": "blue"}], "mood": 1}}
     plan = backend.plan(with_strategy("NEWER_THAN_US"))
+    told = {"name": f"{PARENT}/customJobs/7", "state": "JOB_STATE_ODD", "shade": [1], "startTime": ""}
+    vertex.answer(json.dumps(told).encode(), times=2)
     made = backend.submit(msgspec.structs.replace(plan, unknown_fields=unknown))
     spec = vertex.requests[0].body["jobSpec"]
     assert (spec["mood"], spec["workerPoolSpecs"][0]["color"]) == (1, "blue")
     assert spec["scheduling"] == {"strategy": "NEWER_THAN_US"}
-    assert made.answer == vertex.resources[made.name]
-    vertex.put(f"{PARENT}/customJobs/7", state="JOB_STATE_ODD", shade=[1], startTime="")
-    found = backend.get(f"{PARENT}/customJobs/7")
-    assert found.state == "JOB_STATE_ODD"
-    assert found.answer is not None
-    assert found.answer["shade"] == [1]
+    for found in (made, backend.get(made.name)):
+        assert (found.state, found.answer) == ("JOB_STATE_ODD", told)
 
 
 def test_an_unknown_operation_type_is_no_trouble(vertex: VertexService, backend: VertexBackend) -> None:

@@ -127,15 +127,9 @@ def test_503_twice_then_a_lost_answer(vertex: VertexService, backend: VertexBack
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
 def test_an_error_after_the_job_was_created(
-    vertex: VertexService, backend: VertexBackend, status: int, monkeypatch: pytest.MonkeyPatch
+    vertex: VertexService, backend: VertexBackend, status: int
 ) -> None:
-    handle = vertex.handle
-
-    def carry_out_and_fail(request):  # type: ignore[no-untyped-def]
-        answer = handle(request)
-        return answer._replace(status=status, body=b"{}") if request.method == "POST" else answer
-
-    monkeypatch.setattr(vertex, "handle", carry_out_and_fail)
+    vertex.answer(b"{}", status=status, method="POST", times=5, handled=True)
     made = backend.submit(backend.plan(CUSTOM_JOB))
     assert list(vertex.resources) == [made.name]
 
@@ -143,14 +137,8 @@ def test_an_error_after_the_job_was_created(
 def test_an_answer_that_cannot_be_unpacked_is_a_lost_one(
     vertex: VertexService, backend: VertexBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handle = vertex.handle
     garbled = {"Content-Encoding": "gzip"}
-
-    def garble(request):  # type: ignore[no-untyped-def]
-        answer = handle(request)
-        return answer._replace(headers=garbled) if request.method == "POST" else answer
-
-    monkeypatch.setattr(vertex, "handle", garble)
+    vertex.answer(b"{}", headers=garbled, method="POST", times=5, handled=True)
     made = backend.submit(backend.plan(CUSTOM_JOB))
     assert list(vertex.resources) == [made.name]
     monkeypatch.setattr(retries, "ATTEMPTS", 1)

@@ -26,8 +26,10 @@ from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 from vtrain.messages.resources import RESOURCES
 
 _PART = r"([^/:?]{1,200})"
+_PROJECT = r"((?:[a-z0-9.-]{1,100}:)?[^/:?]{1,200})"
+"""An id, a number, or an id in a domain: `example.com:demo`."""
 _PATH = re.compile(
-    rf"/(?:v1|v1beta1|ui)/projects/{_PART}/locations/{_PART}/([^:?]{{1,1000}})(?::([A-Za-z]{{1,60}}))?"
+    rf"/(?:v1|v1beta1|ui)/projects/{_PROJECT}/locations/{_PART}/([^:?]{{1,1000}})(?::([A-Za-z]{{1,60}}))?"
 )
 _COMMON = frozenset(("alt", "$alt", "key", "prettyPrint", "$.xgafv", "fields", "quotaUser", "access_token"))
 """Parameters of every request of Google's APIs."""

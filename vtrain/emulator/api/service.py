@@ -322,30 +322,31 @@ class TrainingService:
             is_package = isinstance(task, PythonPackageSpec)
             images[is_package].append(task.executor_image_uri if is_package else task.image_uri)  # type: ignore[union-attr]
         chosen = choose_for(self._backend, tuple(images[0]), tuple(images[1]))
-        runner: JobBackend = self._open("jobs", chosen.backend.name, location)
+        runner: JobBackend = self.open_part("jobs", chosen.backend.name, location)
         return runner
 
     def jobs_at(self, location: str) -> JobBackend:
         """The backend that looks after the jobs that are there, wherever they run."""
-        keeper: JobBackend = self._open("jobs", find_backend(self._backend).name, location)
+        keeper: JobBackend = self.open_part("jobs", find_backend(self._backend).name, location)
         return keeper
 
     def _jobs(self, call: Call) -> JobBackend:
         return self.jobs_at(call.place.location)
 
     def _resources(self, call: Call) -> ResourceBackend:
-        found: ResourceBackend = self._open(
+        found: ResourceBackend = self.open_part(
             "resources", find_backend(self._backend).name, call.place.location
         )
         return found
 
     def _models(self, call: Call) -> ModelRegistryBackend:
-        found: ModelRegistryBackend = self._open(
+        found: ModelRegistryBackend = self.open_part(
             "models", find_backend(self._backend).name, call.place.location
         )
         return found
 
-    def _open(self, kind: str, name: str, location: str) -> Any:
+    def open_part(self, kind: str, name: str, location: str) -> Any:
+        """The part of the backend `name` that keeps `jobs`, `resources` or `models`, opened for a region."""
         opened = self._opened.__dict__.setdefault("backends", {})
         key = (kind, name, location)
         if len(opened) >= MOST_OPENED:  # each may hold a connection to the store
