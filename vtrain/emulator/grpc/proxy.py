@@ -10,8 +10,8 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 EMULATED = re.compile(
     r"(?:(?:[a-z0-9-]{1,60}-)?aiplatform|cloudresourcemanager)\.googleapis\.com:443", re.IGNORECASE
@@ -39,27 +39,30 @@ def proxying(port: int) -> Iterator[int]:
 
 
 def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) -> None:
-    clients = 0
+    serving: set[asyncio.Task[None] | None] = set()
+    """The loop does not keep tasks: one whose client has said all, and waits for answers, would be lost."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal clients
-        clients += 1
+        own = asyncio.current_task()
+        serving.add(own)
         try:
-            if clients <= MOST_CLIENTS:
-                with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-                    await _serve(reader, writer, port)
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+                async with _closing(writer):
+                    if len(serving) <= MOST_CLIENTS:
+                        await _serve(reader, writer, port)
         finally:
-            clients -= 1
-            writer.close()
+            serving.discard(own)
 
     asyncio.set_event_loop(loop)
     server = loop.run_until_complete(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))
     loop.run_forever()
     server.close()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+    loop.run_until_complete(asyncio.sleep(0))  # what was accepted a moment ago begins
+    while tasks := asyncio.all_tasks(loop):
+        for task in tasks:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(asyncio.sleep(0))
     loop.close()
 
 
@@ -75,12 +78,24 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, por
         await writer.drain()
         return
     inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-    await writer.drain()
-    try:
+    async with _closing(inner_writer):
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        await writer.drain()
         await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
-    finally:
-        inner_writer.close()
+
+
+@asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    """A block with a connection, which ends when all is sent; at once after an error: nobody may take it."""
+    try:
+        yield
+        writer.close()
+        await writer.wait_closed()
+    except BaseException:
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+        raise
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

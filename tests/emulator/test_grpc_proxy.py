@@ -1,0 +1,199 @@
+"""The proxy that leads gRPC to the emulator: whom it lets through, and what clients leave that disappear."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from vtrain.emulator.grpc.proxy import MOST_CLIENTS, proxying
+from vtrain.retry import wait_until
+
+CONNECT = b"CONNECT us-central1-aiplatform.googleapis.com:443 HTTP/1.1\r\n\r\n"
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+class Upstream:
+    """A server that sends back what it gets, and hangs up when its client does."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self.listener.getsockname()[1]
+        self.taken = 0
+        self.thread = threading.Thread(target=self._accept)
+        self.thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                self.taken += 1
+                threading.Thread(target=_echo, args=(connection,)).start()
+
+    def close(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listener.close()
+
+
+def _echo(connection: socket.socket) -> None:
+    with connection, suppress(OSError):
+        while block := connection.recv(1 << 16):
+            connection.sendall(block)
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    made = Upstream()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def proxy(upstream: Upstream) -> Iterator[int]:
+    with proxying(upstream.port) as port:
+        yield port
+
+
+def connect(port: int, head: bytes = b"") -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=60)
+    client.sendall(head)
+    return client
+
+
+def tunnel(port: int) -> socket.socket:
+    """A connection to the upstream, through which a word has gone both ways."""
+    client = connect(port, CONNECT)
+    assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+    client.sendall(b"hello")
+    assert client.recv(5, socket.MSG_WAITALL) == b"hello"
+    return client
+
+
+def hang_up(client: socket.socket) -> None:
+    client.close()
+
+
+def reset(client: socket.socket) -> None:
+    """Disappear without a farewell."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def flood_and_reset(client: socket.socket) -> None:
+    """Disappear with answers under way that nobody reads."""
+    client.settimeout(0.3)
+    with suppress(TimeoutError):
+        client.sendall(b"x" * (64 << 20))
+    reset(client)
+
+
+def held() -> tuple[int, int]:
+    """The descriptors of this process, and the tasks of event loops that have not ended."""
+    tasks = [task for task in gc.get_objects() if isinstance(task, asyncio.Task) and not task.done()]
+    return len([*DESCRIPTORS.iterdir()]), len(tasks)
+
+
+def idle(proxy: int) -> tuple[int, int]:
+    """What is held while the proxy, which is there, has nobody to serve; maybe a descriptor too many."""
+    with connect(proxy, b"GET / HTTP/1.1\r\n\r\n") as client:
+        assert client.recv(1000).startswith(b"HTTP/1.1 403 ")
+        assert client.recv(1000) == b""
+    return held()
+
+
+def settled(before: tuple[int, int]) -> None:
+    """Wait until no more is held than before."""
+
+    def left() -> list[int]:
+        return [now - then for now, then in zip(held(), before, strict=True)]
+
+    assert wait_until(lambda: max(left()) <= 0, 60, longest=0.2), left()
+
+
+WAYS: dict[str, Callable[[int], None]] = {
+    "says nothing": lambda port: hang_up(connect(port)),
+    "half a request": lambda port: hang_up(connect(port, CONNECT[:20])),
+    "resets half a request": lambda port: reset(connect(port, CONNECT[:20])),
+    "does not wait for the answer": lambda port: reset(connect(port, CONNECT)),
+    "hangs up": lambda port: hang_up(tunnel(port)),
+    "resets": lambda port: reset(tunnel(port)),
+    "is elsewhere": lambda port: reset(connect(port, b"CONNECT example.com:443 HTTP/1.1\r\n\r\n")),
+}
+
+
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_disappears_leaves_nothing(
+    proxy: int, way: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = idle(proxy)
+    for _ in range(20):
+        WAYS[way](proxy)
+    idle(proxy)  # whom it takes after all the others
+    settled(before)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
+def test_a_client_that_disappears_under_a_flood_leaves_nothing(
+    proxy: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = idle(proxy)
+    for _ in range(3):
+        flood_and_reset(tunnel(proxy))
+    settled(before)
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
+def test_a_proxy_that_ends_leaves_no_tunnel(upstream: Upstream) -> None:
+    before = held()
+    with proxying(upstream.port) as port:
+        clients = [tunnel(port) for _ in range(5)]
+    for client in clients:
+        client.close()
+    settled(before)
+
+
+def test_a_client_that_has_said_all_gets_its_answer() -> None:
+    """Also where Python collects what nobody holds meanwhile."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        proxying(listener.getsockname()[1]) as port,
+        connect(port, CONNECT) as client,
+    ):
+        upstream, _ = listener.accept()
+        with upstream:
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+            client.sendall(b"question")
+            client.shutdown(socket.SHUT_WR)
+            upstream.settimeout(60)
+            assert upstream.recv(8, socket.MSG_WAITALL) == b"question"
+            assert upstream.recv(1) == b""
+            gc.collect()
+            upstream.sendall(b"answer")
+        assert client.recv(6, socket.MSG_WAITALL) == b"answer"
+
+
+def test_those_that_have_gone_make_room(proxy: int, upstream: Upstream) -> None:
+    for _ in range(MOST_CLIENTS + 10):
+        reset(tunnel(proxy))
+    with tunnel(proxy):
+        assert upstream.taken == MOST_CLIENTS + 11
+
+
+def test_what_would_leave_this_machine_is_refused_and_named(
+    proxy: int, upstream: Upstream, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with connect(proxy, b"CONNECT example.com:443 HTTP/1.1\r\n\r\n") as client:
+        assert client.recv(1000).startswith(b"HTTP/1.1 403 ")
+    assert "example.com:443" in capfd.readouterr().err
+    assert upstream.taken == 0
