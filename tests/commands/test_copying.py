@@ -89,6 +89,20 @@ def test_no_link_leads_out_of_the_job_or_of_the_target(
     assert f"Nothing is copied: {link} is a link" in refused.err and "copy to another folder" in refused.err
 
 
+def test_folders_without_a_file_are_not_copied(
+    vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path
+) -> None:
+    (model,) = (vtrain_home / "buckets").glob("local-runs/*/model")
+    (model / "deep" / "weights").unlink()
+    got = tmp_path / "got"
+    assert vtrain("cp", f"{job}:model", str(got)).code == 0  # there is a link
+    (model / "link").unlink()
+    for path, named in (("model", "model"), ("checkpoints", "checkpoints"), ("", "its output folder")):
+        refused = vtrain("cp", f"{job}:{path}", str(tmp_path / "none"))
+        assert refused.code == 1 and not (tmp_path / "none").exists()
+        assert f"ERROR: The job has written no files to {named}.\n" in refused.err
+
+
 def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any) -> None:
     ended = vtrain("cp", "model")
     assert ended.code == 2

@@ -33,6 +33,8 @@ def names(folder: Path) -> list[tuple[str, str]]:
         ({"trainer/__init__.py": "", "trainer/__main__.py": ""}, [("trainer", "")]),
         ({"trainer/task.py": "from trainer import model\n"}, [("trainer.task", "")]),
         ({"jobs/task.py": "import os\n"}, [("jobs/task.py", "")]),
+        ({"a b/__init__.py": "", "a b/task.py": ""}, [("a b/task.py", "")]),
+        ({"my-job/__init__.py": "", "my-job/__main__.py": ""}, [("my-job/__main__.py", "")]),
         ({"src/digits/__init__.py": "", "src/digits/main.py": ""}, [("digits.main", "src")]),
         (
             {
@@ -70,10 +72,13 @@ def test_a_large_folder_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pyte
         ("", None),
         ("../plain.py", None),
         ("trainer", None),
+        ("a b.other", None),
+        ("a b/other.py", ("a b/other.py", "")),
     ],
 )
 def test_what_a_user_names(tmp_path: Path, name: str, found: tuple[str, str] | None) -> None:
     write(tmp_path / "p", {"trainer/__init__.py": "", "trainer/other.py": "", "plain.py": ""})
+    write(tmp_path / "p", {"a b/__init__.py": "", "a b/other.py": ""})
     write(tmp_path, {"plain.py": ""})
     candidate = named_candidate(tmp_path / "p", name)
     assert (candidate and (candidate.name, candidate.path)) == found

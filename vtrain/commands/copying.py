@@ -54,7 +54,16 @@ def _find(session: Session, name: str, path: str, replica: str, target: str) -> 
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         hint = f"If you trust the trainer that made it, copy it yourself:\n$ ls -l {shlex.quote(str(found))}"
         raise ConfigError(f"{path} is a link out of the job's folders, to {real}.", hint=hint)
+    if found.is_dir() and not _has_files(found):  # vtrain makes model/ and its like before the trainer starts
+        raise NotFoundError(f"The job has written no files to {path or 'its output folder'}.")
     return found
+
+
+def _has_files(folder: Path) -> bool:
+    return any(
+        files or any(Path(top, name).is_symlink() for name in folders)
+        for top, folders, files in os.walk(folder)
+    )
 
 
 def _link_in_the_way(source: Path, target: Path, *, below: bool) -> Path | None:

@@ -54,7 +54,8 @@ def named_candidate(folder: Path, name: str) -> Candidate | None:
     """The candidate that a user names as a file or a module; None where it is not in the folder."""
     path = name.replace(".", "/")
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__main__.py")]
-    for number, file in enumerate((name, *modules)):
+    importable = all(part.isidentifier() for part in name.split("."))
+    for number, file in enumerate((name, *modules) if importable else (name,)):
         if (folder / file).is_file() and not Path(file).is_absolute() and ".." not in Path(file).parts:
             text = _text(folder / file)
             found = candidate_of(folder, PurePosixPath(Path(file).as_posix()), text)
@@ -69,7 +70,8 @@ def candidate_of(folder: Path, file: PurePosixPath, text: str) -> Candidate:
     package = bool(inside.parts[1:]) and (
         (folder / file).with_name("__init__.py").is_file() or inside.parts[0] in imports
     )
-    if file.suffix != ".py" or not package:
+    named = all(part.isidentifier() for part in inside.with_suffix("").parts)  # else Python cannot import it
+    if file.suffix != ".py" or not (package and named):
         return Candidate(script=str(file), imports=imports)
     return _as_module(folder, file, text)
 
