@@ -197,3 +197,14 @@ def test_what_would_leave_this_machine_is_refused_and_named(
         assert client.recv(1000).startswith(b"HTTP/1.1 403 ")
     assert "example.com:443" in capfd.readouterr().err
     assert upstream.taken == 0
+
+
+def test_a_client_that_says_nothing_is_left(
+    proxy: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = idle(proxy)
+    monkeypatch.setattr("vtrain.emulator.grpc.proxy.HEAD_SECONDS", 0.05)
+    with connect(proxy, CONNECT[:20]) as client:
+        assert client.recv(1000) == b""
+    settled(before)
+    assert [record.getMessage() for record in caplog.records] == []

@@ -46,7 +46,9 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) ->
         own = asyncio.current_task()
         serving.add(own)
         try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            with suppress(
+                OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError
+            ):
                 async with _closing(writer):
                     if len(serving) <= MOST_CLIENTS:
                         await _serve(reader, writer, port)
