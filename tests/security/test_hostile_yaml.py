@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,13 +17,15 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
 )
 """Ten billion values in ten lines."""
-TOO_DEEP = f"nested deeper than {DEEPEST} levels"
+TOO_DEEP = f"it is nested deeper than {DEEPEST} levels"
+DEEPER_YET = f"({TOO_DEEP}|exceeded maximum nesting depth)"
+"""libyaml looks ahead, and has a limit of its own since the version of PyYAML 6.0.4."""
 HOSTILE = [
-    pytest.param("[" * 100_000, TOO_DEEP, id="lists"),
-    pytest.param('{"a":' * 100_000, TOO_DEEP, id="mappings"),
-    pytest.param("- " * 100_000, TOO_DEEP, id="block lists"),
-    pytest.param("? " * 100_000, TOO_DEEP, id="keys"),
-    pytest.param(LAUGHS, "more than 1,000,000 values", id="aliases of aliases"),
+    pytest.param("[" * 100_000, DEEPER_YET, id="lists"),
+    pytest.param('{"a":' * 100_000, DEEPER_YET, id="mappings"),
+    pytest.param("- " * 100_000, DEEPER_YET, id="block lists"),
+    pytest.param("? " * 100_000, DEEPER_YET, id="keys"),
+    pytest.param(LAUGHS, "it has more than 1,000,000 values", id="aliases of aliases"),
 ]
 
 
@@ -35,7 +38,7 @@ def test_a_file_of_hostile_yaml_is_refused_by_name(tmp_path: Path, flag: str, te
     argv = [sys.executable, "-m", "vtrain", "custom-jobs", "create", "--display-name=x", "--backend=process"]
     ended = subprocess.run([*argv, f"{flag}={file}"], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode in (1, 2), ended.stderr[-500:]
-    assert f"not a YAML document: it {'is' if 'nested' in reason else 'has'} {reason}." in ended.stderr
+    assert re.search(rf"not a YAML document: {reason}\.", ended.stderr), ended.stderr[-500:]
     assert "Traceback" not in ended.stderr
 
 
