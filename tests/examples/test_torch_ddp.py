@@ -98,6 +98,43 @@ def test_example_runs_without_vtrain(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "model" / "metrics.json").read_text())["epochs"] == 8
 
 
+WATCHED = """
+import gc
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from trainer import task
+
+destroy = dist.destroy_process_group
+
+def count_and_destroy():
+    left = sum(isinstance(found, DistributedDataParallel) for found in gc.get_objects())
+    print("models when the group ends:", left, flush=True)
+    destroy()
+
+dist.destroy_process_group = count_and_destroy
+task.main()
+"""
+"""The example, which says how many models of all replicas there still are when the group is destroyed."""
+
+
+@pytest.mark.parametrize(("flags", "code"), [([], 0), (["--min-accuracy=2"], 1)], ids=["verified", "refused"])
+def test_no_model_outlives_the_group(flags: list[str], code: int, tmp_path: Path) -> None:
+    """A model that did could meet a thread of the group at Python's lock: a hang, or SIGABRT."""
+    environ = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    environ |= {"PYTHONPATH": str(EXAMPLE), "AIP_CHECKPOINT_DIR": str(tmp_path / "checkpoints")}
+    run = subprocess.run(
+        [sys.executable, "-c", WATCHED, "--epochs=6", *flags],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == code, run.stderr
+    assert "models when the group ends: 0\n" in run.stdout
+    assert "Traceback" not in run.stderr
+
+
 def test_replicas_end_with_the_same_weights(backend: str, tmp_path: Path) -> None:
     log = run_example(backend, tmp_path, arguments=("--epochs=10",))
     check_outcome(log, tmp_path / "output", epochs=10)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from traceback import clear_frames
 
 import torch.distributed as dist
 
@@ -25,13 +26,21 @@ _told: list[int] = []
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Meet the others, at the address that the environment names."""
+    """Meet the others, at the address that the environment names.
+
+    A model of all replicas must be gone when this ends: make it in a function that is called inside.
+    """
     for name, value in ALONE.items():
         os.environ.setdefault(name, value)
     dist.init_process_group("gloo", init_method="env://", timeout=START_PATIENCE)
     try:
         yield
+    except BaseException as error:
+        clear_frames(error.__traceback__)  # their variables hold the model
+        raise
     finally:
+        # A DistributedDataParallel that is freed after this waits for the group's threads, and holds Python's
+        # lock. One of them may need that lock, to free a tensor: the replica then hangs, or ends by SIGABRT.
         dist.destroy_process_group()
 
 

@@ -52,10 +52,12 @@ def train_or_wait(training: Training, held_out: Scans, args: argparse.Namespace)
         if not is_loss(error):
             raise
         print(f"another replica is lost: {str(error).splitlines()[0]}", file=sys.stderr, flush=True)
-        await_restart()
-        if has_to_go():
-            save_and_end(training)
-        raise
+    else:
+        return
+    await_restart()
+    if has_to_go():
+        save_and_end(training)
+    sys.exit("the replicas were not restarted")
 
 
 def save_and_end(training: Training) -> None:
@@ -84,22 +86,27 @@ def write_model(training: Training, accuracy: float) -> None:
     print(f"accuracy {accuracy:.4f} on held-out scans; model.pt and metrics.json are in {target}", flush=True)
 
 
+def run(args: argparse.Namespace) -> None:
+    """Train with the other replicas, from the last checkpoint on; the first replica writes the model."""
+    learned, held_out = load(args.seed)
+    is_first = dist.get_rank() == 0
+    print(f"replica {dist.get_rank()} of {dist.get_world_size()}", flush=True)
+    training = Training(learned, learning_rate=args.learning_rate, seed=args.seed)
+    if training.resume(read_checkpoint() if is_first else None):
+        print(f"resumed from epoch {training.epoch}, step {training.step}", flush=True)
+    if is_first:
+        note_sigterm()
+    train_or_wait(training, held_out, args)
+    accuracy = training.accuracy(held_out)
+    verify(training, accuracy, args.min_accuracy)
+    if is_first:
+        write_model(training, accuracy)
+
+
 def main() -> None:
     args = parse_args()
-    learned, held_out = load(args.seed)
     with joined():
-        is_first = dist.get_rank() == 0
-        print(f"replica {dist.get_rank()} of {dist.get_world_size()}", flush=True)
-        training = Training(learned, learning_rate=args.learning_rate, seed=args.seed)
-        if training.resume(read_checkpoint() if is_first else None):
-            print(f"resumed from epoch {training.epoch}, step {training.step}", flush=True)
-        if is_first:
-            note_sigterm()
-        train_or_wait(training, held_out, args)
-        accuracy = training.accuracy(held_out)
-        verify(training, accuracy, args.min_accuracy)
-        if is_first:
-            write_model(training, accuracy)
+        run(args)
 
 
 if __name__ == "__main__":
