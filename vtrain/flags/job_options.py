@@ -315,7 +315,7 @@ class ContainerFlags(FlagGroup, frozen=True):
         Option(
             "--memory",
             metavar="SIZE",
-            help="Memory per replica; overrides the machine type.",
+            help="Memory per replica, instead of the machine type's. Only containers are limited to it.",
             rich_help_panel=LOCAL,
         ),
     ] = None
