@@ -55,6 +55,20 @@ def test_folders_and_files_are_copied_as_cp_does(
     assert Path("note.txt").read_text() == "n"
 
 
+def test_a_file_never_takes_the_place_of_a_folder(vtrain: Any, job: str, tmp_path: Path) -> None:
+    """As with cp, a path that ends with a slash means a folder."""
+    refused = vtrain("cp", f"{job}:note.txt", f"{tmp_path}/out/")
+    assert refused.code == 1
+    assert f"there is no folder {tmp_path}/out/" in refused.err
+    assert f"mkdir -p {tmp_path}/out/" in refused.err
+    (tmp_path / "file").write_text("kept")
+    for source, target in (("note.txt", "file/"), ("model", "file"), ("model", "file/")):
+        assert vtrain("cp", f"{job}:{source}", f"{tmp_path}/{target}").code == 1
+    assert (tmp_path / "file").read_text() == "kept"
+    assert vtrain("cp", f"{job}:model", f"{tmp_path}/new/").code == 0
+    assert (tmp_path / "new" / "deep" / "weights").read_text() == "w"
+
+
 def test_what_is_refused_is_told_with_what_works(vtrain: Any, job: str, tmp_path: Path) -> None:
     def refused(path: str, *flags: str) -> str:
         ended = vtrain("cp", f"{job}:{path}", str(tmp_path / "got"), *flags)

@@ -192,6 +192,13 @@ def test_the_last_line_needs_no_newline_after_the_end(tmp_path: Path) -> None:
     assert [e.payload for e in read(tmp_path)] == [b"a", b"last"]
 
 
+def test_a_last_line_without_a_newline_comes_before_what_was_written_later(tmp_path: Path) -> None:
+    write(tmp_path, [(STDOUT, b"a\nlast")])
+    write(tmp_path, [(STDOUT, b"ended\n")], task="service")
+    for limit in (1, 2**22):
+        assert [e.payload for e in read(tmp_path, limit=limit)] == [b"a", b"last", b"ended"]
+
+
 def test_a_torn_record_and_uncovered_bytes(tmp_path: Path) -> None:
     write(tmp_path, [(STDOUT, b"a\n")])
     with (

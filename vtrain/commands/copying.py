@@ -26,6 +26,7 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     session, name = open_named(common, place, text)
     source = _find(session, name, path, task.task_name, files.target)
     wanted = user_path(files.target)
+    _check_folder(source, files.target, wanted)
     target = wanted / source.name if wanted.is_dir() else wanted
     if blocked := _link_in_the_way(source, target, below=wanted.is_dir()):
         hint = "Remove it, or copy to another folder."
@@ -64,6 +65,18 @@ def _has_files(folder: Path) -> bool:
         files or any(Path(top, name).is_symlink() for name in folders)
         for top, folders, files in os.walk(folder)
     )
+
+
+def _check_folder(source: Path, typed: str, wanted: Path) -> None:
+    """Raise StorageError where a folder is meant, and there is none: a file would be lost, or be alone."""
+    names_folder = typed.endswith("/")
+    if wanted.is_dir() or not (names_folder or source.is_dir()):
+        return
+    if os.path.lexists(wanted):
+        raise StorageError(f"Nothing is copied: {typed} is not a folder.", hint="Name another one.")
+    if not source.is_dir():
+        hint = f"$ mkdir -p {shlex.quote(typed)}"
+        raise StorageError(f"Nothing is copied: there is no folder {typed}.", hint=hint)
 
 
 def _link_in_the_way(source: Path, target: Path, *, below: bool) -> Path | None:
@@ -107,4 +120,5 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copy2(source, target)
     except shutil.Error as error:
         failed = error.args[0] if isinstance(error.args[0], list) else [(source, target, error)]
-        raise StorageError(f"{len(failed)} files could not be copied. The first: {failed[0][2]}.") from error
+        count = "1 file" if len(failed) == 1 else f"{len(failed)} files"
+        raise StorageError(f"{count} could not be copied. The first: {failed[0][2]}.") from error

@@ -106,18 +106,24 @@ def read_logs(
     for reader in readers:
         reader.find_place(entries)
     budget = limit = max(query.limit, 1)
-    waiting = [(reader.next_time(), i) for i, reader in enumerate(readers) if reader.has_more(ended)]
-    heapq.heapify(waiting)
+    waiting: list[tuple[int, int]] = []
+
+    def wait_or_end(i: int) -> None:
+        """Let a reader wait for its turn; one that has nothing more ends its lines before others go on."""
+        if readers[i].has_more(ended):
+            heapq.heappush(waiting, (readers[i].next_time(), i))
+        else:
+            readers[i].read_open_lines(entries, partial=query.partial, ended=ended)
+
+    for i in range(len(readers)):
+        wait_or_end(i)
     while waiting and (budget > 0 or not entries):  # an empty page means: nothing more now
         _, i = heapq.heappop(waiting)
         size, count = budget if budget > 0 else limit, len(entries)
         budget -= readers[i].read_piece(min(size, MAX_ENTRY_BYTES), entries)
         budget -= ENTRY_BYTES * max(len(entries) - count - 1, 0)
-        if readers[i].has_more(ended):
-            heapq.heappush(waiting, (readers[i].next_time(), i))
+        wait_or_end(i)
     for reader in readers:
-        if not reader.has_more(ended):
-            reader.read_open_lines(entries, partial=query.partial, ended=ended)
         reader.close()
     return LogPage(
         entries=tuple(entries),
