@@ -107,6 +107,12 @@ def user_path(text: str) -> Path:
         return Path(text)
 
 
+def named_folder(text: str) -> Path:
+    """The absolute path of a folder that a user means, whose last part is its name, not `..`."""
+    path = user_path(text).absolute()
+    return path.resolve() if path.name == ".." else path
+
+
 def user_home() -> Path | None:
     """The user's home directory; None for a user without one, as containers and CI runners may have."""
     try:

@@ -86,6 +86,7 @@ def test_what_a_container_or_a_job_uses_stays(
     assert find_image(docker_engine, free) is None
     assert all(find_image(docker_engine, name) for name in (contained, named, other))
     assert listed(vtrain) == {contained: "removed", named: "kept: a job uses it"}
+    assert vtrain("gc", "--images").err == "Nothing is removed: STATUS says why.\n"
 
 
 @pytest.mark.docker

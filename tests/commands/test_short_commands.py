@@ -63,6 +63,16 @@ def test_run_ends_with_the_exit_code_of_a_script_elsewhere(vtrain: Any, folder: 
     assert ended.code == 6, ended.err
 
 
+def test_the_folder_above_gives_its_name_to_the_job(
+    vtrain: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "deep").mkdir()
+    monkeypatch.chdir(folder / "deep")
+    for command in ("run", "submit"):
+        planned = vtrain(command, "..", "-m", "trainer.task", "--dry-run")
+        assert f"displayName: {folder.name}\n" in planned.out, planned.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -72,6 +82,7 @@ def test_run_ends_with_the_exit_code_of_a_script_elsewhere(vtrain: Any, folder: 
         (("-m", "x", "--python-module=y"), "What to run is named twice: as -m and by --python-module."),
         (("src/train.py", "-m", "x"), "-m names a module of a folder, and src/train.py is a file."),
         ((".",), "vtrain run . -m MODULE"),
+        (("", "-m", "trainer.task"), "The script or folder to run is empty.\n"),
         (("src/train.py", "3"), "The trainer's own arguments stand after --: vtrain run … -- 3"),
         (("src/train.py", "--epochs=3"), "put it after --: vtrain run … -- --epochs=3"),
     ],

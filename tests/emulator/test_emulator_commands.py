@@ -67,6 +67,9 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT"'
     told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)
     assert told.stdout == "emulator\n"
+    port = url.rpartition(":")[2]
+    again = machine.run("start", "--detach", f"--port={port}")
+    assert again.returncode == 1 and f"An emulator answers at port {port} already." in again.stderr
     assert machine.run("stop").returncode == 0
     assert find_running(machine.home) == []
     assert not list((machine.home / "emulator").glob("*.lock"))
@@ -92,6 +95,7 @@ def test_what_is_not_there(machine: Machine) -> None:
         (("exec", "--max-active-jobs=many", "--", "true"), "expected a whole number, found 'many'"),
         (("start", "--project=a/b"), "is not the id of a project"),
         (("exec",), "exec needs a command"),
+        (("exec", "--", ""), "exec needs a command"),
         (("exec", "--backend=vertex", "--", "true"), "emulated jobs run on this machine"),
     ],
 )

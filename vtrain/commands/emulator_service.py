@@ -54,6 +54,10 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
             f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
             hint="Add --require-token.",
         )
+    if found := [each for each in find_running(home_folder()) if port and each.port == port]:
+        raise UnavailableError(
+            f"An emulator answers at port {port} already.", hint=f"To use it:\n$ {_env_line(found[0])}"
+        )
     if where.detach:
         running = _start_detached(where, jobs, clients, common)
         console.result(_shown(running), "value(url)")
@@ -121,7 +125,7 @@ def env(where: RunningFlags, clients: GrpcFlag, common: CommonFlags) -> None:
 
 def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str, ...] | None) -> None:
     """Run a command with an emulator of its own, and end with its exit code."""
-    if not remainder:
+    if not remainder or not remainder[0]:
         raise UsageError(
             "exec needs a command.", hint="Put it after --: vtrain emulator exec -- python train_on_vertex.py"
         )

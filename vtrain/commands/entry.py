@@ -22,7 +22,7 @@ from vtrain.flags.options import (
 )
 from vtrain.messages.nearest import nearest
 from vtrain.messages.rules import MAX_DISPLAY_NAME
-from vtrain.settings import user_path
+from vtrain.settings import named_folder, user_path
 from vtrain.special_files import why_special
 
 SCRIPTS = ("train.py", "main.py", "task.py")
@@ -94,7 +94,7 @@ def submit(
 
     trainer = with_entry(entry, trainer)
     if spec.display_name is None and (entry.entry or entry.module):
-        name = Path(trainer.script).stem or user_path(trainer.local_package_path or ".").absolute().name
+        name = Path(trainer.script).stem or named_folder(trainer.local_package_path or ".").name
         spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
     create(
         spec,
@@ -118,6 +118,8 @@ def with_entry(entry: EntryFlags, trainer: TrainerFlags) -> TrainerFlags:
     Raises UsageError where it is named twice or the folder leaves open what to run, ConfigError for a path
     that leads nowhere.
     """
+    if entry.entry == "":
+        raise UsageError("The script or folder to run is empty.", hint="For the current folder, write a dot.")
     if not entry.entry and not entry.module:
         return trainer
     given = {"--local-package-path": trainer.local_package_path, "--script": trainer.script}

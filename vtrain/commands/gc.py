@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -145,10 +145,11 @@ def _stays(document: dict[str, Any]) -> bool:
     return document["status"] not in ("removed", "would be removed")
 
 
-def _sum_up(console: Console, documents: Iterable[dict[str, Any]], *, dry_run: bool) -> None:
+def _sum_up(console: Console, documents: list[dict[str, Any]], *, dry_run: bool) -> None:
     going = [document for document in documents if not _stays(document)]
     if not going:
-        console.status("There is nothing to remove.")
+        nothing = "Nothing is removed: STATUS says why." if documents else "There is nothing to remove."
+        console.status(nothing)
         return
     items = "1 item" if len(going) == 1 else f"{len(going)} items"
     size = size_in_words(sum(document["size"] for document in going))

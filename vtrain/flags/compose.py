@@ -24,7 +24,7 @@ from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot, assign
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.default_output import is_default_output
-from vtrain.settings import is_text, user_path
+from vtrain.settings import is_text, named_folder, user_path
 
 if TYPE_CHECKING:
     from vtrain.messages.resources import Job
@@ -301,7 +301,7 @@ def make_source(
     if not path.is_dir():
         what = "is a file, not a folder" if path.exists() else "does not exist"
         raise ConfigError(f"--local-package-path: {folder} {what}.")
-    path = path.absolute()
+    path = named_folder(str(path))
     if not is_text(path):
         raise ConfigError(f"--local-package-path: {str(path)!a} is not UTF-8.", hint="Rename the folder.")
     return TrainerSource(

@@ -145,13 +145,13 @@ class EntryFlags(FlagGroup, frozen=True):
     heading: ClassVar[str] = TRAINER
 
     entry: Annotated[
-        str,
+        str | None,
         Argument(
             metavar="[SCRIPT|FOLDER]",
             help="Script to run, or the folder of a trainer.",
             autocompletion=files,
         ),
-    ] = ""
+    ] = None
     module: Annotated[
         str,
         Option(
