@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import vtrain
-from vtrain.extras import install_command
+from vtrain.extras import command_in_a_clone, install_command
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,11 @@ def test_the_command_names_what_the_extra_brings_and_not_vtrain(extra: str, brin
     assert words[:5] == [sys.executable, "-m", "uv", "pip", "install"]
     assert any(word.startswith(f"{brings}>=") for word in words[5:])
     assert not any(word.startswith(("vtrain", "typer", "pytest")) for word in words[5:])
+
+
+def test_in_a_clone_the_command_names_the_extra_and_its_folder() -> None:
+    words = shlex.split(command_in_a_clone("emulator"))
+    assert words == [sys.executable, "-m", "uv", "pip", "install", ".[emulator]"]
 
 
 def test_the_command_finds_its_environment() -> None:

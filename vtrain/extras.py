@@ -9,7 +9,15 @@ from pathlib import Path
 
 def install_command(extra: str) -> str:
     """The command, for people. It installs into vtrain's own environment, whichever pip is on PATH."""
-    words = _requirements(extra) or [f"{Path(__file__).parents[1]}[{extra}]"]
+    return _install(*(_requirements(extra) or [f"{Path(__file__).parents[1]}[{extra}]"]))
+
+
+def command_in_a_clone(extra: str) -> str:
+    """The command that installs the extra by its name, in a clone of vtrain's repository."""
+    return _install(f".[{extra}]")
+
+
+def _install(*words: str) -> str:
     return shlex.join([sys.executable, "-m", "uv", "pip", "install", *words])
 
 

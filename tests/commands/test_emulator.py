@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from storage_service import Http
 
-from vtrain.extras import install_command
+from vtrain.extras import command_in_a_clone, install_command
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("google_crc32c")
@@ -117,3 +117,4 @@ def test_without_the_extra_it_says_how_to_install_it() -> None:
     )
     assert ended.returncode == 1
     assert install_command("emulator") in ended.stderr
+    assert f"in a clone of vtrain: {command_in_a_clone('emulator')}" in ended.stderr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.commands.session import open_console
 from vtrain.errors import InterruptedByUser, UnavailableError, UsageError
-from vtrain.extras import install_command
+from vtrain.extras import command_in_a_clone, install_command
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
 from vtrain.flags.options import CommonFlags
 from vtrain.output.console import Console
@@ -51,7 +51,8 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
             raise
         raise UnavailableError(
             f"The {what} needs {error.name}, which is not installed.",
-            hint=f"Install it: {install_command('emulator')}",
+            hint=f"Install it: {install_command('emulator')}\n"
+            f"Or, in a clone of vtrain: {command_in_a_clone('emulator')}",
         ) from error
 
 

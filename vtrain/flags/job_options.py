@@ -148,7 +148,8 @@ class EntryFlags(FlagGroup, frozen=True):
         str | None,
         Argument(
             metavar="[SCRIPT|FOLDER]",
-            help="Script to run, or the folder of a trainer.",
+            help="Script to run, or the folder of a trainer. A script in the current folder or below "
+            "is packaged with the whole current folder.",
             autocompletion=files,
         ),
     ] = None

@@ -570,7 +570,8 @@ class PruneFlags(FlagGroup, frozen=True):
         Option(
             "--older-than",
             metavar="DURATION",
-            help="Remove what was not used for this time, such as 12h or 7d. Default: 30d.",
+            help="Remove what was not used for this time, such as 12h or 7d. Default: 30d. "
+            "Caches and images of the last hour stay.",
         ),
     ] = None
     kind: Annotated[
