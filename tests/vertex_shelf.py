@@ -38,8 +38,9 @@ class Shelf:
 
     def put(self, name: str, **document: Any) -> Document:
         """Keep a resource, as if somebody else had created it; the newest of all."""
-        self.documents[name] = {"name": name, "createTime": timestamp(), **document}
-        return self.documents[name]
+        with self.lock:
+            self.documents[name] = {"name": name, "createTime": timestamp(), **document}
+            return self.documents[name]
 
     def move(self, name: str, *states: str, **fields: Any) -> bool:
         """Change a resource, if it is still in one of these states."""
@@ -52,13 +53,15 @@ class Shelf:
 
     def change(self, name: str, **fields: Any) -> None:
         """Keep another document in the place of the old one, which somebody may be reading."""
-        key = self.key(name)
-        self.documents[key] = self.documents[key] | fields
+        with self.lock:
+            key = self.key(name)
+            self.documents[key] = self.documents[key] | fields
 
     def key(self, name: str) -> str:
         """The name under which a resource is kept, in whatever project. Raises NotFoundError."""
         place = _place(name)
-        found = next((key for key in list(self.documents) if _place(key) == place), "")
+        with self.lock:
+            found = next((key for key in self.documents if _place(key) == place), "")
         if not found:
             raise NotFoundError(f"There is no {name}.")
         return found
@@ -97,7 +100,8 @@ class Shelf:
 
     def remove(self, name: str) -> None:
         """Forget a resource."""
-        del self.documents[self.key(name)]
+        with self.lock:
+            del self.documents[self.key(name)]
 
 
 class ShelvedJobs:

@@ -117,6 +117,24 @@ def test_folders_without_a_file_are_not_copied(
         assert f"ERROR: The job has written no files to {named}.\n" in refused.err
 
 
+def test_files_in_the_working_directory_stand_behind_no_empty_folder(
+    vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path
+) -> None:
+    """vtrain has made the folder of checkpoints; a trainer that runs has written to one of the same name."""
+    work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
+    (work / "checkpoints").mkdir(exist_ok=True)
+    (work / "checkpoints" / "last").write_text("c")
+    assert vtrain("cp", f"{job}:checkpoints", str(tmp_path / "got")).code == 0
+    assert (tmp_path / "got" / "last").read_text() == "c"
+
+
+def test_a_full_name_may_have_a_colon_of_its_own(vtrain: Any, tmp_path: Path) -> None:
+    name = "projects/example.com:demo/locations/us-central1/customJobs/123"
+    refused = vtrain("cp", f"{name}:model", str(tmp_path / "got"))
+    assert refused.code == 1 and "is neither an id nor" not in refused.err
+    assert "is no JOB:PATH" in vtrain("cp", name, str(tmp_path / "got")).err
+
+
 def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any) -> None:
     ended = vtrain("cp", "model")
     assert ended.code == 2

@@ -154,13 +154,42 @@ def test_a_client_that_disappears_under_a_flood_leaves_nothing(
 
 
 @pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
-def test_a_proxy_that_ends_leaves_no_tunnel(upstream: Upstream) -> None:
+def test_a_proxy_that_ends_leaves_no_tunnel(upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:
     before = held()
     with proxying(upstream.port) as port:
         clients = [tunnel(port) for _ in range(5)]
     for client in clients:
         client.close()
     settled(before)
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
+def test_a_client_that_stays_after_the_last_answer_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("vtrain.emulator.grpc.proxy.LAST_SECONDS", 0.05)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        proxying(listener.getsockname()[1]) as port,
+    ):
+        before = idle(port)
+        with connect(port, CONNECT) as client:
+            assert client.recv(1000).startswith(b"HTTP/1.1 200 ")
+            listener.accept()[0].close()
+            assert client.recv(1000) == b""
+            settled((before[0] + 1, before[1]))  # this end of the connection is open
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def test_more_clients_than_there_is_room_for_are_told(
+    proxy: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("vtrain.emulator.grpc.proxy.MOST_CLIENTS", 2)
+    with tunnel(proxy), tunnel(proxy):
+        with connect(proxy) as client:
+            assert client.recv(1000).startswith(b"HTTP/1.1 503 ")
+        assert "2 clients are connected" in capfd.readouterr().err
 
 
 def test_a_client_that_has_said_all_gets_its_answer() -> None:

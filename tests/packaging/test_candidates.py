@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,11 +62,25 @@ def test_a_large_folder_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pyte
     assert names(tmp_path) == [("train.py", "")]
 
 
+def test_only_files_with_names_in_text_are_proposed(tmp_path: Path) -> None:
+    write(tmp_path, {"good.py": GUARD})
+    os.mkfifo(tmp_path / "train.py")
+    (tmp_path / "task.py").symlink_to("/dev/zero")
+    (tmp_path / "main.py").symlink_to("main.py")
+    (tmp_path / os.fsdecode(b"\xff.py")).write_text(GUARD)
+    folder = tmp_path / os.fsdecode(b"\xfe")
+    folder.mkdir()
+    (folder / "run.py").write_text(GUARD)
+    assert names(tmp_path) == [("good.py", "")]
+
+
 @pytest.mark.parametrize(
     ("name", "found"),
     [
         ("trainer.other", ("trainer.other", "")),
         ("trainer/other.py", ("trainer.other", "")),
+        ("trainer/other", ("trainer.other", "")),
+        ("x" * 5000, None),
         ("plain.py", ("plain.py", "")),
         ("plain", ("plain", "")),
         ("nowhere", None),

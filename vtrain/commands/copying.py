@@ -19,7 +19,10 @@ MOST_NAMED = 10
 
 def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Copy a file or a folder of a job as `cp -r` does; links stay links."""
-    text, colon, path = files.source.partition(":")
+    # A project of a domain, as in projects/example.com:demo/…, has a colon of its own.
+    folder, slash, rest = files.source.rpartition("/customJobs/")
+    text, colon, path = rest.partition(":")
+    text = f"{folder}{slash}{text}"
     if not (text and colon):
         hint = f"Name the job and the path: vtrain cp {text or 'JOB'}:model {shlex.quote(files.target)}"
         raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
@@ -48,23 +51,30 @@ def _find(session: Session, name: str, path: str, replica: str, target: str) -> 
             f"$ vtrain exec {job_id} -- tar c {shlex.quote(path)} | tar x",
         )
     folders = session.jobs.folders(name, replica)
-    found = next((folder / relative for folder in folders if os.path.lexists(folder / relative)), None)
-    if found is None:
+    there = [folder / relative for folder in folders if os.path.lexists(folder / relative)]
+    if not there:
         raise NotFoundError(f"The job has no {path or 'output folder'}.", hint=_what_there_is(folders))
+    found = there[0]
+    if path and found.is_dir() and not _has_files(found):
+        # vtrain makes model/ and its like before the trainer starts, which may write beside itself instead.
+        found = next((each for each in there if _has_files(each)), found)
     real = Path(os.path.realpath(found))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         hint = f"If you trust the trainer that made it, copy it yourself:\n$ ls -l {shlex.quote(str(found))}"
         raise ConfigError(f"{path} is a link out of the job's folders, to {real}.", hint=hint)
-    if found.is_dir() and not _has_files(found):  # vtrain makes model/ and its like before the trainer starts
+    if found.is_dir() and not _has_files(found):
         raise NotFoundError(f"The job has written no files to {path or 'its output folder'}.")
     return found
 
 
 def _has_files(folder: Path) -> bool:
-    return any(
+    """Whether there is something to copy; what cannot be read counts, for the copy to say why."""
+    unreadable: list[OSError] = []
+    found = any(
         files or any(Path(top, name).is_symlink() for name in folders)
-        for top, folders, files in os.walk(folder)
+        for top, folders, files in os.walk(folder, onerror=unreadable.append)
     )
+    return found or bool(unreadable)
 
 
 def _check_folder(source: Path, typed: str, wanted: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from vtrain.packaging.project import read_project
+from vtrain.settings import is_text
 
 _NAMES = ("train.py", "task.py", "main.py", "__main__.py", "run.py", "train.sh", "run.sh")
 """Names of files that start trainers, the most usual first."""
@@ -54,9 +55,9 @@ def named_candidate(folder: Path, name: str) -> Candidate | None:
     """The candidate that a user names as a file or a module; None where it is not in the folder."""
     path = name.replace(".", "/")
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__main__.py")]
-    importable = all(part.isidentifier() for part in name.split("."))
+    importable = all(part.isidentifier() for part in path.split("/"))
     for number, file in enumerate((name, *modules) if importable else (name,)):
-        if (folder / file).is_file() and not Path(file).is_absolute() and ".." not in Path(file).parts:
+        if _is_file(folder / file) and not Path(file).is_absolute() and ".." not in Path(file).parts:
             text = _text(folder / file)
             found = candidate_of(folder, PurePosixPath(Path(file).as_posix()), text)
             return found if number == 0 or found.module else _as_module(folder, PurePosixPath(file), text)
@@ -70,7 +71,7 @@ def candidate_of(folder: Path, file: PurePosixPath, text: str) -> Candidate:
     package = bool(inside.parts[1:]) and (
         (folder / file).with_name("__init__.py").is_file() or inside.parts[0] in imports
     )
-    named = all(part.isidentifier() for part in inside.with_suffix("").parts)  # else Python cannot import it
+    named = all(part.isidentifier() for part in inside.with_suffix("").parts)  # as in an import statement
     if file.suffix != ".py" or not (package and named):
         return Candidate(script=str(file), imports=imports)
     return _as_module(folder, file, text)
@@ -95,20 +96,27 @@ def _files(folder: Path) -> Iterator[PurePosixPath]:
         deep = len(place.parts) >= _DEEPEST
         folders[:] = sorted(name for name in folders if not deep and _is_looked_at(Path(top, name)))
         for name in names:
-            if name in _NAMES or (name.endswith(".py") and not _OTHERS.fullmatch(name)):
+            usual = name in _NAMES or (name.endswith(".py") and not _OTHERS.fullmatch(name))
+            if usual and is_text(Path(name)) and _is_file(Path(top, name)):
                 yield place / name
 
 
+def _is_file(path: Path) -> bool:
+    """Whether that is a file; no name is too long to be asked for, and no folder is closed."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _is_looked_at(folder: Path) -> bool:
-    hidden = folder.name.startswith(".") or folder.name in _SKIPPED
-    return not hidden and not (folder / "pyvenv.cfg").exists()
+    hidden = folder.name.startswith(".") or folder.name in _SKIPPED or not is_text(folder)
+    return not hidden and not _is_file(folder / "pyvenv.cfg")
 
 
 def _text(file: Path) -> str:
     """The text of a file, as far as it is read; empty for what is no file that can be read."""
     try:
-        if not file.is_file():
-            return ""
         with file.open("rb") as source:
             return source.read(_MOST_BYTES).decode("utf-8", "replace")
     except OSError:

@@ -18,8 +18,12 @@ EMULATED = re.compile(
 )
 LARGEST_HEAD = 16 * 1024
 HEAD_SECONDS = 10.0
+LAST_SECONDS = 10.0
+"""The time in which a client has to read what is left, and to hang up, once the server has done so."""
 MOST_CLIENTS = 150
 """At the same time. Each holds three descriptors, and a process has 1024 of them."""
+_FULL = "Refused: {} clients are connected to the emulator's proxy for gRPC. End some of them."
+_CLIENTS_ENDS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
 _BLOCK = 64 * 1024
 
 
@@ -46,12 +50,13 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) ->
         own = asyncio.current_task()
         serving.add(own)
         try:
-            with suppress(
-                OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError
-            ):
+            # asyncio would log the cancellation, with which the proxy ends, as a fault.
+            with suppress(*_CLIENTS_ENDS, asyncio.CancelledError):
                 async with _closing(writer):
                     if len(serving) <= MOST_CLIENTS:
                         await _serve(reader, writer, port)
+                    else:
+                        await _refuse(writer, "503 Service Unavailable", _FULL.format(MOST_CLIENTS))
         finally:
             serving.discard(own)
 
@@ -75,15 +80,19 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, por
     target = rest.partition(" ")[0]
     if method != "CONNECT" or not EMULATED.fullmatch(target):
         asked = f"{method} {target}"[:200]
-        print(f"Refused, as it would leave this machine: {asked!r}", file=sys.stderr, flush=True)
-        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        await writer.drain()
+        await _refuse(writer, "403 Forbidden", f"Refused, as it would leave this machine: {asked!r}")
         return
     inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
     async with _closing(inner_writer):
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await writer.drain()
-        await asyncio.gather(_copy(reader, inner_writer), _copy(inner_reader, writer))
+        await asyncio.gather(_copy(reader, inner_writer), _answer(inner_reader, writer))
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: str, told: str) -> None:
+    print(told, file=sys.stderr, flush=True)
+    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    await writer.drain()
 
 
 @asynccontextmanager
@@ -98,6 +107,12 @@ async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
         with suppress(OSError):
             await writer.wait_closed()
         raise
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Hand on what the server says; then the client has a while to hang up."""
+    await _copy(reader, writer)
+    asyncio.get_running_loop().call_later(LAST_SECONDS, writer.transport.abort)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
