@@ -102,10 +102,22 @@ def read_logs(
         )
         for source in wanted[:MOST_JOURNALS]
     ]
+    entries, more = _merged(readers, query, ended=ended)
+    for reader in readers:
+        reader.close()
+    return LogPage(
+        entries=tuple(entries),
+        cursor=msgspec.json.encode(places).decode(),
+        more=more or len(wanted) > MOST_JOURNALS,
+        trouble=" ".join(trouble for reader in readers for trouble in reader.troubles),
+    )
+
+
+def _merged(readers: list[JournalReader], query: LogQuery, *, ended: bool) -> tuple[list[LogEntry], bool]:
+    """The entries that fit into a page, in the order of their times, and whether some are left."""
     entries: list[LogEntry] = []
     for reader in readers:
         reader.find_place(entries)
-    budget = limit = max(query.limit, 1)
     waiting: list[tuple[int, int]] = []
 
     def wait_or_end(i: int) -> None:
@@ -117,20 +129,14 @@ def read_logs(
 
     for i in range(len(readers)):
         wait_or_end(i)
+    budget = limit = max(query.limit, 1)
     while waiting and (budget > 0 or not entries):  # an empty page means: nothing more now
         _, i = heapq.heappop(waiting)
         size, count = budget if budget > 0 else limit, len(entries)
         budget -= readers[i].read_piece(min(size, MAX_ENTRY_BYTES), entries)
         budget -= ENTRY_BYTES * max(len(entries) - count - 1, 0)
         wait_or_end(i)
-    for reader in readers:
-        reader.close()
-    return LogPage(
-        entries=tuple(entries),
-        cursor=msgspec.json.encode(places).decode(),
-        more=bool(waiting) or len(wanted) > MOST_JOURNALS,
-        trouble=" ".join(trouble for reader in readers for trouble in reader.troubles),
-    )
+    return entries, bool(waiting)
 
 
 def lost_log(query: LogQuery) -> LogPage:
