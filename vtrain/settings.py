@@ -107,9 +107,9 @@ def user_path(text: str) -> Path:
         return Path(text)
 
 
-def named_folder(text: str) -> Path:
-    """The absolute path of a folder that a user means, whose last part is its name, not `..`."""
-    path = user_path(text).absolute()
+def named_folder(path: Path) -> Path:
+    """The absolute path of a folder, whose last part is its name, not `..`."""
+    path = path.absolute()
     return path.resolve() if path.name == ".." else path
 
 

@@ -135,6 +135,19 @@ def test_a_full_name_may_have_a_colon_of_its_own(vtrain: Any, tmp_path: Path) ->
     assert "is no JOB:PATH" in vtrain("cp", name, str(tmp_path / "got")).err
 
 
+def test_a_path_may_hold_colons_and_the_words_of_a_name(
+    vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path
+) -> None:
+    work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
+    (work / "a" / "customJobs").mkdir(parents=True)
+    (work / "a" / "customJobs" / "b:c").write_text("c")
+    full = f"projects/local/locations/us-central1/customJobs/{job}"
+    for number, name in enumerate((job, full)):
+        got = tmp_path / str(number)
+        assert vtrain("cp", f"{name}:a/customJobs/b:c", str(got)).code == 0
+        assert got.read_text() == "c"
+
+
 def test_a_source_that_is_no_job_is_a_wrong_line(vtrain: Any) -> None:
     ended = vtrain("cp", "model")
     assert ended.code == 2

@@ -19,11 +19,11 @@ MOST_NAMED = 10
 
 def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Copy a file or a folder of a job as `cp -r` does; links stay links."""
-    # A project of a domain, as in projects/example.com:demo/…, has a colon of its own.
-    folder, slash, rest = files.source.rpartition("/customJobs/")
-    text, colon, path = rest.partition(":")
-    text = f"{folder}{slash}{text}"
-    if not (text and colon):
+    # The project of a full name may have a colon of its own: projects/example.com:demo/…
+    in_full = files.source.startswith("projects/")
+    end = files.source.find(":", files.source.find("/", len("projects/")) if in_full else 0)
+    text, path = (files.source[:end], files.source[end + 1 :]) if end >= 0 else (files.source, "")
+    if end <= 0:
         hint = f"Name the job and the path: vtrain cp {text or 'JOB'}:model {shlex.quote(files.target)}"
         raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
     session, name = open_named(common, place, text)
@@ -78,9 +78,8 @@ def _has_files(folder: Path) -> bool:
 
 
 def _check_folder(source: Path, typed: str, wanted: Path) -> None:
-    """Raise StorageError where a folder is meant, and there is none: a file would be lost, or be alone."""
-    names_folder = typed.endswith("/")
-    if wanted.is_dir() or not (names_folder or source.is_dir()):
+    """Raise StorageError if only a folder can be meant, as for `cp`, and there is none."""
+    if wanted.is_dir() or not (typed.endswith("/") or source.is_dir()):
         return
     if os.path.lexists(wanted):
         raise StorageError(f"Nothing is copied: {typed} is not a folder.", hint="Name another one.")

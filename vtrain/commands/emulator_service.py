@@ -54,10 +54,10 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
             f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
             hint="Add --require-token.",
         )
-    if found := [each for each in find_running(home_folder()) if port and each.port == port]:
-        raise UnavailableError(
-            f"An emulator answers at port {port} already.", hint=f"To use it:\n$ {_env_line(found[0])}"
-        )
+    for running in find_running(home_folder()):
+        if running.port == port:
+            hint = f"To use it:\n$ {_env_line(running)}"
+            raise UnavailableError(f"An emulator answers at port {port} already.", hint=hint)
     if where.detach:
         running = _start_detached(where, jobs, clients, common)
         console.result(_shown(running), "value(url)")

@@ -94,7 +94,7 @@ def submit(
 
     trainer = with_entry(entry, trainer)
     if spec.display_name is None and (entry.entry or entry.module):
-        name = Path(trainer.script).stem or named_folder(trainer.local_package_path or ".").name
+        name = Path(trainer.script).stem or named_folder(user_path(trainer.local_package_path or ".")).name
         spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
     create(
         spec,

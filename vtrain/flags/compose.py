@@ -301,7 +301,7 @@ def make_source(
     if not path.is_dir():
         what = "is a file, not a folder" if path.exists() else "does not exist"
         raise ConfigError(f"--local-package-path: {folder} {what}.")
-    path = named_folder(str(path))
+    path = named_folder(path)
     if not is_text(path):
         raise ConfigError(f"--local-package-path: {str(path)!a} is not UTF-8.", hint="Rename the folder.")
     return TrainerSource(

@@ -23,7 +23,7 @@ LAST_SECONDS = 10.0
 MOST_CLIENTS = 150
 """At the same time. Each holds three descriptors, and a process has 1024 of them."""
 _FULL = "Refused: {} clients are connected to the emulator's proxy for gRPC. End some of them."
-_CLIENTS_ENDS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
+_CONNECTION_ERRORS = (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError)
 _BLOCK = 64 * 1024
 
 
@@ -50,8 +50,8 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) ->
         own = asyncio.current_task()
         serving.add(own)
         try:
-            # asyncio would log the cancellation, with which the proxy ends, as a fault.
-            with suppress(*_CLIENTS_ENDS, asyncio.CancelledError):
+            # When the proxy ends, it cancels this task. asyncio would log that as a fault.
+            with suppress(*_CONNECTION_ERRORS, asyncio.CancelledError):
                 async with _closing(writer):
                     if len(serving) <= MOST_CLIENTS:
                         await _serve(reader, writer, port)
