@@ -1,4 +1,4 @@
-"""Another supervisor for a job that goes on without one. A lock says who lives, never a process id."""
+"""Starts another supervisor for a job whose supervisor died. A held lock shows that one lives."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from vtrain.runtime.supervisor_process import reap
 from vtrain.times import timestamp
 
 RESPAWN_SECONDS = 1.0
-"""A supervisor that dies at once (a full disk) is not started again faster than this."""
+"""The shortest time between two starts of a supervisor that dies at once, for example of a full disk."""
 PROBE_BYTES = 64 * 1024
-"""What a supervisor may have to write: rows, a log's last words, the verdict."""
+"""The room that a supervisor needs to end a job: rows, the last lines of a log, the verdict."""
 Start = Callable[[JobFolder, int], None]
 
 
 def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_once: bool = False) -> None:
-    """Start a supervisor for a job that has not ended and has none, unless the store can only be read.
+    """Start a supervisor for a job that has not ended and has none, unless the store is read-only.
 
-    `at_once` also where one was started a moment ago. Raises StorageError where one could not write, and
-    NotFoundError for a job that was deleted meanwhile.
+    `at_once` starts one even if another was started a moment ago. Raises StorageError if a supervisor could
+    not write, and NotFoundError for a job that was deleted meanwhile.
     """
     reap()
     if states.has_ended(record.state) or store.read_only:
@@ -47,7 +47,7 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     with storage_errors(folder.path.parents[1]):
         try:
             lock = hold_lock(folder.lock)
-        except FileNotFoundError:  # it ended, and is being deleted
+        except FileNotFoundError:  # the job has ended, and another command deletes it
             return
     if lock is None:
         return
@@ -69,7 +69,7 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
 
 
 def _stop_replicas(folder: JobFolder) -> None:
-    """Ask the shims of a job that no supervisor can look after to end their replicas."""
+    """Ask the shims of a job to end their replicas, because no supervisor can."""
     for lock in folder.path.glob("replicas/**/lock"):
         shim = lock_holder(lock)
         if shim > 0:
@@ -77,12 +77,12 @@ def _stop_replicas(folder: JobFolder) -> None:
 
 
 def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:
-    """End a job that no supervisor can end any more: its folder is `lost`, or cannot be read."""
+    """Store the failure of a job that no supervisor can end: its folder is `lost`, or cannot be read."""
     from vtrain.runtime import verdict
 
     record = store.get(record.name)
     if states.has_ended(record.state):
-        return  # and somebody is deleting it
+        return  # another command deletes it
     error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {
@@ -96,7 +96,7 @@ def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> Non
 
 
 def _known_document(record: Record, folder: JobFolder) -> dict[str, Any]:
-    """What the store still tells about a job, else its folder, else its name."""
+    """The job's document from the store, else from its folder, else with nothing but its name."""
     try:
         return stored_job(record).answer or {}
     except DamagedError:
@@ -106,7 +106,7 @@ def _known_document(record: Record, folder: JobFolder) -> dict[str, Any]:
 
 
 def _check_writable(folder: Path) -> None:
-    """Raise OSError where a supervisor could not write: it would end at once, and nobody would hear why."""
+    """Raise OSError if a supervisor could not write. It would end at once without a message."""
     probe = folder / "probe"
     try:
         probe.write_bytes(b"x" * PROBE_BYTES)

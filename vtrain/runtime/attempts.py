@@ -1,6 +1,6 @@
-"""A job's replicas, attempt after attempt: which one counts now, how it ended, and what follows.
+"""The attempts of a job's replicas: which one counts now, how it ended, and which action follows.
 
-Every decision lies in the history before anything is done about it, so that another supervisor goes on where
+Each decision is stored in the history before it is carried out, so that another supervisor can go on where
 this one died.
 """
 
@@ -34,7 +34,7 @@ KILL_MARGIN_SECONDS = 5.0
 """Seconds that a shim gets beyond the grace period before it is ended itself."""
 KILL_PAUSE_SECONDS = 0.01
 MACHINE_END_CODES = (137, 143, LOST_CODE)
-"""Of containers whose machine was switched off, or lost its power."""
+"""The exit codes of containers whose machine was switched off, or lost its power."""
 PREEMPTED_REASON = "its machine was preempted (simulated)"
 
 
@@ -47,19 +47,19 @@ class Ended(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """In a few words."""
+        """The cause of the end, in a few words."""
         if self.cause is Cause.PREEMPTED:
             return PREEMPTED_REASON
         return self.exit.interruption or f"exit code {self.exit.code}, {meaning(self.exit.code)}"
 
     @property
     def left_with_machine(self) -> bool:
-        """Whether it may have ended because the machine did. Only for what was asked about afterwards."""
+        """Whether the machine's own end may have ended it. Meaningful only after the machine started anew."""
         return self.exit.stopped and self.exit.code in MACHINE_END_CODES and not self.exit.oom
 
     @property
     def told_exit(self) -> ReplicaExit:
-        """The exit as it is told: a preemption is an interruption."""
+        """The exit as users see it: a preemption counts as an interruption."""
         if self.cause is not Cause.PREEMPTED:
             return self.exit
         return msgspec.structs.replace(self.exit, interruption=self.reason)
@@ -92,7 +92,7 @@ class Attempts:
         return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self._names)
 
     def all(self) -> tuple[ReplicaFolder, ...]:
-        """Every attempt of every replica, also those that the history does not know (any more)."""
+        """Every attempt of every replica, those that are missing in a damaged history included."""
         return tuple(
             self._folder.replica(name, number)
             for name in self._names
@@ -100,7 +100,7 @@ class Attempts:
         )
 
     def keep_started(self) -> None:
-        """Start what has to run and was not started, once the attempt before has ended."""
+        """Start each current attempt that has not been started, once the attempt before it has ended."""
         for attempt in self.current():
             if attempt not in self._begun and self._has_left(attempt):
                 if attempt.exit() is None:
@@ -108,7 +108,7 @@ class Attempts:
                 self._begun.add(attempt)
 
     def is_changing(self) -> bool:
-        """Whether a present attempt waits for the one before to end."""
+        """Whether a current attempt waits for the end of the one before it."""
         return not self._begun.issuperset(self.current())
 
     def run(self) -> bool:
@@ -116,9 +116,10 @@ class Attempts:
         return all(attempt.started() for attempt in self.current())
 
     def ended(self) -> list[Ended]:
-        """The present attempts that have ended, in the order in which they count; the lost ones among them.
+        """The current attempts that have ended or were lost, in the order in which they count.
 
-        What follows a preemption counts after it: a peer that fails because its partner left is no cause.
+        The end of a preempted attempt has the time of the preemption. So it comes before the failures of
+        peers that the preemption caused.
         """
         lost = [attempt for attempt in self.current() if attempt in self._begun and self._is_lost(attempt)]
         for attempt in lost:
@@ -131,19 +132,19 @@ class Attempts:
         return sorted(found, key=self._moment)
 
     def is_first(self, ended: Ended) -> bool:
-        """Whether no other replica can have ended before: what is found first need not have come first."""
+        """Whether no other replica can have ended earlier. Exits need not be seen in their order."""
         moment = self._moment(ended)
         others = [attempt for attempt in self.current() if attempt.exit() is None]
         return all(self._outlived(attempt, moment) for attempt in others)
 
     def action(self, ended: Ended, scheduling: Scheduling | None) -> Action:
-        """The decision of the rules about an end; a replica whose order is gone cannot begin again."""
+        """The action that the rules prescribe. A job with a replica whose order is lost cannot restart."""
         if not all(self._folder.replica(name).is_ordered for name in self._names):
             return Action.FAIL
         return action_after(ended.cause, ended.attempt.name, self.history.restarts, scheduling)
 
     def restart(self, ended: Ended, action: Action) -> None:
-        """Let the replicas that `action` means begin again."""
+        """Store a restart of the replicas that `action` names."""
         name = ended.attempt.name
         restart = Restart(
             time=time.time(),
@@ -163,7 +164,7 @@ class Attempts:
         self._remember(running_since=moment)
 
     def preempt(self, name: str) -> bool:
-        """Take the machine away from a replica, as far as it runs; whether it did."""
+        """Store that the machine of a replica is preempted. False if the replica does not run."""
         attempt = self._folder.replica(name, self.history.attempt(name))
         if not attempt.started() or attempt.exit() is not None:
             return False
@@ -171,7 +172,7 @@ class Attempts:
         return True
 
     def stop_preempted(self) -> None:
-        """Ask a replica that lost its machine to end; called again and again."""
+        """Ask the preempted replica to end. The supervisor calls this at each look."""
         lost = self.history.preempted
         if lost is None:
             return
@@ -180,7 +181,7 @@ class Attempts:
             self._launcher.stop(attempt)
 
     def look_back(self) -> None:
-        """After the machine was started anew: learn how attempts ended before, where somebody knows that."""
+        """After the machine was started anew: read how attempts had ended, where an engine still knows it."""
 
         def all_known() -> bool:
             unknown = [a for a in self.current() if a.exit() is None and self._launcher.lives(a)]
@@ -191,14 +192,14 @@ class Attempts:
         wait_until(all_known, self._patience, KILL_PAUSE_SECONDS)
 
     def kill(self, attempt: ReplicaFolder) -> None:
-        """End an attempt now; where nothing is left to tell how it ended, that is kept."""
+        """End an attempt now. If no process is left that stores its exit, store that it was lost."""
         self._launcher.kill(attempt)
         wait_until(lambda: not self._launcher.lives(attempt), KILL_MARGIN_SECONDS, KILL_PAUSE_SECONDS)
         if self._is_lost(attempt):
             self._write_lost(attempt)
 
     def abandon(self) -> None:
-        """End what was started here, where the job's folder is gone and nothing can be kept."""
+        """End all started attempts of a job whose folder is gone. Nothing can be stored."""
         for attempt in self._begun:
             self._launcher.kill(attempt)
 
@@ -216,7 +217,7 @@ class Attempts:
         self._launcher.start(attempt)
 
     def _has_left(self, attempt: ReplicaFolder) -> bool:
-        """Whether nothing of the attempt before runs; it is asked to end, and then made to."""
+        """Whether the attempt before has ended. If not, ask it to end, and kill it when its time is over."""
         if attempt.attempt == 0:
             return True
         before = self._folder.replica(attempt.name, attempt.attempt - 1)
@@ -230,11 +231,11 @@ class Attempts:
         return not self._launcher.lives(before)
 
     def _is_lost(self, attempt: ReplicaFolder) -> bool:
-        # In this order: a shim writes the exit before it lets go.
+        # The order matters: a shim writes the exit before it releases its lock.
         return not self._launcher.lives(attempt) and attempt.exit() is None
 
     def _write_lost(self, attempt: ReplicaFolder) -> None:
-        """Store how an attempt ended that nobody watches over: as its program did, where that is known."""
+        """Store the exit of an attempt that no process watches: that of its program, if it is known."""
         self._launcher.kill(attempt)
         lost, now = self._launcher.salvage(attempt), time.time()
         why = LOST if attempt.is_ordered else FOLDER_REMOVED
@@ -245,7 +246,7 @@ class Attempts:
         attempt.clear_begun()
 
     def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
-        """Whether it ended by its preemption, and not in the instant before."""
+        """Whether its preemption ended it. It may have ended by itself an instant before."""
         lost = self.history.preempted
         return lost is not None and self.history.is_preempted(attempt) and end.ended >= lost.time
 

@@ -1,4 +1,4 @@
-"""The database below vtrain's home: opened, brought up to date, and what it refuses said in sentences."""
+"""Opens the database in vtrain's home, brings it up to date, and turns its errors into sentences."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SHARED_BYTES = 32 * 1024
 SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 """The endings that SQLite appends to the name of a database for the files that lie beside it."""
 BUSY_SECONDS = 10.0
-"""How long a command waits for a database that another process has locked."""
+"""The longest wait for a database that another process has locked."""
 BEGINNING_SECONDS = 0.5
-"""How long an empty file may be a store that another process has just begun."""
+"""The time for which an empty file may be a store that another process has just created."""
 
 _ELSEWHERE = "Choose another folder with VTRAIN_HOME."
 _FREE = "Free some space and try again."
@@ -37,7 +37,7 @@ _DAMAGE = (
     "out of memory",
     "too big",
 )
-"""SQLite's errors for a damaged file. A length that it reads there may ask for any amount of memory."""
+"""Words in SQLite's errors for a damaged file. A damaged length may ask for any amount of memory."""
 
 _MIGRATIONS = (
     """
@@ -101,13 +101,13 @@ _MIGRATIONS = (
     ALTER TABLE persistent_resources ADD COLUMN preload TEXT NOT NULL DEFAULT '';
     """,
 )
-"""Each brings the database from the version of its position to the next. Never edit one; append."""
+"""Entry N brings the database from version N to N + 1. Never change an entry; append one."""
 
 
 def open_database(home: Path) -> tuple[sqlite3.Connection, bool]:
-    """The database of a home that is there, made if it is missing; true where it can only be read.
+    """Open the database of an existing home, or make it. True if it is read-only.
 
-    Raises StorageError for one that a newer vtrain has written; call it within `storage_errors`.
+    Call it within `storage_errors`. Raises StorageError for a database that a newer vtrain has written.
     """
     path = home / DATABASE
     is_new = not path.exists()
@@ -124,10 +124,10 @@ def open_database(home: Path) -> tuple[sqlite3.Connection, bool]:
 
 
 def _check_files(path: Path, *, is_new: bool) -> None:
-    """Raise DamagedError where SQLite would misread the state of the files, and blame something else."""
+    """Raise DamagedError for files that SQLite would misread and report as another problem."""
     for file in (path, *(path.with_name(path.name + suffix) for suffix in SQLITE_SUFFIXES)):
         try:
-            is_file = S_ISREG(file.stat().st_mode)  # one look: the last to close a store removes these files
+            is_file = S_ISREG(file.stat().st_mode)  # one call: the last user removes these files
         except FileNotFoundError:
             continue
         if not is_file:
@@ -137,9 +137,9 @@ def _check_files(path: Path, *, is_new: bool) -> None:
 
 
 def _was_emptied(path: Path) -> bool:
-    """Whether the store of a home with jobs has no bytes, not even those that make it a database.
+    """Whether the store is empty although the home has jobs.
 
-    A process that begins a store writes them at once, so another look is taken after a moment.
+    A process that creates a store writes its first bytes a moment later, so an empty file is looked at again.
     """
 
     def is_sound() -> bool:
@@ -165,7 +165,7 @@ def _opened(path: Path, home: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def has_store(home: Path) -> bool:
-    """Whether there is a store in that home. Raises HomeError where we may not look."""
+    """Whether there is a store in that home. Raises HomeError without the permission to look."""
     with storage_errors(home):
         try:
             (home / DATABASE).stat()
@@ -177,12 +177,16 @@ def has_store(home: Path) -> bool:
 
 
 def _only_readable(path: Path) -> bool:
-    """Whether there is a store in a place where nothing can be written."""
+    """Whether the store exists and cannot be written."""
     return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open the database. One that is only readable has no writer, unless its log of writes lies beside it."""
+    """Open the database.
+
+    A read-only database without a WAL file has no writer. SQLite opens it only as immutable, because it could
+    not make the files that it shares with writers.
+    """
     uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
     if read_only and not _has_log(path):
         uri += "&immutable=1"
@@ -192,12 +196,12 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
 
 
 def _text(data: bytes) -> str:
-    """Text that a damaged row may hold: its bytes must not keep the other rows from being read."""
+    """Text from bytes that a damaged row may hold. They must not keep the other rows from being read."""
     return data.decode(errors="replace")
 
 
 def _has_log(path: Path) -> bool:
-    """Whether something that was written lately is not in the database itself yet."""
+    """Whether the WAL file has writes that are not in the database file yet."""
     try:
         return path.with_name(f"{DATABASE}-wal").stat().st_size > 0
     except FileNotFoundError:
@@ -206,7 +210,7 @@ def _has_log(path: Path) -> bool:
 
 def _migrate(connection: sqlite3.Connection, home: Path) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
-    with connection:  # all or nothing, also for whoever is killed
+    with connection:  # a kill in the middle changes nothing
         connection.execute("BEGIN EXCLUSIVE")
         for migration in _MIGRATIONS[_version(connection, home) :]:
             for statement in migration.split(";"):
@@ -248,10 +252,10 @@ def _full_error(home: Path) -> StorageError:
 
 @contextmanager
 def storage_errors(home: Path) -> Iterator[None]:
-    """Turn what SQLite and the disk say into StorageError."""
+    """Turn the errors of SQLite and of the disk into StorageError."""
     try:
         yield
-    except UnicodeDecodeError as error:  # of a message of SQLite's, in which it quotes what it cannot read
+    except UnicodeDecodeError as error:  # a message of SQLite quotes damaged bytes
         raise damaged_error(home / DATABASE, "SQLite cannot read it") from error
     except (sqlite3.Error, OSError) as error:
         raise _storage_error(home, error) from error
@@ -261,7 +265,7 @@ def _storage_error(home: Path, error: sqlite3.Error | OSError) -> StorageError:
     text = str(error)
     if lacks_room(error):
         return _full_error(home)
-    if isinstance(error, OSError):  # whose text names a path, which may hold any word
+    if isinstance(error, OSError):  # its text has a path, which may contain any of the words below
         place = error.filename or home
         return StorageError(f"vtrain cannot use {place}: {error.strerror or text}.", hint=_ELSEWHERE)
     if "full" in text or ("I/O error" in text and _is_full(home)):
@@ -276,12 +280,12 @@ def _storage_error(home: Path, error: sqlite3.Error | OSError) -> StorageError:
 
 
 def lacks_room(fault: BaseException) -> bool:
-    """Whether a disk, or a quota on it, refused for want of room."""
+    """Whether the disk or its quota is full."""
     return isinstance(fault, OSError) and fault.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _is_full(home: Path) -> bool:
-    """Whether SQLite has no room for the memory that its users share: it calls that an I/O error."""
+    """Whether the disk has no room for SQLite's shared memory file. SQLite calls that an I/O error."""
     try:
         disk = os.statvfs(home)
     except OSError:

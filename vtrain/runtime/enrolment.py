@@ -1,4 +1,4 @@
-"""The submission of a job to the runtime: its folder, its row, its place in the queue, its supervisor."""
+"""Submits a job to the runtime: makes its folder, its row, its place in the queue, and its supervisor."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
     store.check_writable()
     folder = job_folder(home, order.name)
     with storage_errors(home), _removed_on_error(folder.path):
-        make_private(home / "buckets")  # before a trainer's umask decides
+        make_private(home / "buckets")  # a trainer would make it with the mode that its umask allows
         folder.make(with_own_copy(order, folder))
         keep_credentials(order.credentials_file, folder)
         keep_files(snapshot, folder)
@@ -51,7 +51,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
         assert lock is not None
         with closed_on_error(lock):
             _insert(store, _record(job, order.backend), order)
-    # A parent waits for nothing: its jobs do.
+    # A parent needs no place in the queue, because it runs nothing itself: each of its jobs has one.
     if order.is_parent or order.claim.is_empty or job.name in due(store, home):
         start(folder, lock)
         return job
@@ -63,7 +63,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
 
 
 def pending(job: J, name: str) -> J:
-    """The job under its name, as it is stored first."""
+    """The job under its name, PENDING: as the store has it first."""
     now, state = timestamp(), states.state_in(collection_of(job), states.PENDING)
     return msgspec.structs.replace(job, name=name, state=state, create_time=now, update_time=now)
 
@@ -90,7 +90,7 @@ def _record(job: Job, backend: str) -> Record:
 
 
 def _leave_waiting(store: Store, folder: JobFolder, job: J, order: JobOrder) -> J:
-    """The job as QUEUED, with all that whoever starts it later needs."""
+    """The job as QUEUED. Store what the process needs that starts its supervisor later."""
     folder.keep_environment()
     if reason := waiting_reason(store, order):
         log = ServiceLog(folder)
@@ -107,6 +107,6 @@ def _removed_on_error(folder: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the error that is on its way says more
+        with suppress(OSError):  # the first error says more
             remove_folder(folder)
         raise

@@ -1,4 +1,4 @@
-"""The local store: one SQLite database under home that holds every resource."""
+"""The local store: one SQLite database in vtrain's home, with a row for each resource."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from vtrain.runtime.folder import JobFolder
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One resource: its document is the API's JSON; the other fields are there to select by.
+    """One resource. Its document is the JSON of the API; the other fields serve queries.
 
-    No two resources of a place have the same idempotency `key`, except for those that did not succeed.
+    Two resources of one project and location never have the same idempotency `key`, unless they failed.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields by which people tell resources apart."""
+    """The fields by which users name and recognise a resource."""
 
     name: str
     display_name: str
@@ -54,7 +54,7 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """The fields of a document that say which job it is of, and how that one stands."""
+    """The name and the state in a document."""
 
     name: str = ""
     state: str = ""
@@ -70,7 +70,7 @@ HAS_ENDED = (
     f" json_extract(document, '$.state') IN ({_sql_list(_ENDED_AS_TOLD)})"
     " AND json_extract(document, '$.name') = resources.name END IS TRUE)"
 )
-"""Whether a row's job has ended, by its column or else by its document."""
+"""Whether a row's job has ended. A damaged column may hide the end that the document has."""
 _DISPLAY_NAME = (
     "CASE WHEN json_valid(document) THEN coalesce(json_extract(document, '$.displayName'), '') ELSE '' END"
 )
@@ -95,10 +95,9 @@ class Store:
 
     @classmethod
     def open(cls, home: Path) -> Store:
-        """The store of that home, made if it is not there; fast when it is.
+        """Open the store of a home, or make it. A store that cannot be written is opened for reading.
 
-        One that cannot be written is opened for reading. Raises StorageError also for a home of another user,
-        and for a store that a newer vtrain has written.
+        Raises StorageError, also for a home of another user, and for a store that a newer vtrain has written.
         """
         with storage_errors(home):
             secure_home(home)
@@ -106,14 +105,14 @@ class Store:
             return cls(connection, home, read_only=read_only)
 
     def check_writable(self) -> None:
-        """Raise StorageError where the store can only be read, or somebody else is writing for too long."""
+        """Raise StorageError if the store is read-only, or another process keeps it locked for too long."""
         if self.read_only:
             raise read_only_error(self._home)
         with self.transaction():
             return
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the database."""
         self._connection.close()
 
     def __del__(self) -> None:
@@ -121,7 +120,7 @@ class Store:
             self._connection.close()
 
     def insert(self, record: Record) -> None:
-        """Add a resource; on return it survives a power cut, unless a transaction is under way."""
+        """Add a resource. On return it survives a power cut, except within a transaction."""
         project, location = _place(record.name)
         values = (record.name, record.collection, record.state, record.create_time, record.end_time)
         self._execute(
@@ -130,7 +129,7 @@ class Store:
         )
 
     def holder_of(self, record: Record) -> str:
-        """The name of the resource that has the key of `record` where that one is to be; empty for none."""
+        """The name of the resource that has the key of `record` in its place, or an empty text."""
         marks = ", ".join("?" * len(states.UNSUCCESSFUL))
         rows = self._execute(
             "SELECT name FROM resources WHERE collection = ? AND project = ? AND location = ?"
@@ -166,7 +165,10 @@ class Store:
         location: str = "",
         labels: Mapping[str, str] | None = None,
     ) -> tuple[list[Record], str]:
-        """Resources of a place that have `labels`, newest first; the next page's token."""
+        """A page of resources that have `labels`, newest first, and the token of the next page.
+
+        Empty `project` and `location` match all.
+        """
         places = {"collection": collection, "project": project, "location": location}
         wanted = {column: value for column, value in places.items() if value}
         conditions = [f"{column} = ?" for column in wanted]
@@ -215,9 +217,10 @@ class Store:
         return [_record(row) for row in rows]
 
     def named(self, collections: Sequence[str], word: str, *, location: str, limit: int) -> list[Named]:
-        """Resources whose id begins with `word` or called `word`: that whole id first, then the newest.
+        """Resources whose id begins with `word`, or whose display name is `word`.
 
-        Without a word, the newest but for those that others run; with a location only those that are there.
+        The resource with exactly that id comes first, then the newest. Without a word, all but trials and the
+        tasks of pipelines. An empty location matches all.
         """
         whole, places = f"%/{word}", ", ".join("?" * len(collections))
         rows = self._execute(
@@ -237,7 +240,7 @@ class Store:
         ]
 
     def ids(self, collection: str) -> frozenset[str]:
-        """The last parts of the names of a collection's resources."""
+        """The ids of a collection's resources."""
         rows = self._execute("SELECT name FROM resources WHERE collection = ?", (collection,))
         return frozenset(row[0].rpartition("/")[2] for row in rows)
 
@@ -250,7 +253,7 @@ class Store:
         return {str(name): str(backend) for name, backend in rows}
 
     def annotate(self, name: str, fields: Mapping[str, str]) -> None:
-        """Add fields to the document of a resource that has ended; nothing for one that was deleted."""
+        """Add fields to the document of an ended resource. Does nothing if it was deleted."""
         for field, value in fields.items():
             self._execute(
                 "UPDATE resources SET document = json_set(document, ?, ?)"
@@ -259,16 +262,16 @@ class Store:
             )
 
     def delete(self, name: str) -> bool:
-        """Remove a resource and what was requested of it; whether it was there."""
+        """Remove a resource with its requests and its lease. False if it was not there."""
         with self.transaction() as connection:
             tables = ("resources", "requests", "leases")
             counts = [connection.execute(f"DELETE FROM {t} WHERE name = ?", (name,)).rowcount for t in tables]
         return counts[0] > 0
 
     def request(self, name: str, verb: str) -> None:
-        """Leave a request for the job's supervisor: `cancel` or `kill`. Asking twice is asking once.
+        """Leave a request for the job's supervisor: `cancel` or `kill`. A second one changes nothing.
 
-        Nothing is left for a resource that was deleted meanwhile.
+        Does nothing for a resource that was deleted meanwhile.
         """
         self._execute(
             "INSERT OR IGNORE INTO requests (name, verb, time)"
@@ -283,7 +286,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Statements that count together, or not at all; nobody else writes meanwhile."""
+        """Statements that take effect together, or not at all. No other process writes meanwhile."""
         with storage_errors(self._home), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
@@ -298,7 +301,7 @@ class Store:
 
 
 def _record(row: tuple[str, ...]) -> Record:
-    """A row as it is; a damaged one may hold any type of value."""
+    """A row as a record. A damaged row may hold values of any type."""
     name, collection, state, create_time, end_time, backend, document, key = map(str, row)
     return Record(
         name=name,
@@ -313,7 +316,10 @@ def _record(row: tuple[str, ...]) -> Record:
 
 
 def _state(name: str, column: str, document: str) -> str:
-    """The column's state; the document's, where that one has ended or the column's is none of the API."""
+    """The state in the column, unless that in the document is better.
+
+    It is better if it is final, or if the API does not have the column's state.
+    """
     try:
         told = msgspec.json.decode(document, type=_Told)
     except msgspec.DecodeError:
@@ -338,10 +344,9 @@ def not_found(name: str) -> NotFoundError:
 
 
 def delete_job(store: Store, name: str, folder: JobFolder) -> bool:
-    """Remove an ended job: its trials, folder, then rows. Whoever is killed in the middle can do it again.
+    """Remove an ended job: its trials, its folder, then its row. After a kill in the middle, call it again.
 
-    False where somebody else, at the same time, removed the rows.
-    Raises StorageError where the disk refuses.
+    False if another process removed the row at the same time. Raises StorageError if the disk refuses.
     """
     store.check_writable()
     for trial in store.trials(name):

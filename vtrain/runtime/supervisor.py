@@ -1,7 +1,7 @@
-"""Runs one job from its submission to its verdict, or goes on where another supervisor died.
+"""The supervisor: runs one job from its submission to its verdict, or goes on where another one died.
 
-One small process per job, the only writer of the job's state. Everything it decides lies in the job's
-folder before it acts, so that it may die at any moment: replicas have shims of their own.
+There is one small process for each job, and it alone writes the job's state. It stores each decision in the
+job's folder before it acts, so it may die at any moment. The replicas do not depend on it: shims own them.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from vtrain.times import timestamp
 
 DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 POLL_SECONDS = 0.5
-"""How often the supervisor looks around when nothing wakes it: a shim that was killed says nothing."""
+"""The pause between two looks at the replicas when nothing wakes the supervisor: a killed shim cannot."""
 TEAR_DOWN_POLL_SECONDS = 0.01
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """The decision on a job's end. Once written, nothing changes it."""
+    """The end of a job: its state and its error. Once it is stored, nothing changes it."""
 
     state: str
     error: Status | None = None
@@ -67,7 +67,7 @@ class _Rebooted(Exception):
 
 
 def supervise(path: Path, launcher: Launcher, lock: int) -> None:
-    """Bring the job in that folder to its end. `lock` is the job's lock, held."""
+    """Bring the job in the folder `path` to its end. `lock` is the descriptor of its lock, which is held."""
     os.set_inheritable(lock, False)
     folder = JobFolder(path)
     folder.clear_unpublished()
@@ -77,7 +77,7 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     supervisor.run()
     supervisor.close()
     os.close(lock)
-    # Only now: a process that found the lock held has left the job to this supervisor, and woken it in vain.
+    # Only after the lock is free: until then other processes left changes of the queue to this supervisor.
     with suppress(VtrainError):
         attend(store, home, changed=True)
     with suppress(VtrainError):
@@ -117,16 +117,16 @@ class Supervisor:
             self._abandon()
 
     def close(self) -> None:
-        """Hear no wakeup any more, so that writers of the FIFO see that."""
+        """Stop listening for wakeups. Writers of the FIFO see that nobody reads it."""
         self._wakeup.close()
 
     def _abandon(self) -> None:
-        """Somebody removed the job's folder: nothing of it runs on. The next command writes the verdict."""
+        """End everything of a job whose folder somebody removed. The next command writes its verdict."""
         self._attempts.abandon()
         self._launcher.clear(self._order)
 
     def _load(self) -> CustomJob:
-        """The job as it is stored or, where that is damaged, as it was submitted: it is written anew."""
+        """The job from the store or, if its row is damaged, as it was submitted: the row is written anew."""
         record = self._store.get(self._order.name)
         try:
             found = stored_job(record)
@@ -143,7 +143,7 @@ class Supervisor:
         try:
             return read_struct(self._folder.path / "decision.json", Decision)
         except DamagedFileError:
-            return None  # it is decided once more
+            return None  # the supervisor decides once more
 
     def _decide(self) -> Decision:
         try:
@@ -175,7 +175,10 @@ class Supervisor:
         self._check_requests()
         if self._has_rebooted():
             self._attempts.look_back()
-            return self._outcome() or self._lose_with_machine()
+            decision = self._outcome()
+            if decision is None:
+                raise _Rebooted
+            return decision
         devices = self._provisioning.wait_in_queue(self._store, self._be_queued)
         if self._job.state == states.QUEUED:
             self._change(state=states.PENDING)
@@ -206,11 +209,8 @@ class Supervisor:
     def _has_rebooted(self) -> bool:
         return bool(self._order.boot_id) and boot_id() != self._order.boot_id
 
-    def _lose_with_machine(self) -> Decision:
-        raise _Rebooted
-
     def _outcome(self) -> Decision | None:
-        """The end that the replicas have brought about, by the earliest exit that decides."""
+        """The end of the job if a replica's exit decides it. The earliest such exit counts."""
         deciding = self._attempts.names[: None if ANY_SUCCESS_ENDS_THE_JOB else 1]
         for ended in self._attempts.ended():
             if ended.cause is Cause.DONE and ended.attempt.name not in deciding:
@@ -235,7 +235,7 @@ class Supervisor:
         self._log.complain(f"{ended.attempt.name} ended: {ended.reason}.")
         self._log.say(f"Restarting {what} (restart {len(self._attempts.history.restarts)} of this job).")
         self._attempts.keep_started()
-        self._folder.wake()  # what else has ended is looked at without a pause
+        self._folder.wake()  # other replicas may have ended too: look at them without a pause
 
     def _failed(self, ended: Ended) -> Decision:
         if self._has_rebooted() and (ended.cause is Cause.OUTSIDE or ended.left_with_machine):
@@ -250,7 +250,7 @@ class Supervisor:
         return Decision(state=states.FAILED, error=error)
 
     def _preempt(self) -> None:
-        """Take the machine away from a replica, when the job was submitted to see what happens then."""
+        """Simulate a preemption of a replica's machine, if the job asks for one and its time has come."""
         wanted, history = self._order.preemption, self._attempts.history
         if wanted is not None and history.preempted is None and history.running_since:
             name = wanted.replica or self._attempts.names[-1]
@@ -268,7 +268,7 @@ class Supervisor:
         )
 
     def _time_left(self) -> float:
-        """Seconds until the job's timeout, counted from when it first ran."""
+        """Seconds until the job's timeout, which counts from the moment when all replicas first ran."""
         scheduling, since = self._job.job_spec.scheduling, self._attempts.history.running_since
         text = scheduling.timeout if scheduling else ""
         seconds = float(text.removesuffix("s") or 0) or DEFAULT_TIMEOUT_SECONDS
@@ -291,14 +291,14 @@ class Supervisor:
         return "kill" in self._store.requests(self._order.name)
 
     def _tear_down(self) -> None:
-        """Nothing of the job runs afterwards."""
+        """End and remove everything that the job started."""
         attempts = self._attempts.all()
         living = [attempt for attempt in attempts if self._launcher.lives(attempt)]
         if attempts:
             self._log.say(TEARING_DOWN)
         deadline = time.monotonic() + self._order.grace_seconds + KILL_MARGIN_SECONDS
         while living and time.monotonic() < deadline and not self._must_kill():
-            for attempt in living:  # again and again: a shim that has just started may miss the first
+            for attempt in living:  # repeatedly, because a shim that has just started may miss a request
                 self._launcher.stop(attempt)
             self._wakeup.wait(TEAR_DOWN_POLL_SECONDS)
             living = [attempt for attempt in living if self._launcher.lives(attempt)]
@@ -314,9 +314,9 @@ class Supervisor:
             self._log.say(TORN_DOWN)
 
     def _clean_up(self) -> list[str]:
-        """Remove what the job needs no more; sentences on what is left.
+        """Remove what the job needs no more. Return sentences on what could not be removed.
 
-        The decision is made: nothing that goes wrong here keeps the verdict from being written.
+        The decision is stored already, so no fault here may keep the verdict from being written.
         """
         told = []
         for step in (self._clear, self._stop_storage, self._drop_credentials, self._tell_of_work):
@@ -353,7 +353,7 @@ class Supervisor:
         self._log.say(LAST_WORDS[decision.state])
         self._log.close()
         self._change(state=decision.state, error=error, end_time=timestamp())
-        # Only now: a lease that is given back before the end is recorded lets the next job begin before it.
+        # The lease goes last: the next job must not start before the end of this one is in the store.
         release(self._store, self._job.name)
 
     def _change(self, **fields: object) -> None:
