@@ -1,4 +1,4 @@
-"""The interface by which the supervisor runs replicas, as processes or as containers."""
+"""The interface between the supervisor and a backend that starts and stops replicas."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Log = Callable[[bytes], None]
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
-    """The environment or image that a pool's replicas run in, ready to be used.
+    """The environment or the image that a pool's replicas run in.
 
-    `python` is the interpreter, `path_entries` come first on PATH. A container is made of `image`. The code
-    is in the folder `site` of this machine, where it is not in the environment itself. `required` is the
-    interpreter of what the packages require, which other jobs share; empty: there is no such layer.
+    `python` is the interpreter, and `path_entries` come first on PATH. `image` is that of a container. `site`
+    is a folder of this machine with the trainer's code, unless that is in the environment itself. `required`
+    is the interpreter of a layer with the required packages, which jobs share; empty if there is none.
     """
 
     python: str = ""
@@ -31,7 +31,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
 class PrepareFailed(Exception):
     """The environments of the replicas could not be made. `hint` says what to do about it.
 
-    With `is_transient` another try may go well: what was asked does not answer now.
+    `is_transient` says that another try may succeed, because an engine or a server does not answer now.
     """
 
     def __init__(self, message: str, hint: str = "", *, is_transient: bool = False) -> None:
@@ -42,20 +42,20 @@ class PrepareFailed(Exception):
 
 
 class Launcher(Protocol):
-    """Starts and stops replicas. Any process may go on where another died: files hold all that matters."""
+    """Starts and stops replicas. All that matters is in files, so that another process can go on."""
 
     name: str
     opens_work: bool
-    """Whether replicas may run as another user, who is let write to their working directories."""
+    """Whether replicas may run as another user, so that their working directories must be open to all."""
 
     def needs_preparation(self, order: JobOrder) -> bool:
-        """Whether `prepare` may take longer than an instant."""
+        """Whether `prepare` may take long. It then runs in a process of its own."""
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        """Make what each worker pool needs; what tools say goes to `log`. Raises PrepareFailed."""
+        """Make what each worker pool needs. `log` gets the output of tools. Raises PrepareFailed."""
 
     def begin(self, order: JobOrder) -> None:
-        """Make what needs no preparation, while that is under way in another process."""
+        """Make what the job needs besides, while `prepare` is under way in another process."""
 
     def replica_orders(
         self,
@@ -64,35 +64,35 @@ class Launcher(Protocol):
         runtimes: tuple[Runtime, ...],
         devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
-        """How each replica is run, the primary first; what `start` reads again.
+        """The orders that `start` will read: how each replica is run, the primary first.
 
-        `devices` are the accelerators that each replica has for itself, by UUID; a replica that is not among
-        them has none.
+        `devices` are the UUIDs of the accelerators that each replica has for itself. A replica without an
+        entry has none.
         """
 
     def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
-        """How a replica is run once more: as at its first attempt, in the folder of this one."""
+        """The order for a later attempt: that of the first attempt, with the folder of this one."""
 
     def start(self, replica: ReplicaFolder) -> None:
-        """Start an ordered replica; where it was started before, watch over it unless somebody does."""
+        """Start an ordered replica. If a previous supervisor started it, watch it."""
 
     def lives(self, replica: ReplicaFolder) -> bool:
-        """Whether anything watches over the replica."""
+        """Whether a shim or a thread watches the replica."""
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
-        """Whether a replica without an exit is known to have run at that time (seconds since the epoch)."""
+        """Whether a replica without a stored exit is known to have run at `moment`, in epoch seconds."""
 
     def stop(self, replica: ReplicaFolder) -> None:
         """Ask the replica to end: SIGTERM, and SIGKILL after the grace period."""
 
     def kill(self, replica: ReplicaFolder) -> None:
-        """End whatever is left of the replica now."""
+        """End what is left of the replica now."""
 
     def salvage(self, replica: ReplicaFolder) -> str:
-        """Store what a replica wrote that nothing watches over any more; why a part may be lost, in words."""
+        """Store the unread output of a replica that nothing watches. Return why some may be lost."""
 
     def clear(self, order: JobOrder) -> str:
-        """Remove what was made for the job outside its folder; a sentence on what could not be removed."""
+        """Remove what the job has outside its folder. Return a sentence on what could not be removed."""
 
     def close(self) -> None:
-        """Once the job has ended: finish what is for later jobs."""
+        """Finish, after the end of the job, what is for later jobs."""

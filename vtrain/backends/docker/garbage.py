@@ -1,4 +1,4 @@
-"""Leftovers of vtrain on a Docker Engine: images that it named itself, containers and networks of jobs."""
+"""Finds what vtrain left on a Docker Engine: images that it named itself, containers and networks of jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from vtrain.times import from_epoch
 
 
 def find_garbage(search: Search) -> Iterator[Candidate]:
-    """What is on the engine that answers. Raises EngineError."""
+    """All that may be removed from the engine. Raises EngineError."""
     with closing(connect()) as engine:
         yield from orphans(engine, search)
         yield from forsaken_servers(engine, search)
@@ -39,7 +39,7 @@ def find_garbage(search: Search) -> Iterator[Candidate]:
 
 
 def usage(home: Path) -> Usage:
-    """The images that a home made; layers that they share are counted once for each. Raises EngineError."""
+    """The number and size of a home's images. Shared layers count for each image. Raises EngineError."""
     with closing(connect()) as engine:
         images = list_images(engine, {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(home)})
     size = sum(image.size for image in images)
@@ -47,10 +47,10 @@ def usage(home: Path) -> Usage:
 
 
 def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Candidate]:
-    """Images that this home made before that time, and that none of its jobs has used since, newest first.
+    """Images that this home made before `before` and that no job has used since, newest first.
 
-    One that was given another name too is the user's: it is not among them. With `all_homes` in the search,
-    the images of all homes count, and those of older versions, which did not say whose they are.
+    Images that the user has named too are left out. With `all_homes` in the search, the images of all homes
+    count, and those of older versions, which had no label for their home.
     """
     labels = (
         {KIND_LABEL: ""} if search.all_homes else {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(search.home)}
@@ -98,7 +98,7 @@ def _discard_image(engine: Engine, image_id: str) -> str:
 
 
 def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
-    """Containers first: a network goes when nothing is connected to it."""
+    """Containers and networks of jobs that do not run. A network can go only after its containers."""
     labels = {"label": [JOB_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
     with engine_errors("list containers"):
         containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
@@ -117,7 +117,7 @@ def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
 
 
 def _forsaken_waiting(engine: Engine, search: Search, living: frozenset[str]) -> list[dict[str, Any]]:
-    """Containers that neither wait for a job any more, nor have the name of one that lives."""
+    """Waiting containers whose folder is gone and that no living job has claimed."""
     labels = {"label": [WAITING_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
     with engine_errors("list containers"):
         found: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
@@ -130,7 +130,7 @@ def _forsaken_waiting(engine: Engine, search: Search, living: frozenset[str]) ->
 
 
 def forsaken_servers(engine: Engine, search: Search) -> Iterator[Candidate]:
-    """Containers that answered a prediction, and outlived the command that asked."""
+    """Containers that answered a prediction, and whose command is gone."""
     labels = {"label": [SERVING_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
     with engine_errors("list containers"):
         containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
@@ -142,14 +142,14 @@ def forsaken_servers(engine: Engine, search: Search) -> Iterator[Candidate]:
 
 
 def _remove_server(engine: Engine, container: str, folder: Path) -> None:
-    """Remove the container, and the folder of its command: what served its files ends with that."""
+    """Remove the container and the folder of its command. The server of its files then ends too."""
     engine.client.remove_container(container, force=True, v=True)
     with suppress(FileNotFoundError):
         remove_folder(folder)
 
 
 def _is_asked(folder: Path) -> bool:
-    """Whether the command lives whose folder that is."""
+    """Whether the command with that folder lives."""
     try:
         return is_held(folder)
     except OSError:

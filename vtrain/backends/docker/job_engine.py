@@ -1,4 +1,4 @@
-"""The engine as the containers of one job share it: connection, turns to start, network, meter."""
+"""The parts that the containers of one job share: the connection, limits on requests, network and meter."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from vtrain.digests import content_digest
 from vtrain.errors import EngineError
 
 STARTS_AT_ONCE = 8
-"""More make an engine no faster."""
+"""Containers that start at the same time. More make an engine no faster."""
 KEEP_AFTER_SECONDS = 1.0
-"""So long after the start of a replica, if its job lasts longer, a container is made for the next job."""
+"""The delay after the start of a replica, before a container is made for the next job."""
 SIGNALS_AT_ONCE = 4
-"""More make it slower: a container that has ended is cleaned up while the others still get their signal."""
+"""Signals that are sent at the same time. With more, the engine cleans up ended containers before it has sent
+all signals, which takes longer."""
 
 
 class JobEngine:
-    """One for each supervisor; its methods may be called by any thread."""
+    """The engine of one supervisor. Any thread may call its methods."""
 
     def __init__(self, address: EngineAddress) -> None:
         self.turns = threading.BoundedSemaphore(STARTS_AT_ONCE)
@@ -45,16 +46,16 @@ class JobEngine:
         self._seen: tuple[float, frozenset[str]] = (0.0, frozenset())
 
     def engine(self) -> Engine:
-        """The engine, connected when it is asked for the first time. Raises EngineError."""
+        """The engine, which the first call connects. Raises EngineError."""
         with self._connecting:
             if self._engine is None:
                 self._engine = connect(self._address)
             return self._engine
 
     def hang_up(self) -> None:
-        """Use no connection again: an engine that goes down takes no new ones, and lies over the old.
+        """Close all connections. On old ones an engine that shuts down gives wrong answers.
 
-        It says that a network is not there which it has again when it is back.
+        For example, it says that a network does not exist, which is there again when it is back.
         """
         if self._engine is not None:
             self._engine.close()
@@ -62,9 +63,9 @@ class JobEngine:
     def have_network(
         self, name: str, labels: Mapping[str, str], replicas: int, *, again: bool = False
     ) -> None:
-        """Make the job's network unless it is there; an empty name asks for none. Raises EngineError.
+        """Make the job's network unless it exists. An empty name needs none. Raises EngineError.
 
-        With `again` it is looked for even if it was there.
+        `again` asks the engine even if this process has made the network.
         """
         with self._making:  # engines make two networks of one name for two requests at once
             if name and (again or name not in self._made):
@@ -72,9 +73,9 @@ class JobEngine:
                 self._made.add(name)
 
     def keep_waiting(self, order: ContainerOrder) -> None:
-        """Have a container made that waits for the next job, where the order has a place for it.
+        """Make a container that waits for the next job, if the order has a place for one.
 
-        Not while the trainer starts, which it would slow down.
+        It is made a moment later, because it would slow down the start of the trainer.
         """
 
         def keep() -> None:
@@ -86,22 +87,22 @@ class JobEngine:
             self._keeper.start()
 
     def finish_keeping(self) -> None:
-        """Make that container now, unless it is there already."""
+        """Make that container now, unless it exists."""
         self._job_is_over.set()
         if self._keeper is not None:
             self._keeper.join()
 
     def ran_at(self, order: ContainerOrder, moment: float) -> bool:
-        """Whether the container is known to have run at that time, in seconds since the epoch.
+        """Whether the container is known to have run at `moment`, in epoch seconds.
 
-        One question answers it for all containers of the job.
+        One request answers this for all containers of the job.
         """
         if self._seen[0] < moment and self._engine is not None:
-            asked = max(time.time(), moment)  # where the clock was set back, it has outlived that end too
+            asked = max(time.time(), moment)  # the clock may have been set back since `moment`
             try:
                 self._seen = (asked, self._running(self._engine, order))
             except EngineError:
-                return False  # its exit will tell
+                return False  # its exit will show it
         seen, names = self._seen
         return seen >= moment and order.name in names
 
@@ -112,7 +113,7 @@ class JobEngine:
         return frozenset(name.lstrip("/") for entry in found for name in entry.get("Names") or ())
 
     def statistics(self, container: str) -> dict[str, Any]:
-        """The engine's statistics of a container; empty where it gives none."""
+        """The engine's statistics of a container; empty if it gives none."""
         try:
             with engine_errors("say what the container uses"):
                 path = f"/containers/{container}/stats"
@@ -123,7 +124,7 @@ class JobEngine:
 
 
 RANGES = tuple(map(ipaddress.IPv4Network, ("10.213.0.0/16", "172.29.0.0/16", "192.168.192.0/19")))
-"""The ranges of jobs' subnets; a range that a route of this machine covers (a VPN) is left alone."""
+"""The ranges of jobs' subnets. A subnet that a route of this machine covers, such as a VPN, is not used."""
 SPARE_ADDRESSES = 3
 """Network, gateway and broadcast."""
 OVERLAPS = "overlap"
@@ -131,7 +132,7 @@ OVERLAPS = "overlap"
 
 
 def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replicas: int) -> None:
-    """Make the job's network unless it is there. Raises EngineError."""
+    """Make the job's network unless it exists. Raises EngineError."""
     if _exists(engine, name):
         return
     refusal = ""
@@ -141,7 +142,7 @@ def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replica
                 engine.calls.post("/networks/create", _description(name, labels, subnet))
         except EngineError as error:
             if OVERLAPS not in error.words:
-                if _exists(engine, name):  # another supervisor of this job was faster, and died
+                if _exists(engine, name):  # a previous supervisor of this job made it, and died
                     return
                 raise
             refusal = error.message
@@ -153,7 +154,7 @@ def ensure_network(engine: Engine, name: str, labels: Mapping[str, str], replica
 
 
 def has_default_bridge(engine: Engine) -> bool:
-    """Whether containers can use Docker's own bridge: dockerd may run without one, and Podman has none."""
+    """Whether containers can use Docker's default bridge. dockerd may run without it, and Podman has none."""
     return _exists(engine, DEFAULT_BRIDGE)
 
 
@@ -175,7 +176,7 @@ def can_listen(address: str) -> bool:
 
 
 def remove_network(engine: Engine, name: str) -> None:
-    """Remove the job's network, if it is there. Raises EngineError while a container uses it."""
+    """Remove the job's network, if it exists. Raises EngineError while a container uses it."""
     try:
         with engine_errors("remove the job's network"):
             engine.calls.delete(f"/networks/{name}")
@@ -185,9 +186,9 @@ def remove_network(engine: Engine, name: str) -> None:
 
 
 def cut_loose(engine: Engine, name: str) -> None:
-    """Take what is gone already off the network: an engine that was restarted can forget that it ended.
+    """Disconnect containers that no longer exist: an engine that was restarted can forget their end.
 
-    To be called when no container is left that uses the network. Raises EngineError.
+    Call it only if no container uses the network any more. Raises EngineError.
     """
     with engine_errors("remove the job's network"):
         found = engine.calls.get(f"/networks/{name}")
@@ -199,9 +200,9 @@ def cut_loose(engine: Engine, name: str) -> None:
 def free_subnets(
     name: str, replicas: int, routes: Path = Path("/proc/net/route")
 ) -> Iterator[ipaddress.IPv4Network]:
-    """Subnets that are large enough and that no route leads to, beginning at a place of the job's own.
+    """The subnets that are large enough and that no route covers. Each job begins at another one.
 
-    The engine looks at its own networks, and not at the machine's routes or VPNs.
+    The engine compares a subnet with its own networks only, not with the machine's routes or VPNs.
     """
     prefix = 32 - max((replicas + SPARE_ADDRESSES - 1).bit_length(), 6)
     taken = routed(routes)
@@ -215,7 +216,7 @@ def free_subnets(
 
 
 def routed(routes: Path) -> list[ipaddress.IPv4Network]:
-    """The networks that this machine has routes to, the default route left out; none where it cannot say."""
+    """The networks that this machine has routes to, without the default route. None if it does not tell."""
     try:
         rows = [line.split() for line in routes.read_text().splitlines()[1:]]
     except OSError:

@@ -1,4 +1,4 @@
-"""The backend `docker`: replicas are containers, each watched by a thread of the job's supervisor."""
+"""The launcher of the backend docker: it runs replicas as containers, each watched by a thread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from vtrain.runtime.replica import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
 CLEAR_PATIENCE_SECONDS = 60.0
-"""The time that the end of a job waits for an absent engine, to remove the job's containers and network."""
+"""The time for which the end of a job waits for an engine that is away."""
 CLEAR_PAUSE_SECONDS = 0.5
 REMOVALS_AT_ONCE = 8
 LAST_LINES_SECONDS = 10.0
@@ -50,7 +50,7 @@ LAST_LINES_SECONDS = 10.0
 
 
 class DockerLauncher:
-    """Replicas as containers in a network of their job's own."""
+    """Replicas as containers. Those of one job share a network of their own."""
 
     name = "docker"
     opens_work = True
@@ -66,7 +66,7 @@ class DockerLauncher:
             job_engine = self._open(docker_part(order).engine)
             self._ready = ready_runtimes(job_engine.engine(), order)
             if self._ready is None:
-                job_engine.hang_up()  # the child that prepares is a copy, and must not share connections
+                job_engine.hang_up()  # `prepare` runs in a fork, which must not share connections
         return self._ready is None
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
@@ -80,20 +80,20 @@ class DockerLauncher:
             return make_runtime(engine, order, tell)
 
     def begin(self, order: JobOrder) -> None:
-        # Each watch makes the network, unless it is there, and tells why it cannot.
+        # An error is no loss: each watch tries again, and reports why it fails.
         with suppress(EngineError):
             if needs_network(order.job.job_spec, order.aip_dirs):
                 self._have_network(order)
 
     def _have_network(self, order: JobOrder) -> str:
-        """Make the job's own network unless it is there; its name. Raises EngineError."""
+        """Make the job's own network unless it exists. Return its name. Raises EngineError."""
         job_id = _job_id(order)
         labels, replicas = job_labels(order.home, job_id), len(replica_ids(order.job.job_spec))
         self._open(docker_part(order).engine).have_network(network_name(job_id), labels, replicas)
         return network_name(job_id)
 
     def _network(self, order: JobOrder) -> str:
-        """The name of the network that the job gets; empty for the engine's default bridge."""
+        """The name of the job's network; empty for the engine's default bridge."""
         if needs_network(order.job.job_spec, order.aip_dirs):
             return network_name(_job_id(order))
         engine = self._open(docker_part(order).engine).engine()
@@ -125,9 +125,9 @@ class DockerLauncher:
         orders: dict[str, ContainerOrder],
         build: Callable[[str], dict[str, ContainerOrder]],
     ) -> dict[str, ContainerOrder]:
-        """The orders on a persistent resource, where a container may wait in which the replica can start.
+        """The orders of a job on a persistent resource, where a replica may start in one that waits.
 
-        That is so for a Python package on one replica. A terminal and a debugger are of one job.
+        Only a single replica with a Python package can. A terminal or a debugger needs another container.
         """
         claim = order.claim
         is_own = order.terminal or order.debugger
@@ -138,7 +138,7 @@ class DockerLauncher:
         if only.network:
             return orders
         image = find_image(self._open(only.engine).engine(), only.config["Image"])
-        if image is None:  # its container tells
+        if image is None:  # the engine's error, when the container is made, says so
             return orders
         place = place_of(order.home, claim.line, sum(claim.slot_limits.values()), only, image.id)
         host_id = claim_container(place, folder.replica(name))
@@ -146,10 +146,10 @@ class DockerLauncher:
         return {name: msgspec.structs.replace(found, waiting=place)}
 
     def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
-        """The variables that lead containers to the job's Cloud Storage, with `--aip-dirs=gs`.
+        """The variables with the address of the job's Cloud Storage server, with `--aip-dirs=gs`.
 
-        It listens at this machine's address in the job's network. An engine in a virtual machine has that
-        address there, and a name of its own for this machine.
+        The server listens at this machine's address in the job's network. If the engine runs in a virtual
+        machine, that address is there, and containers reach this machine as `host.docker.internal`.
         """
         if order.aip_dirs != GS:
             return {}
@@ -221,14 +221,14 @@ class DockerLauncher:
             self._job_engine.finish_keeping()
 
     def _await_watches(self) -> None:
-        """Let those whose replica has ended remove its container; nothing is made any more then."""
+        """Wait until the watches have removed their containers. Afterwards no thread makes anything."""
         deadline = time.monotonic() + LAST_LINES_SECONDS
         makers = [self._network_maker] if self._network_maker is not None else []
         for thread in (*makers, *self._watches.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _open(self, address: EngineAddress | None) -> JobEngine:
-        """The one connection of this supervisor, once it has no child any more that is a copy of it."""
+        """The engine of this supervisor's job. It is opened late, after the fork that prepares the job."""
         if self._job_engine is None:
             assert address is not None
             self._job_engine = JobEngine(address)
@@ -244,7 +244,7 @@ class DockerLauncher:
 
 @contextmanager
 def _as_preparation() -> Iterator[None]:
-    """Turn refusals of the engine, or about an image, into PrepareFailed: no replica runs yet."""
+    """Turn errors of the engine, or about an image, into PrepareFailed: no replica runs yet."""
     try:
         yield
     except VtrainError as error:
@@ -259,13 +259,13 @@ def _job_id(order: JobOrder) -> str:
 
 
 def _has_no_network(folder: JobFolder) -> bool:
-    """Whether it is known that no network was made for the job."""
+    """Whether the job certainly has no network of its own."""
     first = first_order(folder)
     return first is not None and not first.network
 
 
 def _remove_unused(engine: Engine, order: JobOrder, folder: JobFolder) -> None:
-    """Remove the network where nothing runs any more, while the watches remove the containers."""
+    """Remove the network while the watches still remove containers: it saves 0.2 s if all have ended."""
     if _has_no_network(folder):
         return
     try:
@@ -273,11 +273,11 @@ def _remove_unused(engine: Engine, order: JobOrder, folder: JobFolder) -> None:
     except EngineAwayError:
         raise
     except EngineError:
-        return  # in use: it is removed at last
+        return  # a container still uses it: `_clear` removes it
 
 
 def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
-    """Remove the job's containers and its network; a sentence on files that stay another user's."""
+    """Remove the job's containers and network. Return a sentence on files that another user still owns."""
     job_id = _job_id(order)
     labels = job_labels(order.home, job_id)
     with engine_errors("remove the job's containers"):
@@ -300,7 +300,7 @@ def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
 
 
 def _remove_all(engine: Engine, containers: list[str]) -> None:
-    """Remove what no watch has removed, several at a time: each takes the engine a tenth of a second."""
+    """Remove the remaining containers, several at a time: each takes the engine a tenth of a second."""
     from concurrent.futures import ThreadPoolExecutor
 
     if not containers:
@@ -315,5 +315,5 @@ def _remove(engine: Engine, container: str) -> None:
         with engine_errors("remove the job's containers"):
             engine.calls.delete(f"/containers/{container}", v=1, force=1)
     except EngineError as error:
-        if error.http_status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):  # somebody else removes it
+        if error.http_status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):  # another request removes it
             raise

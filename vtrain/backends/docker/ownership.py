@@ -1,4 +1,4 @@
-"""Gives the caller the files that a job's containers wrote as another user, so that they can be deleted."""
+"""Makes the caller the owner of files that a job's containers wrote as another user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGET = "/output"
 BATCH_BYTES = 256 * 1024
 """The bytes of paths on one command line; the kernel takes two megabytes."""
 PATIENCE_SECONDS = 60.0
-"""A job that wrote millions of files gets its verdict all the same."""
+"""The time for one folder, so that a job with millions of files ends too."""
 _PROGRAM = (
     "import os, sys\n"
     "for path in sys.argv[3:]:\n"
@@ -32,10 +32,10 @@ _PROGRAM = (
 
 
 def mend_ownership(engine: Engine, order: JobOrder, folder: JobFolder, labels: dict[str, str]) -> str:
-    """Give the caller what the job wrote into its own folders; a sentence where that does not work.
+    """Make the caller the owner of what the job wrote into its own folders. Return a sentence if that fails.
 
-    Its own are the working directories of its replicas and its base output directory, unless another job
-    that has not ended writes there too. Files that were there before the job began stay as they are.
+    These are the working directories of its replicas, and its base output directory unless another running
+    job writes there too. Files from before the job keep their owner.
     """
     order_of_one = first_order(folder) if os.getuid() != 0 else None
     image = str(order_of_one.config.get("Image", "")) if order_of_one is not None else ""
@@ -49,9 +49,11 @@ def mend_ownership(engine: Engine, order: JobOrder, folder: JobFolder, labels: d
 
 
 def give_back(engine: Engine, image: str, folder: Path, labels: dict[str, str], *, since: float) -> str:
-    """Make the caller own what was made below `folder` since that time; a sentence where that does not work.
+    """Make the caller the owner of new files below `folder`. Return a sentence if that fails.
 
-    Only a process with the rights of root can: a container of the job's own image.
+    New are those that were made or changed since `since`, in epoch seconds.
+
+    This needs the rights of root, so a container of the job's image does it.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     owner = (str(os.getuid()), str(os.getgid()))
@@ -69,15 +71,15 @@ def give_back(engine: Engine, image: str, folder: Path, labels: dict[str, str], 
 
 
 def foreign(folder: Path, since: float) -> Iterator[Path]:
-    """The paths below `folder` that were made or changed since that time, and belong to another user.
+    """The paths below `folder` that belong to another user and were made or changed since `since`.
 
-    Follows no link, and bears files that vanish meanwhile.
+    Links are not followed, and files may vanish meanwhile.
     """
     folders = [folder]
     while folders:
         try:
             entries = list(os.scandir(folders.pop()))
-        except OSError:  # gone; or closed to us, and then itself among those that are given back
+        except OSError:  # it is gone, or not readable; then it is itself in the result
             continue
         for entry in entries:
             path = Path(entry.path)
@@ -88,7 +90,7 @@ def foreign(folder: Path, since: float) -> Iterator[Path]:
 
 
 def _batch(folder: Path, since: float) -> list[Path]:
-    """Some of the files that belong to another user: as many as one command line takes."""
+    """As many of the other users' files as one command line takes."""
     batch: list[Path] = []
     room = BATCH_BYTES
     for path in foreign(folder, since):
@@ -108,7 +110,7 @@ def _is_foreign(path: Path, since: float = 0.0) -> bool:
 
 
 def _output(order: JobOrder) -> tuple[Path, ...]:
-    """The job's base output directory; nothing where a job that has not ended writes there too."""
+    """The job's base output directory, unless another running job writes there too."""
     home = Path(order.home)
     output = _output_folder(order)
     if output is None or not output.is_dir():
@@ -127,7 +129,7 @@ def _output_folder_of(folder: JobFolder) -> Path | None:
 
 
 def _output_folder(order: JobOrder) -> Path | None:
-    """The base output directory as a path of this machine; None without one, or where it leads elsewhere."""
+    """The base output directory as a path of this machine; None if there is none, or it leads elsewhere."""
     uri = order.job.job_spec.output_uri
     try:
         return LocalBuckets(Path(order.home)).local_path(uri) if uri else None
@@ -136,7 +138,7 @@ def _output_folder(order: JobOrder) -> Path | None:
 
 
 def _run_as_root(engine: Engine, image: str, folder: Path, argv: list[str], labels: dict[str, str]) -> None:
-    """Run a program on the folder; whether it helped is seen by its files."""
+    """Run a program on the folder, as root. The caller looks at the files to see whether it helped."""
     mount = {"Type": "bind", "Source": str(folder), "Target": TARGET}
     config = {
         "Image": image,

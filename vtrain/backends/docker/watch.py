@@ -1,8 +1,8 @@
-"""The watch of one container, from its creation to its exit code: a thread of the job's supervisor.
+"""Watches one container from its creation to its exit code, in a thread of the job's supervisor.
 
-The supervisor is the only reader of the engine's log, and attaches to nothing but a terminal: an attached
-reader that stops reading would stop the trainer. The engine's inspection of the container decides; the end
-of a log stream is only a reason to inspect.
+Only the supervisor reads the engine's log. It attaches to nothing but a terminal, because a trainer stops
+if an attached reader stops reading. The state that the engine reports for the container decides. The end of a
+log stream is only a reason to ask for it.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from vtrain.times import epoch
 SETTLE_SECONDS = 0.6
 """The time for the engine to report the end of a container whose log has ended."""
 SETTLE_PAUSE_SECONDS = 0.01
-"""The first pause between two looks whether it says so; doubled."""
+"""The first pause between two such requests; each pause is twice the one before."""
 LAST_WORDS = 8
 DISK_PATIENCE_SECONDS = 60.0
-"""The time that the end of a log waits for a disk that is full."""
+"""The time for which the end of a log waits for space on a full disk."""
 
 
 class ContainerWatch(threading.Thread):
-    """One attempt's container. What it finds out goes into the attempt's folder and the job's logs."""
+    """The watch of one attempt. It stores the exit in the attempt's folder, and the output in the log."""
 
     def __init__(
         self, replica: ReplicaFolder, order: ContainerOrder, job_engine: JobEngine, *, stopping: bool
     ) -> None:
-        """With `stopping` nothing is started any more; what runs is watched to its end."""
+        """With `stopping` the container is not started. If it runs, it is watched to its end."""
         super().__init__(name=f"watch {replica.name}", daemon=True)
         self.order = order
         self._replica = replica
@@ -70,21 +70,21 @@ class ContainerWatch(threading.Thread):
 
     @property
     def is_watching(self) -> bool:
-        """Whether it has still to write how the container ended."""
+        """Whether the container's exit is still to be stored."""
         return self.is_alive() and not self._has_recorded
 
     def run(self) -> None:
-        """Watch until the exit is written; then remove the container.
+        """Watch until the exit is stored; then remove the container.
 
-        A fault here does not harm the container: the watch starts again.
+        A fault here does no harm to the container, so the watch begins again.
         """
         faults = Faults()
         while True:
             try:
                 self._record(self._watch())
                 break
-            except Exception as fault:  # a full disk, an answer that nobody foresaw
-                if not self._replica.path.exists():  # somebody has removed it: there is nothing to write to
+            except Exception as fault:  # a full disk, or an unexpected answer
+                if not self._replica.path.exists():  # somebody removed the folder
                     break
                 if not faults.are_borne(fault) and self._gave_up(fault):
                     break
@@ -121,7 +121,7 @@ class ContainerWatch(threading.Thread):
         self._replica.job.wake()
 
     def _gave_up(self, fault: Exception) -> bool:
-        """Whether an exit is written that says so."""
+        """Store an exit that names the fault. False if the disk refuses it."""
         try:
             self._record(refused_exit(f"vtrain cannot watch its container: {fault!r}"))
         except OSError:
@@ -129,7 +129,7 @@ class ContainerWatch(threading.Thread):
         return True
 
     def stop(self) -> None:
-        """Ask the container to end; called again and again, it kills it when the grace period is over."""
+        """Ask the container to end. Repeated calls kill it when the grace period is over."""
         self._stopping.ask()
 
     def kill(self) -> None:
@@ -137,13 +137,13 @@ class ContainerWatch(threading.Thread):
         self._stopping.kill()
 
     def outlived(self, moment: float) -> bool:
-        """Whether the container is known to have run at that time, in seconds since the epoch."""
+        """Whether the container is known to have run at `moment`, in epoch seconds."""
         if self._seen_running < moment:
             try:
                 state = self._view.inspect() if self._view.is_connected else None
             except EngineError:
-                return False  # its exit will tell
-            if state is not None and state["Running"]:  # so it outlived whatever is known to have ended
+                return False  # its exit will show it
+            if state is not None and state["Running"]:  # it runs now, so it ran at every moment before
                 self._seen_running = max(time.time(), moment)
             elif state is not None and state["Status"] == "exited":
                 self._seen_running = epoch(state["FinishedAt"])
@@ -165,7 +165,7 @@ class ContainerWatch(threading.Thread):
                 time.sleep(LONGEST_PAUSE_SECONDS)
 
     def _read_log(self, output: ContainerOutput) -> None:
-        """Store what comes until the stream ends, or the disk is full."""
+        """Store the output until the stream ends or the disk is full."""
         try:
             output.follow()
         except OSError as error:
@@ -173,7 +173,7 @@ class ContainerWatch(threading.Thread):
                 raise
 
     def _settled(self) -> dict[str, Any] | None:
-        """The container's State when its log has ended: the engine writes its end a moment later."""
+        """The container's State after the end of its log. The engine sets it a moment later than that."""
         state: dict[str, Any] | None = None
 
         def is_settled() -> bool:
@@ -185,7 +185,7 @@ class ContainerWatch(threading.Thread):
         return state
 
     def _drain(self, output: ContainerOutput, state: dict[str, Any]) -> None:
-        """Store the end of the log, when the disk takes it; the engine keeps it for some time."""
+        """Store the end of the log. If the disk is full, the watch tries again: the engine keeps the log."""
         try:
             output.drain()
         except OSError as error:
@@ -207,7 +207,7 @@ class ContainerWatch(threading.Thread):
 
 
 def _view_of(replica: ReplicaFolder, order: ContainerOrder, job_engine: JobEngine) -> ContainerView:
-    """The view of a replica's container: one of its own, or one that waited and that it has claimed."""
+    """The view of a replica's container: its own, or a waiting one that it has claimed."""
     if (replica.path / SLOT).exists():
         return WaitingView(job_engine.engine, job_engine.hang_up, replica, order)
     return ContainerView(job_engine.engine, job_engine.hang_up, order.name)
@@ -218,11 +218,11 @@ def _has_ended(state: dict[str, Any]) -> bool:
 
 
 ALREADY_THERE = "already exists"
-"""In the engine's refusal to start what it was starting when it was killed (`task ID: already exists`)."""
+"""Words of an engine that was killed while it started a container (`task ID: already exists`)."""
 
 
 class ContainerStart:
-    """The start of one attempt. It can be tried again at any point."""
+    """The start of one attempt, which can be repeated after a failure at any point."""
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class ContainerStart:
         self._output = output
 
     def ensure(self) -> ReplicaExit | None:
-        """See that the container runs, or has run; how it ended when it cannot be started.
+        """Start the container unless it runs or has run. Return its exit if it cannot be started.
 
         Raises EngineAwayError.
         """
@@ -293,9 +293,9 @@ class ContainerStart:
         return self._failed(error.message, (self._view.inspect() or {}).get("ExitCode", 0))
 
     def _failed(self, message: str, code: int) -> ReplicaExit:
-        """The end of a container that the engine refused to start.
+        """The exit of a container that the engine did not start.
 
-        An engine that was away meanwhile, or about to end, may have lost the start itself.
+        If the engine was away meanwhile, or shuts down, that may be the cause: the attempt was interrupted.
         """
         is_lost = self._view.gap or is_going(message)
         return self._unseen(HALF_STARTED) if is_lost else refused_exit(message, code)
@@ -308,7 +308,7 @@ STOP_RETRY_SECONDS = 0.5
 
 
 class Stopping:
-    """Asked again and again until the container has ended; `wanted` says that it has to."""
+    """Requests to a container to end, repeated until it has. `wanted` says that it has to end."""
 
     def __init__(self, view: ContainerView, job_engine: JobEngine, grace_seconds: float) -> None:
         self.wanted = False
@@ -320,9 +320,9 @@ class Stopping:
         self._asking: threading.Thread | None = None
 
     def ask(self) -> None:
-        """Comes back at once, so that the containers of a job are stopped at the same time.
+        """Send SIGTERM from another thread, so that all containers of a job are stopped at the same time.
 
-        The engine is asked at most twice a second, and not before it has answered at all.
+        The engine gets at most two requests a second, and none before it has answered once.
         """
         self.wanted = True
         is_due = self._view.is_connected and time.monotonic() - self._asked_at >= STOP_RETRY_SECONDS
@@ -347,22 +347,22 @@ class Stopping:
                 self._signal("SIGKILL")
 
     def _signal(self, name: str) -> bool:
-        """Whether the engine took the signal."""
+        """Whether the engine accepted the signal."""
         try:
             self._view.signal(name)
         except EngineError:
-            return False  # away, or not running: not yet, or not any more; the watch finds out which
+            return False  # the engine is away, or the container does not run; the watch finds out which
         return True
 
 
 FAULT_PATIENCE_SECONDS = 60.0
-"""The time for which the same fault is tried again."""
+"""The time for which a watch tries again after the same fault."""
 FORGOTTEN_SECONDS = 10.0
-"""After so much time without it a fault counts as a new one."""
+"""A fault that comes back after this time counts as a new one."""
 
 
 class Faults:
-    """The last fault, and the time since which it lasts."""
+    """The last fault of a watch, and how long it has lasted."""
 
     def __init__(self) -> None:
         self._place = ""
@@ -370,9 +370,9 @@ class Faults:
         self._last = 0.0
 
     def are_borne(self, fault: Exception) -> bool:
-        """Whether to try again. The traceback goes to stderr, a file of the job, when the fault is a new one.
+        """Whether to try again. Prints the traceback of a new fault to stderr, which is a file of the job.
 
-        A full disk is waited for: the engine keeps what is written meanwhile.
+        A full disk may last for any time, because the engine keeps the output meanwhile.
         """
         now, place = time.monotonic(), _place(fault)
         if place != self._place or now - self._last > FORGOTTEN_SECONDS:
@@ -383,6 +383,6 @@ class Faults:
 
 
 def _place(fault: Exception) -> str:
-    """The place and the kind of a fault: its words may differ each time."""
+    """The type of a fault and its line of code. Its message may differ each time."""
     frames = traceback.extract_tb(fault.__traceback__)
     return f"{type(fault).__name__} {frames[-1].filename}:{frames[-1].lineno}" if frames else repr(fault)
