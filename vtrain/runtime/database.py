@@ -190,7 +190,10 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
     if read_only and not _has_log(path):
         uri += "&immutable=1"
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    # Garbage collection may close it in another thread.
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
     connection.text_factory = _text
     return connection
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -86,10 +87,15 @@ _FIELDS = "name, collection, state, create_time, end_time, backend, document, ke
 
 
 class Store:
-    """An open store. Every method raises StorageError when the disk or the database refuses."""
+    """An open store. Every method raises StorageError when the disk or the database refuses.
+
+    Only one thread at a time may use it.
+    """
 
     def __init__(self, connection: sqlite3.Connection, home: Path, *, read_only: bool = False) -> None:
         self._connection = connection
+        # Unlike `__del__`, it always runs before the connection's own finalizer, which warns of an open one.
+        weakref.finalize(self, connection.close)
         self._home = home
         self.read_only = read_only
 
@@ -114,10 +120,6 @@ class Store:
     def close(self) -> None:
         """Close the database."""
         self._connection.close()
-
-    def __del__(self) -> None:
-        with suppress(sqlite3.ProgrammingError):  # garbage collection may run in another thread
-            self._connection.close()
 
     def insert(self, record: Record) -> None:
         """Add a resource. On return it survives a power cut, except within a transaction."""
