@@ -94,7 +94,7 @@ def test_without_an_engine_nothing_is_built(vtrain, trainer: Path) -> None:
         (["--executor-image-uri=UPPER/x"], 1, "--executor-image-uri: 'UPPER/x' is not the name of an image"),
         (["--executor-image-uri="], 1, "needs a base"),
         (["--python-module=trainer.tusk"], 1, "the nearest is trainer.task"),
-        (["--python-module="], 2, "--python-module or --script or --dockerfile"),
+        (["--python-module="], 2, "vtrain package image . -m MODULE. Or give --dockerfile"),
     ],
 )
 def test_what_is_wrong_is_refused_first(
@@ -104,6 +104,37 @@ def test_what_is_wrong_is_refused_first(
     assert ended.code == code
     assert message in ended.err
     assert ended.out == ""
+
+
+def test_the_trainer_is_named_as_for_run(vtrain, trainer: Path) -> None:
+    flags = vtrain(*image_flags(trainer), "--print-dockerfile")
+    named = vtrain(
+        "package",
+        "image",
+        str(trainer),
+        "-m",
+        "trainer.task",
+        f"--executor-image-uri={BASE}",
+        "--print-dockerfile",
+    )
+    assert (named.code, named.out) == (0, flags.out)
+    by_flags = vtrain("package", "sdist", f"--local-package-path={trainer}", "--python-module=trainer.task")
+    by_name = vtrain("package", "sdist", str(trainer), "-m", "trainer.task")
+    assert (by_name.code, by_name.out) == (0, by_flags.out)
+
+
+def test_a_hint_names_the_command_that_was_typed(vtrain, trainer: Path) -> None:
+    for command in ("package sdist", "package image", "submit", "run"):
+        ended = vtrain(*command.split(), str(trainer))
+        assert ended.code == 2
+        assert f"vtrain {command} {trainer} -m MODULE" in ended.err
+
+
+def test_a_folder_with_a_dockerfile_needs_no_program(vtrain, trainer: Path) -> None:
+    (trainer / "Dockerfile").write_text("FROM scratch\nCOPY . /\n")
+    flags = (f"--dockerfile={trainer / 'Dockerfile'}", "--print-dockerfile")
+    ended = vtrain("package", "image", str(trainer), *flags)
+    assert (ended.code, ended.out) == (0, "FROM scratch\nCOPY . /\n")
 
 
 def test_package_sdist_makes_no_image(vtrain, trainer: Path) -> None:

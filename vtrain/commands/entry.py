@@ -51,7 +51,7 @@ def run(
     """`local-run` of the entry."""
     from vtrain.commands.local_run import local_run  # either of the two is needed, and takes long to import
 
-    trainer = with_entry(entry, trainer)
+    trainer = with_entry(entry, trainer, "vtrain run")
     local_run(spec, trainer, run, interrupt, typing, gpu, container, local, place, common, remainder)
 
 
@@ -92,7 +92,7 @@ def submit(
     """`create` of the entry, by the name of its script or folder."""
     from vtrain.commands.create import create
 
-    trainer = with_entry(entry, trainer)
+    trainer = with_entry(entry, trainer, "vtrain submit")
     if spec.display_name is None and (entry.entry or entry.module):
         name = Path(trainer.script).stem or named_folder(user_path(trainer.local_package_path or ".")).name
         spec = msgspec.structs.replace(spec, display_name=name[:MAX_DISPLAY_NAME])
@@ -112,11 +112,14 @@ def submit(
     )
 
 
-def with_entry(entry: EntryFlags, trainer: TrainerFlags) -> TrainerFlags:
-    """The trainer's flags with the script or the folder that is named in its own place.
+def with_entry(
+    entry: EntryFlags, trainer: TrainerFlags, command: str, *, is_context: bool = False
+) -> TrainerFlags:
+    """The trainer's flags with the script or the folder that is the command's argument.
 
-    Raises UsageError where it is named twice or the folder leaves open what to run, ConfigError for a path
-    that leads nowhere.
+    `command` is how the command begins, for hints. With `is_context` the folder is the context of a
+    Dockerfile, which names the program. Raises UsageError if the trainer is named twice, or the folder does
+    not show what to run, and ConfigError for a path that leads nowhere.
     """
     if entry.entry == "":
         raise UsageError("The script or folder to run is empty.", hint="For the current folder, write a dot.")
@@ -132,7 +135,7 @@ def with_entry(entry: EntryFlags, trainer: TrainerFlags) -> TrainerFlags:
         return msgspec.structs.replace(trainer, local_package_path=folder, python_module=entry.module)
     path = user_path(entry.entry)
     if path.is_dir():
-        script = "" if entry.module else _only_script(path, entry.entry)
+        script = "" if entry.module or is_context else _only_script(path, entry.entry, command)
         return msgspec.structs.replace(
             trainer, local_package_path=entry.entry, python_module=entry.module, script=script
         )
@@ -158,16 +161,16 @@ def _folder_of(script: Path) -> tuple[str, str]:
     return ".", relative
 
 
-def _only_script(folder: Path, shown: str) -> str:
-    """The script of a folder that can only be meant. Raises UsageError where that is open."""
+def _only_script(folder: Path, shown: str, command: str) -> str:
+    """The one script of a folder that can be meant. Raises UsageError if there is none, or several."""
     found = [name for name in SCRIPTS if (folder / name).is_file()]
     if len(found) == 1:
         return found[0]
     why = f"has {' and '.join(found)}" if found else f"has no {', '.join(SCRIPTS[:-1])} or {SCRIPTS[-1]}"
     raise UsageError(
         f"It is not clear what to run in {shown}: it {why}.",
-        hint=f"Name the script, vtrain run {os.path.join(shown, 'SCRIPT')}, "  # noqa: PTH118 - as it was typed
-        f"or the module, vtrain run {shown} -m MODULE",
+        hint=f"Name the script, {command} {os.path.join(shown, 'SCRIPT')}, "  # noqa: PTH118 - as it was typed
+        f"or the module, {command} {shown} -m MODULE",
     )
 
 

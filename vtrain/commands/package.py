@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vtrain.flags.command import CommandInfo
-from vtrain.flags.job_options import ImageFlags, TrainerFlags
+from vtrain.flags.job_options import EntryFlags, ImageFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, OutputDirFlag
 
 COMMANDS = (
@@ -16,17 +16,16 @@ COMMANDS = (
         examples=(
             (
                 "Build an image",
-                "vtrain package image --local-package-path=. --script=train.py "
-                "--executor-image-uri=python:3.12",
+                "vtrain package image train.py --executor-image-uri=python:3.12",
             ),
             (
                 "Build an image with your own Dockerfile, and push it",
-                "vtrain package image --local-package-path=. --dockerfile=Dockerfile --push "
+                "vtrain package image . --dockerfile=Dockerfile --push "
                 "--output-image-uri=us-docker.pkg.dev/my-project/my-repo/trainer:v1",
             ),
         ),
-        required=("--local-package-path",),
         flags=(
+            EntryFlags,
             TrainerFlags,
             ImageFlags,
             DryRunFlag,
@@ -41,15 +40,15 @@ COMMANDS = (
         examples=(
             (
                 "Write a package into the folder dist",
-                "vtrain package sdist --local-package-path=. --python-module=trainer.task",
+                "vtrain package sdist . -m trainer.task",
             ),
             (
                 "Upload a package to a bucket",
-                "vtrain package sdist --local-package-path=. --script=train.py --output-dir=gs://my-bucket/packages",
+                "vtrain package sdist train.py --output-dir=gs://my-bucket/packages",
             ),
         ),
-        required=("--local-package-path",),
         flags=(
+            EntryFlags,
             TrainerFlags,
             OutputDirFlag,
             CommonFlags,

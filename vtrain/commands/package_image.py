@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from vtrain.backends.image_order import ImageOrder, with_engine
 from vtrain.commands.drafting import warn_all
+from vtrain.commands.entry import with_entry
 from vtrain.commands.session import check_current_folder, open_console
 from vtrain.containers.image_names import PUBLISHED_PLATFORM, check_tag_name, read_image_name
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.containers import platform_name, pull_policy
-from vtrain.flags.job_options import ImageFlags, TrainerFlags
+from vtrain.flags.job_options import EntryFlags, ImageFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.output.live_progress import live_progress
@@ -16,12 +17,17 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.settings import user_path
 from vtrain.submission import MadeImage, make_trainer_image, plan_trainer_image, would_make
 
+COMMAND = "vtrain package image"
 
-def image(trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: CommonFlags) -> None:
-    """Build a trainer's container image, unless it is there, and print its name."""
+
+def image(
+    entry: EntryFlags, trainer: TrainerFlags, build: ImageFlags, run: DryRunFlag, common: CommonFlags
+) -> None:
+    """Build a trainer's container image, unless it exists, and print its name."""
     console = open_console(common)
     check_current_folder()
     order = _order(build)
+    trainer = with_entry(entry, trainer, COMMAND, is_context=bool(build.dockerfile))
     source = _source(trainer, build)
     if not (build.print_dockerfile or run.dry_run):
         order = with_engine(order)
@@ -74,7 +80,8 @@ def _source(trainer: TrainerFlags, build: ImageFlags) -> TrainerSource:
     source = trainer_source(trainer)
     if source is None or not (source.python_module or source.script):
         raise UsageError(
-            "package image needs --local-package-path=DIR, and --python-module or --script or --dockerfile."
+            "What to package is not given.",
+            hint=f"Name a script, or a module of a folder: {COMMAND} . -m MODULE. Or give --dockerfile=FILE.",
         )
     return source
 

@@ -6,9 +6,10 @@ from vtrain.backends import BackendSettings
 from vtrain.backends.base import checked_access
 from vtrain.backends.registry import find_backend
 from vtrain.commands.drafting import warn_all
+from vtrain.commands.entry import with_entry
 from vtrain.commands.session import check_current_folder, open_console, service_access
 from vtrain.errors import UsageError
-from vtrain.flags.job_options import TrainerFlags
+from vtrain.flags.job_options import EntryFlags, TrainerFlags
 from vtrain.flags.options import CommonFlags, OutputDirFlag
 from vtrain.flags.request import check_format, trainer_source
 from vtrain.output.console import Console
@@ -16,17 +17,23 @@ from vtrain.settings import choose_backend, find_project, home_folder, user_path
 from vtrain.staging import Buckets, LocalBuckets, file_uri, split_uri
 from vtrain.submission import Place, package_and_stage, plan_package
 
+COMMAND = "vtrain package sdist"
 
-def sdist(trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
-    """Package a trainer as an sdist, unless it is there, and print where it lies."""
+
+def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
+    """Package a trainer as an sdist, unless the package exists, and print its path or URI."""
     console = open_console(common)
     check_current_folder()
+    trainer = with_entry(entry, trainer, COMMAND)
     check_format(trainer)
     if trainer.package_format == "image":
         raise UsageError("package sdist makes no image.", hint="Take 'vtrain package image'.")
     source = trainer_source(trainer)
     if source is None or not (source.python_module or source.script):
-        raise UsageError("package sdist needs --local-package-path=DIR and --python-module or --script.")
+        raise UsageError(
+            "What to package is not given.",
+            hint=f"Name a script, or a module of a folder: {COMMAND} . -m MODULE",
+        )
     destination = _destination(output.output_dir)
     place = Place(
         home=home_folder(),
