@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 
+import pytest
+
 from vtrain.atomic import GONE, remove_folder, set_aside
+from vtrain.messages.resources import JOBS
 from vtrain.runtime.gc.candidate import ELSEWHERE
 from vtrain.runtime.gc.jobs import ended_jobs, lost_folders
 from vtrain.runtime.gc.sweep import usage_of_home
 from vtrain.runtime.gc.temporary import temporary_files
 from vtrain.runtime.locks import hold_lock
-from vtrain.runtime.store import Store
+from vtrain.runtime.store import Record, Store
 
 
 def test_what_ended_long_ago_goes(home) -> None:
@@ -82,6 +86,25 @@ def test_folders_of_no_job(home) -> None:
     os.close(lock)
     assert found == {"1": "", "3": "a supervisor has it"}
     assert [folder.exists() for folder in (lost, fresh, locked, known)] == [False, True, True, True]
+
+
+@pytest.mark.parametrize("collection", JOBS)
+def test_the_folder_of_a_stored_job_of_any_kind_is_not_lost(home, collection: str) -> None:
+    folder = home.job(1).path
+    home.store.delete(home.name(1))
+    name = f"projects/local/locations/us-central1/{collection}/1"
+    home.store.insert(
+        Record(
+            name=name,
+            collection=collection,
+            state="JOB_STATE_SUCCEEDED",
+            create_time="2024-05-01T12:00:00Z",
+            backend="process",
+            document=json.dumps({"name": name, "state": "JOB_STATE_SUCCEEDED"}),
+        )
+    )
+    home.age(folder, days=1)
+    assert list(lost_folders(home.search(), home.store)) == []
 
 
 def test_a_folder_that_is_not_there_is_removed_already(home) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from vtrain.atomic import remove_folder
 from vtrain.errors import StorageError
-from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
+from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
+from vtrain.messages.resources import JOBS
 from vtrain.runtime.cgroup import find_groups, remove_group
 from vtrain.runtime.folder import JobFolder, group_prefix
 from vtrain.runtime.gc.candidate import ELSEWHERE, Candidate, Search, byte_count, last_change, refused
@@ -52,7 +53,7 @@ def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
 def lost_folders(search: Search, store: Store) -> Iterator[Candidate]:
     """Folders of jobs that are in no store: their command was killed before it had submitted them."""
     folders = sorted(path for path in (search.home / "jobs").glob("[!.]*") if path.is_dir())
-    known = store.ids(CUSTOM_JOBS) | store.ids(HYPERPARAMETER_TUNING_JOBS)
+    known = frozenset().union(*map(store.ids, JOBS))
     for path in folders:
         if path.name not in known and search.is_stale(changed := last_change(path)):
             yield Candidate(
