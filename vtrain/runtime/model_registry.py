@@ -133,14 +133,15 @@ class ModelRegistry:
                 return
             if not wanted.isdecimal():
                 wanted = _find(_rows(connection, base), base, wanted).version_id
-            self._delete_version(connection, base, int(wanted))
+            self._delete_version(connection, base, wanted)
 
-    def _delete_version(self, connection: sqlite3.Connection, base: str, version: int) -> None:
+    def _delete_version(self, connection: sqlite3.Connection, base: str, version: str) -> None:
         """Remove a version by its number, also where its entry is damaged."""
-        where = "FROM models WHERE name = ? AND version = ?"
+        # Compared as text: SQLite takes no number of more than 64 bits.
+        where = "FROM models WHERE name = ? AND CAST(version AS TEXT) = ?"
         row = connection.execute(f"SELECT is_default {where}", (base, version)).fetchone()
         if row is None:
-            raise _no_version(base, str(version))
+            raise _no_version(base, version)
         if row[0]:
             raise ConflictError(
                 f"Version {version} is the default version of the model.",
