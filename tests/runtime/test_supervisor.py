@@ -106,6 +106,17 @@ def test_a_failed_preparation_fails_the_job(bench: Bench) -> None:
     assert bench.lines()[-1] == "Job failed."
 
 
+def test_a_failure_of_many_words_is_told_in_full(bench: Bench) -> None:
+    words = "word " * 100_000  # more than a pipe holds
+
+    def work(_: Log) -> None:
+        raise PrepareFailed(words)
+
+    job = bench.supervise(work)
+    assert job.error is not None
+    assert job.error.message == words
+
+
 def test_a_fault_in_the_preparation_is_named(bench: Bench) -> None:
     def work(_: Log) -> None:
         raise ZeroDivisionError("oops")

@@ -87,7 +87,9 @@ def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int) -> N
         os.setsid()
         adopt_orphans()
         signal.signal(signal.SIGTERM, _interrupt)
-        _write(result, msgspec.json.encode(_outcome(launcher, order, output)))
+        outcome = _outcome(launcher, order, output)
+        os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for
+        _write(result, msgspec.json.encode(outcome))
     finally:
         os._exit(0)
 
