@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -23,12 +24,14 @@ from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, EnvVar
 from vtrain.messages.log import LogQuery
+from vtrain.retry import wait_until
 from vtrain.runtime.environments.installer import run_logged
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.inheritance import COPY
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
 from vtrain.runtime.locks import hold_lock
+from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor import supervise
 from vtrain.testing.script import Script, script_job
 
@@ -205,6 +208,30 @@ def test_cancel_while_tools_are_at_work(bench: Bench) -> None:
     thread.join()
     assert job.state == states.CANCELLED
     assert time.monotonic() - begin < 300
+    wait_for_end_of(seconds)
+
+
+def test_a_supervisor_that_is_killed_leaves_no_preparation_behind(bench: Bench) -> None:
+    seconds = f"366.{os.getpid()}"
+
+    def work(log: Log) -> None:
+        log(b"installing\n")
+        run_logged("sleep", ["sh", "-c", f"sleep {seconds}"], dict(os.environ), Path("/"), log, 0)
+
+    supervisor = os.fork()
+    if supervisor == 0:
+        try:
+            bench.supervise(work)
+        finally:
+            os._exit(0)
+    os.close(bench.lock)
+    assert wait_until(lambda: any(seconds.encode() in command for command in commands()), 60)
+    os.kill(supervisor, signal.SIGKILL)
+    os.waitpid(supervisor, 0)
+    opened(bench).cancel(bench.name)
+    store = Store.open(Path(bench.folder.order().home))  # which starts no other supervisor, as a backend does
+    assert wait_until(lambda: store.get(bench.name).state == states.CANCELLED, 60)
+    store.close()
     wait_for_end_of(seconds)
 
 

@@ -13,7 +13,15 @@ import msgspec
 from vtrain.retry import wait_until
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Launcher, PrepareFailed, Runtime
-from vtrain.runtime.process_tree import adopt_orphans, descendants, offspring, signal_all, snapshot
+from vtrain.runtime.process_tree import (
+    PR_SET_PDEATHSIG,
+    adopt_orphans,
+    descendants,
+    offspring,
+    set_process_control,
+    signal_all,
+    snapshot,
+)
 
 KILL_SECONDS = 3.0
 """Seconds that the tools get to end before the rest of their process group is killed."""
@@ -35,12 +43,13 @@ class Preparation:
         self.pipe, output = os.pipe()
         self._result_pipe, result = os.pipe()
         self.ended = False
+        supervisor = os.getpid()
         self._child = os.fork()
         if self._child == 0:
             # A copy of the job's lock would outlive a supervisor that dies.
             for descriptor in (*closing, self.pipe, self._result_pipe):
                 os.close(descriptor)
-            _prepare(launcher, order, output, result)
+            _prepare(launcher, order, output, result, supervisor)
         os.close(output)
         os.close(result)
 
@@ -81,12 +90,15 @@ class _Interrupted(BaseException):
     """SIGTERM, for the code that waits for a tool."""
 
 
-def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int) -> None:
+def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supervisor: int) -> None:
     """In the child: prepare, tell the result, and never return: what follows here is the supervisor's own."""
     try:
         os.setsid()
         adopt_orphans()
         signal.signal(signal.SIGTERM, _interrupt)
+        set_process_control(PR_SET_PDEATHSIG, signal.SIGTERM)  # the next supervisor prepares anew
+        if os.getppid() != supervisor:
+            os._exit(1)
         outcome = _outcome(launcher, order, output)
         os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for
         _write(result, msgspec.json.encode(outcome))

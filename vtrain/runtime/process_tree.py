@@ -13,6 +13,7 @@ import signal
 import sys
 
 LINUX = sys.platform.startswith("linux")
+PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 Process = tuple[int, int]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
     from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
     from vtrain.runtime.process_tree import (
+        PR_SET_PDEATHSIG,
         Process,
         adopt_orphans,
         descendants,
@@ -40,7 +41,14 @@ else:  # alone, without the package: importing vtrain would take its dependencie
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from cgroup import join_group, kill_group, make_group, members, remove_group
     from journal import STDERR, STDOUT, JournalWriter
-    from process_tree import adopt_orphans, descendants, read_stat, set_process_control, signal_all
+    from process_tree import (
+        PR_SET_PDEATHSIG,
+        adopt_orphans,
+        descendants,
+        read_stat,
+        set_process_control,
+        signal_all,
+    )
 
 PIPE_BYTES = 1024 * 1024
 TERMINAL_BYTES = 64 * 1024
@@ -69,7 +77,6 @@ LEFT_CODE = 255
 
 _F_SETPIPE_SZ = 1031
 _NEWLINE = 10
-_PR_SET_PDEATHSIG = 1
 LINUX = sys.platform.startswith("linux")
 _MAXRSS_UNIT = 1024 if LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
@@ -434,7 +441,7 @@ def become_trainer(
             wanted = f"{spec['gcs']} as /gcs"
             show_buckets_of(spec["gcs"])
             wanted = spec["cwd"]
-        set_process_control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        set_process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         stdin = os.open(os.devnull, os.O_RDONLY) if keys < 0 else keys
