@@ -34,12 +34,19 @@ NO_METADATA = {"NO_GCE_CHECK": "true"}
 
 
 def inherited_environment() -> dict[str, str]:
-    """The variables that replicas inherit of this process."""
-    return {
+    """The variables that replicas inherit of this process. Raises ConfigError for one that is not UTF-8."""
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and not names_secret(name)
     }
+    for name, value in inherited.items():
+        if any("\ud800" <= letter <= "\udfff" for letter in name + value):  # an order is JSON, which is text
+            raise ConfigError(
+                f"The variable {name!a}, which the trainer inherits, is not UTF-8: {value!a}.",
+                hint="Change it, or unset it.",
+            )
+    return inherited
 
 
 def with_own_copy(order: JobOrder, folder: JobFolder) -> JobOrder:
