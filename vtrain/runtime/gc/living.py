@@ -30,7 +30,7 @@ class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
     ids: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
     packages: frozenset[Path] = frozenset()
-    outputs: frozenset[Path | None] = frozenset()
+    outputs: frozenset[Path] = frozenset()
     programs: frozenset[Path] = frozenset()
     preparing_since: float = float("inf")
 
@@ -52,7 +52,7 @@ def living_jobs(home: Path) -> LivingJobs:
         ids=frozenset(map(_id, records)),
         images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
         packages=frozenset(package_folders(documents, home)),
-        outputs=frozenset(output_of(document, home) for document in documents),
+        outputs=frozenset(filter(None, (output_of(document, home) for document in documents))),
         programs=frozenset(path for order in orders for path in _programs(order)),
         preparing_since=min(
             (
