@@ -345,6 +345,17 @@ def test_a_list_of_another_start_of_the_machine_names_nobody(case: Case) -> None
     assert listed_orphans(case.replica.path, snapshot()) == set(), "its id is another process's by now"
 
 
+def test_a_cgroup_is_gone_with_a_daemon_of_a_program_that_ends_at_once(tmp_path: Path) -> None:
+    """The program may have left its cgroup before the shim looks who is in it."""
+    name = f"vtrain-test-{os.getpid()}"
+    if not make_group(name):
+        pytest.skip("this user may make no cgroup here")
+    for turn in range(10):
+        (tmp_path / str(turn)).mkdir()
+        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", group=name).code == 0
+        assert find_groups(name) == []
+
+
 def test_a_cgroup_is_gone_with_its_replica(case: Case) -> None:
     name = f"vtrain-test-{os.getpid()}"
     if not make_group(name):

@@ -192,8 +192,8 @@ class Shim:
             code, _, message = told.decode("utf-8", "replace").partition(" ")
             self._report.update(code=int(code), message=message)
         else:
-            if self._group and self._child not in members(self._group):
-                remove_group(self._group)
+            # A program that has ended already is no member any more; a group with its children stays.
+            if self._group and self._child not in members(self._group) and remove_group(self._group):
                 self._group = ""
             self._list_processes()
             told_pipes = [out[0], err[0]]
