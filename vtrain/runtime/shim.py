@@ -25,9 +25,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vtrain.runtime.boot import boot_id
     from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
     from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
     from vtrain.runtime.process_tree import (
+        LINUX,
         PR_SET_PDEATHSIG,
         Process,
         adopt_orphans,
@@ -39,9 +41,11 @@ if TYPE_CHECKING:
     from vtrain.runtime.trainer_terminal import TrainerTerminal
 else:  # alone, without the package: importing vtrain would take its dependencies along
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from boot import boot_id
     from cgroup import join_group, kill_group, make_group, members, remove_group
     from journal import STDERR, STDOUT, JournalWriter
     from process_tree import (
+        LINUX,
         PR_SET_PDEATHSIG,
         adopt_orphans,
         descendants,
@@ -77,7 +81,6 @@ LEFT_CODE = 255
 
 _F_SETPIPE_SZ = 1031
 _NEWLINE = 10
-LINUX = sys.platform.startswith("linux")
 _MAXRSS_UNIT = 1024 if LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
 
@@ -500,15 +503,6 @@ def describe(pid: int) -> dict[str, object]:
     except OSError:
         user = -1
     return {"pid": abs(pid), "name": stat.name if stat is not None else "", "user": user}
-
-
-def boot_id() -> str:
-    """Different after each start of the machine."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def write_json(path: str, document: dict) -> None:  # type: ignore[type-arg]
