@@ -136,7 +136,7 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
         return self.path / "tmp"
 
     def order(self, order: msgspec.Struct) -> None:
-        """Write what whoever starts the replica will read."""
+        """Make the folders of the replica, and write the order by which a launcher starts it."""
         for folder in (self.path, self.work, self.tmp):
             make_private(folder)
         write_struct(self.path / "spec.json", order)
@@ -170,7 +170,7 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
 
     @property
     def touched(self) -> bool:
-        """Whether a shim was ever there: it leaves its number in the lock. What is no file was damaged."""
+        """Whether a shim was ever there: it writes into the lock. A damaged lock counts as a shim."""
         try:
             status = self.lock.stat()
             return status.st_size > 0 or not stat.S_ISREG(status.st_mode)
@@ -308,7 +308,7 @@ class JobFolder(msgspec.Struct, frozen=True):
         except OSError:
             return False
         try:
-            if not stat.S_ISFIFO(os.fstat(fifo).st_mode):
+            if not stat.S_ISFIFO(os.fstat(fifo).st_mode):  # the trainer may have replaced it
                 return False
             os.write(fifo, b".")
         except BlockingIOError:
@@ -351,6 +351,7 @@ def require_struct(path: Path, cls: type[S], *, strict: bool = True) -> S:
 def _content(path: Path) -> bytes:
     """The bytes of a regular file of no surprising size. Raises FileNotFoundError, and DamagedFileError."""
     try:
+        # O_NONBLOCK, as a trainer may have put a FIFO there, whose opening waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise

@@ -45,6 +45,7 @@ LOOK_SECONDS = 0.05
 """How often a writer looks whether its files are in their place. That the log was cut is seen at once."""
 
 _SCAN_BYTES = RECORD.size * 4096
+# A trainer may put a link or a FIFO in the place of its log: no link is followed, and no reader waited for.
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _STREAMS = (STDOUT, STDERR, SERVICE_WORDS, CUT)
 _NO_FILE = (errno.EISDIR, errno.ENXIO, errno.ELOOP)
@@ -80,7 +81,7 @@ class JournalWriter:
     """
 
     def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True, goes_on: bool = False) -> None:
-        """What came `from_pipe` cannot be read again: what fits is stored. Else a block is all or nothing.
+        """Bytes `from_pipe` cannot be read again, so what fits is stored. Else a block is all or nothing.
 
         `goes_on`: another writer has begun this attempt, and has died.
         """
@@ -245,7 +246,7 @@ class JournalWriter:
 
 
 def _open_regular(path: str) -> int:
-    """Open a file for appending, or make it and its folder. What else stands there is renamed."""
+    """Open a file for appending; make it and its folder where they are missing. Anything else is renamed."""
     try:
         descriptor = os.open(path, _FLAGS, 0o600)
     except (FileNotFoundError, NotADirectoryError):

@@ -253,6 +253,7 @@ def _add_version(connection: sqlite3.Connection, name: str, model: Model) -> Mod
     model = msgspec.structs.replace(
         model, display_name=model.display_name or inherited.display_name, create_time=inherited.create_time
     )
+    # Counted apart, as the number of a version that was deleted is not given again.
     (newest,) = connection.execute("SELECT last FROM model_counts WHERE name = ?", (name,)).fetchone()
     made = _insert(connection, name, int(newest) + 1, model, ())
     return _name_version(connection, made, model.version_aliases)

@@ -1,8 +1,8 @@
 """Orphaned processes of a replica whose shim is gone, and the lines in its pipes that nobody has read.
 
 The replica's cgroup tells all its processes. Where there is none, the shim's list tells which there were:
-whatever shares a session with one of them, or came from one of them, is the replica's too. At last the
-temporary folder in a process's environment tells whose it is.
+every process in the session of one of them, or that came from one of them, is the replica's too. The rest
+is found by TMPDIR in the environment of a process, which names the folder of its replica.
 
 The supervisor opens a second reading end of the pipes in /proc while the shim lives, and reads from it only
 when the shim is gone. Where the kernel has no /proc, or both die together, unread lines are lost.

@@ -97,7 +97,7 @@ def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supe
         adopt_orphans()
         signal.signal(signal.SIGTERM, _interrupt)
         set_process_control(PR_SET_PDEATHSIG, signal.SIGTERM)  # the next supervisor prepares anew
-        if os.getppid() != supervisor:
+        if os.getppid() != supervisor:  # it died before the kernel knew of this wish
             os._exit(1)
         outcome = _outcome(launcher, order, output)
         os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for

@@ -1,7 +1,7 @@
 """The rules for the end of a replica: nothing, a restart of it or of the job, or the job's end. Pure.
 
 Source: Vertex AI, "Understand the custom training service" (replicas, restarts, error handling), and the
-API's `Scheduling` message. What neither settles stands behind one constant each.
+API's `Scheduling` message. A question that neither settles has a constant of its own.
 """
 
 from __future__ import annotations

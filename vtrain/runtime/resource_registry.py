@@ -2,7 +2,7 @@
 
 Sources of the rules: `PersistentResource` and `ResourcePool` of
 `google/cloud/aiplatform/v1/persistent_resource.proto`, and Google's page on training with a persistent
-resource. What is not documented: a job whose replicas do not fit now waits for its turn.
+resource. One rule is not documented: a job waits for its turn if its replicas do not fit now.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _with_ids(pools: tuple[ResourcePool, ...]) -> tuple[ResourcePool, ...]:
 
 
 def _fitting(resource: PersistentResource, pool: WorkerPoolSpec, index: int) -> ResourcePool:
-    """The resource pool whose machines a worker pool runs on. Raises ConfigError where none has such."""
+    """The resource pool with the machines of a worker pool. Raises ConfigError where none has them."""
     machine, disk = pool.machine_spec or MachineSpec(), pool.disk_spec or _DEFAULT_DISK
     for candidate in resource.resource_pools:
         if candidate.machine_spec == machine and (candidate.disk_spec or _DEFAULT_DISK) == disk:

@@ -55,6 +55,7 @@ else:  # alone, without the package: importing vtrain would take its dependencie
     )
 
 PIPE_BYTES = 1024 * 1024
+"""The size of each pipe, and of a read. With the kernel's 64 KiB a trainer that writes much would wait."""
 TERMINAL_BYTES = 64 * 1024
 """How much is read of a terminal in one go."""
 LEFTOVER_GRACE_SECONDS = 2.0
@@ -67,11 +68,13 @@ CHANGED_SIGNALS = (
 KILL_SECONDS = 2.0
 """How long processes may take to be gone that have been sent SIGKILL; the job's end waits no longer."""
 TICK_SECONDS = 0.02
+"""Pause between two looks at processes that have to end: the kernel tells only of the end of children."""
 LIST_SECONDS = 1.0
 """How often the list of processes is brought up to date, where there is no cgroup."""
 BUSY_PAUSE_SECONDS = 0.001
 """Pause between reads under load, so that one read takes many lines."""
 RESERVED_BYTES = 4096
+"""The size of the file that is kept for the exit code."""
 MOST_LEFT = 20
 """How many of the processes that could not be ended are named."""
 KILLED_CODE = 137
@@ -131,7 +134,7 @@ class Shim:
         """Start, pump until nothing of the replica is left, report."""
         self._reserve_report()
         wake = self._listen()
-        # Whoever reads this number may send SIGTERM, which is heard from now on.
+        # Other processes may know the number from now on, as SIGTERM is handled.
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
         self._oom_kills = count_oom_kills()
@@ -179,7 +182,7 @@ class Shim:
             self._child = os.fork()
         except OSError as error:  # this user may have no more processes
             os.write(failure[1], f"126 {error.strerror}: {self._spec['argv'][0]}".encode())
-        if self._child == 0 and os.getpid() != self._own:
+        if self._child == 0 and os.getpid() != self._own:  # it is 0 here, too, where no fork was possible
             keys = out[1] if self._terminal and self._terminal.is_interactive else -1
             become_trainer(self._spec, self._execute, self._group, out[1], err[1], failure[1], keys)
         for writing in {out[1], err[1], failure[1]}:
@@ -214,7 +217,7 @@ class Shim:
         if LINUX and not os.isatty(pipe):
             try:
                 fcntl.fcntl(pipe, _F_SETPIPE_SZ, PIPE_BYTES)
-            except OSError:
+            except OSError:  # the pipes of this user have too many bytes together
                 self._report["small_pipes"] = True
         os.set_blocking(pipe, False)
         self._pipes[pipe] = stream
@@ -225,7 +228,7 @@ class Shim:
         is_typing = self._terminal is not None and self._terminal.is_typing
         pause = TICK_SECONDS if ending or is_typing else None if self._group or not LINUX else LIST_SECONDS
         found = [ready for ready, _ in self._poller.poll(None if pause is None else pause * 1000)]
-        # Of two streams that have something the one comes first whose line is open: it ends that line.
+        # First a stream that has begun a line: its next bytes end the line, before the other stream's come.
         for ready in sorted(found, key=lambda number: number not in self._open_lines):
             if ready == wake:
                 os.read(wake, 4096)
@@ -346,7 +349,7 @@ class Shim:
             self._report.update(code=LEFT_CODE, ended=time.time())
 
     def _list_processes(self) -> None:
-        """Keep a list of the replica's processes for whoever comes after this shim, where no cgroup does."""
+        """Keep a list of the replica's processes for a later supervisor, where there is no cgroup."""
         now = time.monotonic()
         if self._group or not LINUX or now - self._listed_at < LIST_SECONDS:
             return
@@ -385,7 +388,7 @@ class Shim:
         Not where somebody has removed the job's: nothing of a job comes back that was removed.
         """
         figures = {
-            # The kernel counts for the whole machine: of a replica with another end that tells nothing.
+            # The kernel counts for the whole machine, so beside another exit code the count means nothing.
             "oom": self._report["code"] == KILLED_CODE and count_oom_kills() > self._oom_kills,
             "log_lost_bytes": self._journal.lost,
             "peak_memory_bytes": self._peak_memory,
@@ -444,8 +447,9 @@ def become_trainer(
             wanted = f"{spec['gcs']} as /gcs"
             show_buckets_of(spec["gcs"])
             wanted = spec["cwd"]
+        # Without its shim the lines and the exit code of a trainer would be lost, so it does not outlive it.
         set_process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        if os.getppid() != parent:  # the shim died before the kernel knew of this wish
             os._exit(1)
         stdin = os.open(os.devnull, os.O_RDONLY) if keys < 0 else keys
         for source, target in ((stdin, 0), (out, 1), (err, 2)):
@@ -470,14 +474,14 @@ def execute(spec: dict) -> None:  # type: ignore[type-arg]
 
 
 def open_terminal(spec: dict) -> TrainerTerminal:  # type: ignore[type-arg]
-    """The terminal of a replica. Imported for those only that get one."""
+    """The terminal of a replica. Imported only for a replica that gets one."""
     if not TYPE_CHECKING:
         from trainer_terminal import TrainerTerminal
     return TrainerTerminal(spec)
 
 
 def show_buckets_of(folder: str) -> None:
-    """Mount /gcs for this process. Imported by those replicas only that want it."""
+    """Mount /gcs for this process. Imported only for a replica that wants it."""
     if TYPE_CHECKING:
         from vtrain.runtime.bucket_mount import show_buckets
     else:
@@ -516,7 +520,7 @@ def write_json(path: str, document: dict) -> None:  # type: ignore[type-arg]
 
 
 def remove_file(path: str) -> None:
-    """Remove a file; whoever removes the folder removes one that cannot be removed now."""
+    """Remove a file, if that is possible: it goes with its folder at the latest."""
     with suppress(OSError):
         os.remove(path)
 

@@ -196,7 +196,7 @@ def _is_same(path: Path, content: IO[bytes]) -> bool:
 
 
 def _remove_bytecode(folder: Path) -> None:
-    """What Python compiled of the modules in a folder."""
+    """Remove the files that Python compiled of the modules in a folder."""
     compiled = folder / BYTECODE
     if compiled.is_symlink() or not compiled.is_dir():
         return

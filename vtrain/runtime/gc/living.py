@@ -23,8 +23,8 @@ class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of a home that have not ended.
 
     `images` are those that they name or run, `packages` the folders of theirs, `outputs` the folders they
-    write to, `programs` those that their replicas find commands in. `preparing_since` is when the first of
-    them was submitted whose replicas are not ordered yet: whatever was used since then may be theirs.
+    write to, `programs` those in which their replicas find commands. `preparing_since` is when the first job
+    was submitted that has no orders for its replicas yet: it may need anything that was used since then.
     """
 
     ids: frozenset[str] = frozenset()
@@ -112,7 +112,7 @@ def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _spec(document: dict[str, Any]) -> dict[str, Any]:
-    """What a job runs; of a tuning job, each trial; of a training pipeline, its task."""
+    """The specification of a job; of a tuning job that of its trials, of a training pipeline its task's."""
     inputs = document.get("trainingTaskInputs")
     inputs = inputs if isinstance(inputs, dict) else document
     found: dict[str, Any] = document.get("jobSpec") or inputs.get("trialJobSpec") or inputs
