@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.atomic import UNPUBLISHED, discard, publish_file, rename_damaged
+from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
 from vtrain.runtime.job_order import NO_DOCUMENT, JobOrder
 
@@ -260,7 +260,7 @@ class JobFolder(msgspec.Struct, frozen=True):
         """Remove what processes that were killed had begun to write; only for the holder of the lock."""
         for place in (".", "replicas/*", "replicas/*/restarts/*"):
             for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
-                path.unlink(missing_ok=True)
+                clear(path)  # a folder of the trainer's, too
         for attempt in self.attempt_folders():
             if attempt.exit() is not None:
                 attempt.clear_begun()

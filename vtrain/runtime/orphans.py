@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import discard
 from vtrain.retry import wait_until
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.cgroup import find_groups, kill_group, members, remove_group
@@ -52,7 +53,7 @@ def kill_orphans(attempt: ReplicaFolder) -> set[Process]:
     groups = find_groups(attempt.group)
     left = end_all(lambda: _orphans(attempt.path, groups), groups)
     if not left:
-        (attempt.path / LISTED).unlink(missing_ok=True)
+        discard(attempt.path / LISTED)
     return left
 
 
@@ -147,14 +148,18 @@ def salvage(replica: ReplicaFolder, pipes: dict[int, int]) -> None:
     except DamagedFileError:
         close_pipes(pipes)
         raise
+    poller = select.poll()  # not select(), which takes no descriptor above 1023: a job may have many replicas
+    for pipe in pipes:
+        poller.register(pipe, select.POLLIN)
     with _journal(order) as journal:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while pipes and time.monotonic() < deadline:
-            for pipe in select.select([*pipes], [], [], max(deadline - time.monotonic(), 0))[0]:
+        while pipes and (left := deadline - time.monotonic()) > 0:
+            for pipe, _ in poller.poll(left * 1000):
                 block = os.read(pipe, _BLOCK_BYTES)
                 if block:
                     journal.write(block, pipes[pipe])
                 else:
+                    poller.unregister(pipe)
                     os.close(pipe)
                     del pipes[pipe]
     close_pipes(pipes)
