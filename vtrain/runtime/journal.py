@@ -166,7 +166,8 @@ class JournalWriter:
         self._next_look = now + LOOK_SECONDS
         try:
             raw, index = os.lstat(self._base + RAW_SUFFIX), os.lstat(self._base + INDEX_SUFFIX)
-            is_ours = self._owns(raw, index)
+            own_raw, own_index = os.fstat(self._raw), os.fstat(self._index)
+            is_ours = os.path.samestat(raw, own_raw) and os.path.samestat(index, own_index)
             if is_ours and (raw.st_size, index.st_size) == (self._end, self._index_size):
                 return
         except OSError:
@@ -184,10 +185,6 @@ class JournalWriter:
         is_cut = is_another or found.st_size < self._end
         self._end = found.st_size
         self._repair(self._attempt, is_cut=is_cut)
-
-    def _owns(self, raw: os.stat_result, index: os.stat_result) -> bool:
-        """Whether these are the files that are open here."""
-        return os.path.samestat(raw, os.fstat(self._raw)) and os.path.samestat(index, os.fstat(self._index))
 
     def _open_again(self) -> None:
         raw = _open_regular(self._base + RAW_SUFFIX)

@@ -311,13 +311,10 @@ class Shim:
                 return
             if pid == 0:
                 return
-            self._add_usage(used)
+            self._cpu_seconds += used.ru_utime + used.ru_stime
+            self._peak_memory = max(self._peak_memory, used.ru_maxrss * _MAXRSS_UNIT)
             if pid == self._child:
                 self._record_exit(os.waitstatus_to_exitcode(status))
-
-    def _add_usage(self, used) -> None:  # type: ignore[no-untyped-def]
-        self._cpu_seconds += used.ru_utime + used.ru_stime
-        self._peak_memory = max(self._peak_memory, used.ru_maxrss * _MAXRSS_UNIT)
 
     def _record_exit(self, code: int) -> None:
         self._report["code"] = code if code >= 0 else 128 - code

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -65,7 +65,8 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
         for entry in packed_files(archive) if archive.exists() else ():
             if entry.of_script:
                 break
-            if not _is_package_head(entry.path):
+            is_package_head = len(entry.path.parts) == 2 and entry.path.name == "__init__.py"
+            if not is_package_head:
                 _write(entry.content, work / entry.path, executable=entry.is_executable)
     except PackagingError as error:
         raise PrepareFailed(error.message, "Submit the job again.") from error
@@ -143,10 +144,6 @@ def _unlike_service(read: list[str]) -> tuple[str, ...]:
         f"The trainer read {_named(read)} in its working directory, where Vertex AI has no files of a "
         "package in a bucket. Open them beside the module (Path(__file__).parent), or --bake an image.",
     )
-
-
-def _is_package_head(path: PurePosixPath) -> bool:
-    return len(path.parts) == 2 and path.name == "__init__.py"
 
 
 def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
