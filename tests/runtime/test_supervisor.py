@@ -95,6 +95,20 @@ def test_what_tools_say_is_in_the_service_log(bench: Bench) -> None:
     assert bench.lines("workerpool0-0") == ["x"]
 
 
+def test_lines_of_a_tool_that_says_much_stay_whole(bench: Bench) -> None:
+    lines = [f"line {number} {'x' * (number % 97)}" for number in range(20_000)]
+
+    def work(log: Log) -> None:
+        for start in range(0, len(lines), 500):
+            log("".join(f"{line}\n" for line in lines[start : start + 500]).encode())
+        log(b"the last one")
+
+    bench.supervise(work)
+    told = (bench.folder.log("service")).read_text().splitlines()
+    assert [line for line in told if line.startswith("line ")] == lines
+    assert "the last one" in told
+
+
 def test_a_failed_preparation_fails_the_job(bench: Bench) -> None:
     def work(log: Log) -> None:
         log(b"ERROR: no matching distribution\n")

@@ -25,6 +25,7 @@ from vtrain.runtime.process_tree import (
 
 KILL_SECONDS = 3.0
 """Seconds that the tools get to end before the rest of their process group is killed."""
+_BLOCK_BYTES = 65536
 
 
 class _Result(msgspec.Struct):
@@ -43,6 +44,7 @@ class Preparation:
         self.pipe, output = os.pipe()
         self._result_pipe, result = os.pipe()
         self.ended = False
+        self._open_line = b""
         supervisor = os.getpid()
         self._child = os.fork()
         if self._child == 0:
@@ -54,12 +56,18 @@ class Preparation:
         os.close(result)
 
     def output(self) -> Iterator[bytes]:
-        """The tools' output since the last call; sets `ended` at the end. Call it when `pipe` is readable."""
+        """The tools' output since the last call, in whole lines. Call it when `pipe` is readable.
+
+        Sets `ended` at the end.
+        """
         while not self.ended and select.select([self.pipe], [], [], 0)[0]:
-            block = os.read(self.pipe, 65536)
+            block = os.read(self.pipe, _BLOCK_BYTES)
             self.ended = not block
-            if block:
-                yield block
+            lines, newline, self._open_line = (self._open_line + block).rpartition(b"\n")
+            yield lines + newline
+            if self.ended or len(self._open_line) > _BLOCK_BYTES:
+                yield self._open_line
+                self._open_line = b""
 
     def result(self) -> tuple[Runtime, ...]:
         """The runtimes that were made. Raises PrepareFailed."""
