@@ -6,7 +6,7 @@ shim stops the replica: SIGTERM to every descendant, and SIGKILL after the grace
 shim kills it now. Standard library only, and little of it: it lives as long as the trainer does.
 """
 
-# ruff: noqa: PTH100, PTH103, PTH104, PTH107, PTH112, PTH116, PTH120, PTH123
+# ruff: noqa: PTH100, PTH116, PTH120, PTH123
 # pathlib would cost more than all the rest of the start.
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from vtrain.runtime.boot import boot_id
     from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
+    from vtrain.runtime.exit_report import ExitReport, remove_file, write_json
     from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
     from vtrain.runtime.process_tree import (
         LINUX,
@@ -43,6 +44,7 @@ else:  # alone, without the package: importing vtrain would take its dependencie
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from boot import boot_id
     from cgroup import join_group, kill_group, make_group, members, remove_group
+    from exit_report import ExitReport, remove_file, write_json
     from journal import STDERR, STDOUT, JournalWriter
     from process_tree import (
         LINUX,
@@ -73,18 +75,13 @@ LIST_SECONDS = 1.0
 """How often the list of processes is brought up to date, where there is no cgroup."""
 BUSY_PAUSE_SECONDS = 0.001
 """Pause between reads under load, so that one read takes many lines."""
-RESERVED_BYTES = 4096
-"""The size of the file that is kept for the exit code."""
 MOST_LEFT = 20
 """How many of the processes that could not be ended are named."""
-KILLED_CODE = 137
-"""The exit code of a program that SIGKILL has ended, or of a shell whose program it has ended."""
 LEFT_CODE = 255
 """The exit code of a program that could not be ended itself."""
 
 _F_SETPIPE_SZ = 1031
 _NEWLINE = 10
-_MAXRSS_UNIT = 1024 if LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
 
 
@@ -110,7 +107,7 @@ class Shim:
         self._folder = folder
         self._spec = spec
         self._execute = execute
-        self._report: dict[str, object] = {"code": None, "signal": 0, "message": "", "stopped": False}
+        self._report = ExitReport(folder, os.path.dirname(spec["wake"]))
         self._journal = JournalWriter(spec["log"], spec["attempt"])
         self._pipes: dict[int, int] = {}
         self._open_lines: set[int] = set()
@@ -125,27 +122,25 @@ class Shim:
         self._listed: set[Process] = set()
         self._listed_at = 0.0
         self._group = ""
-        self._oom_kills = 0
         self._last_read = 0.0
-        self._cpu_seconds = 0.0
-        self._peak_memory = 0
 
     def run(self, lock: int) -> None:
         """Start, pump until nothing of the replica is left, report."""
-        self._reserve_report()
+        self._report.reserve()
         wake = self._listen()
         # Other processes may know the number from now on, as SIGTERM is handled.
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
-        self._oom_kills = count_oom_kills()
-        self._report["started"] = time.time()
+        self._report.begin()
         self._start()
         self._notify()
         while not self._finished():
             self._wait(wake)
         for pipe in list(self._pipes):
             self._drain(pipe)
-        self._write_report()
+        self._journal.close()
+        self._report.log_lost_bytes = self._journal.lost
+        self._report.write()
         self._forget_processes()
         self._notify()
 
@@ -166,11 +161,11 @@ class Shim:
         return reading
 
     def _on_stop(self, *_: object) -> None:
-        self._report["stopped"] = True
+        self._report.stopped = True
 
     def _on_kill(self, *_: object) -> None:
         """Stop, without a grace period."""
-        self._report["stopped"] = True
+        self._report.stopped = True
         self._deadline = time.monotonic()
 
     def _start(self) -> None:
@@ -196,7 +191,7 @@ class Shim:
             if self._child:
                 os.waitpid(self._child, 0)
             code, _, message = told.decode("utf-8", "replace").partition(" ")
-            self._report.update(code=int(code), message=message)
+            self._report.code, self._report.message = int(code), message
         else:
             # A program that has ended already is no member any more; a group with its children stays.
             if self._group and self._child not in members(self._group) and remove_group(self._group):
@@ -215,16 +210,14 @@ class Shim:
 
     def _adopt_pipe(self, pipe: int, stream: int) -> None:
         if LINUX and not os.isatty(pipe):
-            try:
+            with suppress(OSError):  # the pipes of this user have too many bytes together
                 fcntl.fcntl(pipe, _F_SETPIPE_SZ, PIPE_BYTES)
-            except OSError:  # the pipes of this user have too many bytes together
-                self._report["small_pipes"] = True
         os.set_blocking(pipe, False)
         self._pipes[pipe] = stream
         self._poller.register(pipe, select.POLLIN)
 
     def _wait(self, wake: int) -> None:
-        ending = self._report["stopped"] or self._report["code"] is not None
+        ending = self._report.stopped or self._report.code is not None
         is_typing = self._terminal is not None and self._terminal.is_typing
         pause = TICK_SECONDS if ending or is_typing else None if self._group or not LINUX else LIST_SECONDS
         found = [ready for ready, _ in self._poller.poll(None if pause is None else pause * 1000)]
@@ -291,8 +284,8 @@ class Shim:
 
     def _finished(self) -> bool:
         self._reap()
-        exited = self._report["code"] is not None
-        if not exited and not self._report["stopped"]:
+        exited = self._report.code is not None
+        if not exited and not self._report.stopped:
             self._list_processes()
             return False
         living = descendants(self._child)
@@ -311,18 +304,12 @@ class Shim:
                 return
             if pid == 0:
                 return
-            self._cpu_seconds += used.ru_utime + used.ru_stime
-            self._peak_memory = max(self._peak_memory, used.ru_maxrss * _MAXRSS_UNIT)
+            self._report.add_usage(used)
             if pid == self._child:
-                self._record_exit(os.waitstatus_to_exitcode(status))
-
-    def _record_exit(self, code: int) -> None:
-        self._report["code"] = code if code >= 0 else 128 - code
-        self._report["signal"] = max(-code, 0)
-        self._report["ended"] = time.time()
-        if not self._report["stopped"]:
-            self._deadline = 0.0
-        self._store_report("exited.json")  # before anything else is done: from now on it cannot be lost
+                self._report.log_lost_bytes = self._journal.lost
+                self._report.record_exit(os.waitstatus_to_exitcode(status))
+                if not self._report.stopped:
+                    self._deadline = 0.0
 
     def _end(self, living: set[Process], exited: bool) -> None:
         """Ask each process once to end, and kill what is left after the grace period."""
@@ -341,9 +328,9 @@ class Shim:
 
     def _name_left(self, living: set[Process]) -> None:
         """Tell of the processes that could not be ended: the job ends all the same."""
-        self._report["left"] = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
-        if self._report["code"] is None:
-            self._report.update(code=LEFT_CODE, ended=time.time())
+        self._report.left = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
+        if self._report.code is None:
+            self._report.code = LEFT_CODE
 
     def _list_processes(self) -> None:
         """Keep a list of the replica's processes for a later supervisor, where there is no cgroup."""
@@ -362,51 +349,6 @@ class Shim:
             remove_group(self._group)
         elif not self._left and self._listed:
             remove_file(f"{self._folder}/processes.json")
-
-    def _reserve_report(self) -> None:
-        # A disk that fills up later must still take the exit code.
-        with open(f"{self._folder}/exit.json.tmp", "wb") as file:
-            file.write(b" " * RESERVED_BYTES)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _write_report(self) -> None:
-        self._journal.close()
-        self._report.setdefault("ended", time.time())
-        if self._store_report("exit.json"):
-            remove_file(f"{self._folder}/exited.json")
-        else:  # the disk refuses: what was stored first has all but the last figures
-            with suppress(OSError):  # without it the supervisor tells that the exit code is lost
-                os.rename(f"{self._folder}/exited.json", f"{self._folder}/exit.json")
-
-    def _store_report(self, name: str) -> bool:
-        """Write the report in one piece, also where the trainer has removed this folder; whether it is there.
-
-        Not where somebody has removed the job's: nothing of a job comes back that was removed.
-        """
-        figures = {
-            # The kernel counts for the whole machine, so beside another exit code the count means nothing.
-            "oom": self._report["code"] == KILLED_CODE and count_oom_kills() > self._oom_kills,
-            "log_lost_bytes": self._journal.lost,
-            "peak_memory_bytes": self._peak_memory,
-            "cpu_seconds": self._cpu_seconds,
-        }
-        text = json.dumps(self._report | figures).encode()
-        temporary = f"{self._folder}/exit.json.tmp"
-        try:
-            if os.path.isdir(os.path.dirname(self._spec["wake"])):
-                os.makedirs(self._folder, 0o700, exist_ok=True)
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "r+b") as file:
-                file.write(text)
-                file.truncate()
-                file.flush()
-                os.fsync(descriptor)
-            os.rename(temporary, f"{self._folder}/{name}")
-        except OSError:
-            remove_file(temporary)
-            return False
-        return True
 
     def _notify(self) -> None:
         try:
@@ -486,16 +428,6 @@ def show_buckets_of(folder: str) -> None:
     show_buckets(folder)
 
 
-def count_oom_kills() -> int:
-    """How many processes the kernel has ended for want of memory since it started."""
-    try:
-        with open("/proc/vmstat", "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
-
-
 def describe(pid: int) -> dict[str, object]:
     """A process for the job's log: its id, its name, its user."""
     stat = read_stat(abs(pid))
@@ -504,22 +436,6 @@ def describe(pid: int) -> dict[str, object]:
     except OSError:
         user = -1
     return {"pid": abs(pid), "name": stat.name if stat is not None else "", "user": user}
-
-
-def write_json(path: str, document: dict) -> None:  # type: ignore[type-arg]
-    """Write a small file in one piece, if the disk takes it: no trainer ends because of it."""
-    try:
-        with open(path + ".tmp", "w") as file:
-            json.dump(document, file)
-        os.rename(path + ".tmp", path)
-    except OSError:
-        remove_file(path + ".tmp")
-
-
-def remove_file(path: str) -> None:
-    """Remove a file, if that is possible: it goes with its folder at the latest."""
-    with suppress(OSError):
-        os.remove(path)
 
 
 if __name__ == "__main__":
