@@ -16,9 +16,11 @@ from vtrain.runtime.gc.candidate import Candidate, Search, byte_count, last_chan
 from vtrain.times import from_epoch
 
 REMOVALS = ("jobs", "packages", "environments/*")
+PUBLISHED = ("packages", "packages/*", "environments", "environments/plans", "logs")
+"""The folders of a home in which files are published, apart from those of jobs, which supervisors tidy."""
 UNFINISHED = (
     "packages/.building-*",  # of older versions
-    *(f"{place}/{UNPUBLISHED}*" for place in ("packages", "environments/plans", "logs")),
+    *(f"{place}/{UNPUBLISHED}*" for place in PUBLISHED),
 )
 
 
