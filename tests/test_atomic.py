@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from privileges import mounted_tmpfs
+from privileges import mounted_tmpfs, run_bound
 
 from vtrain.atomic import UNPUBLISHED, publish_file, publishing_file, publishing_folder
 
@@ -143,3 +143,20 @@ def test_all_that_is_published_reaches_the_disk_before_its_name(
     with publishing_folder(tmp_path / "folder") as folder:
         (folder / "file").touch()
     assert calls == ["sync -", "sync d", "rename", "sync d"]
+
+
+def test_folders_that_a_program_has_closed_are_removed_too(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o500)
+    folder = tmp_path / "job"
+    for name, mode in (("read-only", 0o500), ("unreadable", 0o300), ("closed", 0)):
+        (folder / name / "below").mkdir(parents=True)
+        (folder / name / "below" / "file").touch()
+        (folder / name / "link").symlink_to(mine)
+        (folder / name / "below").chmod(0)
+        (folder / name).chmod(mode)
+    program = "import sys, pathlib, vtrain.atomic as atomic; atomic.remove_folder(pathlib.Path(sys.argv[1]))"
+    removed = run_bound([sys.executable, "-c", program, str(folder)])
+    assert (removed.returncode, removed.stderr) == (0, "")
+    assert names(tmp_path) == ["mine"]
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o500

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -176,11 +177,15 @@ def clear(gone: Path) -> None:
 
 
 def _allow_removal(folder: Path) -> None:
-    """Let the owner remove what is in read-only folders; follows no link."""
-    for *_, descriptor in os.fwalk(folder):
-        if os.fstat(descriptor).st_mode & FOLDER_MODE != FOLDER_MODE:
-            with suppress(PermissionError):  # of another user: the removal says so
-                os.fchmod(descriptor, FOLDER_MODE)
+    """Let the owner remove what is in folders that may not be read or changed; follows no link."""
+    with suppress(PermissionError):  # of another user: the removal says so
+        folder.chmod(FOLDER_MODE)
+    for _, names, _, descriptor in os.fwalk(folder):
+        for name in names:  # which are opened only after this
+            mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode) and mode & FOLDER_MODE != FOLDER_MODE:
+                with suppress(PermissionError):
+                    os.chmod(name, FOLDER_MODE, dir_fd=descriptor)
 
 
 def discard(path: Path) -> None:

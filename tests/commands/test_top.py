@@ -61,7 +61,7 @@ def test_a_running_replica_is_measured(vtrain: Any, job: str, monkeypatch: pytes
     assert "87%  1 GB of 16 GB" in table[1]
 
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("vtrain.runtime.process_usage.LINUX", False)
+        elsewhere.setattr("vtrain.backends.process.running_process.LINUX", False)
         assert vtrain("top").err.endswith("use cannot be read here and now.\n")
 
     terminal = PseudoTerminal([sys.executable, "-m", "vtrain", "top", "--interval=0.2s"], columns=100)

@@ -92,10 +92,12 @@ def test_what_a_killed_supervisor_had_begun_to_write_goes(tmp_path: Path) -> Non
     for place in (tmp_path, *attempts):
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{UNPUBLISHED}12-ab").touch()
+        (place / f"{UNPUBLISHED}34-cd" / "of-a-trainer").mkdir(parents=True)
         (place / "spec.json").touch()
     folder.clear_unpublished()
     left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert left == ["spec.json"] * 3
+    assert not list(tmp_path.rglob(f"{UNPUBLISHED}*"))
 
 
 @pytest.mark.parametrize("attempt", [0, 2])

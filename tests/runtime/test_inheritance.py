@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from vtrain.errors import ConfigError
 from vtrain.runtime.inheritance import inherited_environment
 
 PROXIES = "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy".split()
@@ -32,6 +33,20 @@ def test_what_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*HANDED_ON, *KEPT_BACK):
         monkeypatch.setenv(name, f"the caller's {name}")
     assert inherited_environment() == {name: f"the caller's {name}" for name in HANDED_ON}
+
+
+def test_a_variable_that_no_order_can_hold_is_named(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_TIME", "/\udcff")
+    with pytest.raises(ConfigError, match=r"'LC_TIME', .* is not UTF-8: '/\\udcff'"):
+        inherited_environment()
+    (tmp_path / "task.py").touch()
+    ran = vtrain(
+        *("custom-jobs", "local-run", "--backend=process"),
+        *(f"--local-package-path={tmp_path}", "--script=task.py"),
+    )
+    assert (ran.code, ran.err.count("LC_TIME"), "unexpectedly" in ran.err) == (125, 1, False)
 
 
 def test_a_replica_has_path_home_and_proxies(

@@ -110,6 +110,14 @@ def test_deleting(registry: ModelRegistry) -> None:
         registry.delete(NAME)
 
 
+@pytest.mark.parametrize("number", ["0", "01", "9" * 20, "9" * 5000, "٣"])
+def test_a_number_that_no_version_has_is_not_found(registry: ModelRegistry, number: str) -> None:
+    upload(registry, model_id="digits")
+    for verb in (registry.get, registry.delete):
+        with pytest.raises(NotFoundError, match="has no version"):
+            verb(f"{NAME}@{number}")
+
+
 def test_models_are_listed_by_place_the_newest_first(registry: ModelRegistry) -> None:
     upload(registry, model_id="one")
     upload(registry, model_id="two")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -24,9 +25,10 @@ from vtrain.runtime.boot import boot_id
 from vtrain.runtime.cgroup import find_groups, make_group
 from vtrain.runtime.folder import LeftProcess, ReplicaExit, ReplicaFolder
 from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
+from vtrain.runtime.journal import STDOUT
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log_reader import read_logs
-from vtrain.runtime.orphans import LISTED, end_all, kill_orphans, listed_orphans
+from vtrain.runtime.orphans import LISTED, end_all, kill_orphans, listed_orphans, salvage
 from vtrain.runtime.process_tree import identify, is_alive, read_stat, snapshot
 
 PATIENCE_SECONDS = 60.0
@@ -317,6 +319,29 @@ def test_each_process_gets_sigterm_once_however_often_it_is_asked_for(case: Case
     assert case.lines() == ["ready", "1", str(-signal.SIGTERM)]
 
 
+def test_a_folder_in_the_place_of_the_list_keeps_nobody_from_going_on(case: Case) -> None:
+    (case.replica.path / LISTED / "of-a-trainer").mkdir(parents=True)
+    assert kill_orphans(case.replica) == set()
+    assert not (case.replica.path / LISTED).exists()
+
+
+def test_pipes_of_any_number_are_salvaged(case: Case) -> None:
+    """A supervisor of many replicas holds more descriptors than select() takes."""
+    order = ReplicaOrder(
+        argv=("true",), env={}, cwd="/", log=str(case.logs / "workerpool0-0"), wake="/", grace_seconds=1
+    )
+    case.replica.order(order)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 1100:
+        pytest.skip("this process may not have so many files open")
+    reading, writing = os.pipe()
+    high = fcntl.fcntl(reading, fcntl.F_DUPFD_CLOEXEC, 1100)
+    os.write(writing, b"last words\n")
+    for pipe in (reading, writing):
+        os.close(pipe)
+    salvage(case.replica, {high: STDOUT})
+    assert case.lines() == ["last words"]
+
+
 @pytest.mark.parametrize("group", ["", "vtrain-test-{pid}"], ids=["list", "cgroup"])
 def test_a_daemon_without_an_environment_is_found_after_its_shim(case: Case, group: str) -> None:
     name = group.format(pid=os.getpid())
@@ -343,6 +368,17 @@ def test_a_list_of_another_start_of_the_machine_names_nobody(case: Case) -> None
         assert (own in listed_orphans(case.replica.path, snapshot())) is found
     (case.replica.path / LISTED).write_text(json.dumps({"boot_id": boot_id(), "processes": [[own[0], 1]]}))
     assert listed_orphans(case.replica.path, snapshot()) == set(), "its id is another process's by now"
+
+
+def test_a_cgroup_is_gone_with_a_daemon_of_a_program_that_ends_at_once(tmp_path: Path) -> None:
+    """The program may have left its cgroup before the shim looks who is in it."""
+    name = f"vtrain-test-{os.getpid()}"
+    if not make_group(name):
+        pytest.skip("this user may make no cgroup here")
+    for turn in range(10):
+        (tmp_path / str(turn)).mkdir()
+        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", group=name).code == 0
+        assert find_groups(name) == []
 
 
 def test_a_cgroup_is_gone_with_its_replica(case: Case) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -23,12 +24,14 @@ from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, EnvVar
 from vtrain.messages.log import LogQuery
+from vtrain.retry import wait_until
 from vtrain.runtime.environments.installer import run_logged
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.inheritance import COPY
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
 from vtrain.runtime.locks import hold_lock
+from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor import supervise
 from vtrain.testing.script import Script, script_job
 
@@ -92,6 +95,20 @@ def test_what_tools_say_is_in_the_service_log(bench: Bench) -> None:
     assert bench.lines("workerpool0-0") == ["x"]
 
 
+def test_lines_of_a_tool_that_says_much_stay_whole(bench: Bench) -> None:
+    lines = [f"line {number} {'x' * (number % 97)}" for number in range(20_000)]
+
+    def work(log: Log) -> None:
+        for start in range(0, len(lines), 500):
+            log("".join(f"{line}\n" for line in lines[start : start + 500]).encode())
+        log(b"the last one")
+
+    bench.supervise(work)
+    told = (bench.folder.log("service")).read_text().splitlines()
+    assert [line for line in told if line.startswith("line ")] == lines
+    assert "the last one" in told
+
+
 def test_a_failed_preparation_fails_the_job(bench: Bench) -> None:
     def work(log: Log) -> None:
         log(b"ERROR: no matching distribution\n")
@@ -104,6 +121,17 @@ def test_a_failed_preparation_fails_the_job(bench: Bench) -> None:
     assert job.error.details[0]["metadata"]["hint"] == "Check its name."
     assert "ERROR: no matching distribution" in bench.lines()
     assert bench.lines()[-1] == "Job failed."
+
+
+def test_a_failure_of_many_words_is_told_in_full(bench: Bench) -> None:
+    words = "word " * 100_000  # more than a pipe holds
+
+    def work(_: Log) -> None:
+        raise PrepareFailed(words)
+
+    job = bench.supervise(work)
+    assert job.error is not None
+    assert job.error.message == words
 
 
 def test_a_fault_in_the_preparation_is_named(bench: Bench) -> None:
@@ -194,6 +222,30 @@ def test_cancel_while_tools_are_at_work(bench: Bench) -> None:
     thread.join()
     assert job.state == states.CANCELLED
     assert time.monotonic() - begin < 300
+    wait_for_end_of(seconds)
+
+
+def test_a_supervisor_that_is_killed_leaves_no_preparation_behind(bench: Bench) -> None:
+    seconds = f"366.{os.getpid()}"
+
+    def work(log: Log) -> None:
+        log(b"installing\n")
+        run_logged("sleep", ["sh", "-c", f"sleep {seconds}"], dict(os.environ), Path("/"), log, 0)
+
+    supervisor = os.fork()
+    if supervisor == 0:
+        try:
+            bench.supervise(work)
+        finally:
+            os._exit(0)
+    os.close(bench.lock)
+    assert wait_until(lambda: any(seconds.encode() in command for command in commands()), 60)
+    os.kill(supervisor, signal.SIGKILL)
+    os.waitpid(supervisor, 0)
+    opened(bench).cancel(bench.name)
+    store = Store.open(Path(bench.folder.order().home))  # which starts no other supervisor, as a backend does
+    assert wait_until(lambda: store.get(bench.name).state == states.CANCELLED, 60)
+    store.close()
     wait_for_end_of(seconds)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import compileall
 import io
 import os
+import sys
 import tarfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from privileges import mounted_tmpfs
+from privileges import mounted_tmpfs, run_bound
 
 from vtrain.messages.custom_job import CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.packaging.archive import SNAPSHOT
@@ -123,6 +124,51 @@ def test_a_link_in_the_place_of_a_folder_leads_nowhere(tmp_path: Path) -> None:
     (attempt.work / "config").symlink_to(mine)
     assert sift(attempt)[1] == ["config"]
     assert (mine / "config.yaml").exists()
+
+
+def test_a_link_in_place_of_the_working_directory_loses_nothing(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    mine = tmp_path / "mine"
+    attempt.work.rename(mine)
+    attempt.work.symlink_to(mine)
+    before = files_in(mine)
+    assert tell(attempt.job, (attempt,), CustomJobSpec()).notes == ()
+    assert files_in(mine) == before
+
+
+def test_a_link_to_itself_in_place_of_a_folder_is_left(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    (attempt.work / "config/config.yaml").unlink()
+    (attempt.work / "config").rmdir()
+    (attempt.work / "config").symlink_to("config")
+    assert sift(attempt)[1] == ["config"]
+
+
+def test_names_of_any_bytes_are_told_on_one_line(tmp_path: Path) -> None:
+    attempt = JobFolder(tmp_path / "1").replica("workerpool0-0")
+    fill(attempt, opened=False)
+    for name in (b"a\nb", b"c\xff", b"d\x1b[2J"):
+        Path(os.fsdecode(bytes(attempt.work) + b"/" + name)).touch()
+    remarks = tell(attempt.job, (attempt,), CustomJobSpec())
+    assert remarks.notes[0].endswith(r"(a\nb, c\udcff, d\x1b[2J)")
+    assert remarks == tell(attempt.job, (), CustomJobSpec())
+
+
+def test_what_may_not_be_read_or_removed_is_told_as_left(tmp_path: Path) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    (attempt.work / "closed").mkdir()
+    (attempt.work / "closed").chmod(0)
+    (attempt.work / "config").chmod(0o500)
+    program = (
+        "import sys; from pathlib import Path; from vtrain.runtime.folder import ReplicaFolder;"
+        "from vtrain.runtime.working_folder import sift; print(sift(ReplicaFolder(Path(sys.argv[1])))[1])"
+    )
+    told = run_bound([sys.executable, "-c", program, str(attempt.root)])
+    (attempt.work / "closed").chmod(0o700)
+    assert (told.stdout, told.stderr) == ("['closed/', 'config/config.yaml']\n", "")
 
 
 def test_no_more_is_counted_than_anybody_reads(tmp_path: Path) -> None:

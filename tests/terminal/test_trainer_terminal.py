@@ -45,6 +45,12 @@ def test_a_trainer_sees_a_terminal_as_wide_as_this_one(start: Start, trainer: Tr
     assert b"bar\rbar 2\n" in log_of(place)
 
 
+def test_a_terminal_whose_name_is_not_text_has_none(start: Start, trainer: Trainer) -> None:
+    terminal = start(*LOCAL_RUN, f"--script={trainer(SEES)}", env={"TERM": "\udcff"})
+    assert terminal.end() == 0
+    assert "[False, True, True] 80 None" in terminal.transcript
+
+
 def test_a_pipe_gives_a_pipe(trainer: Trainer, place: Path) -> None:
     argv = [sys.executable, "-m", "vtrain", *LOCAL_RUN, f"--script={trainer(SEES)}"]
     done = subprocess.run(argv, cwd=place, capture_output=True, text=True, timeout=60, check=True)

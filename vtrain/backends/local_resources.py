@@ -61,14 +61,14 @@ class LocalResources:
         """The resources of a place, on one page."""
         if not has_store(self._home):
             return ResourcePage(resources=())
-        found = self._registry().page(project=query.project, location=query.location)
-        return ResourcePage(resources=tuple(found))
+        found, damaged = self._registry().page(project=query.project, location=query.location)
+        return ResourcePage(resources=tuple(found), damaged=tuple(damaged))
 
     def delete_resource(self, name: str, *, force: bool = False) -> Operation:
         """Remove a resource. Raises ConflictError while jobs run on it, unless these are to be cancelled."""
         store = Store.open(self._home)
         registry = ResourceRegistry(store)
-        registry.get(name)
+        registry.check_known(name)
         if force:
             jobs = registry.jobs(name)
             for job in jobs:

@@ -37,7 +37,10 @@ def find_terminal(*, interactive: bool) -> LentTerminal | None:
     if not (stdout or stderr):
         return None
     columns, lines = _size()
-    variables = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    # An order is JSON, which cannot hold any bytes; no terminal's name has others than ASCII's.
+    variables = {
+        name: os.environ[name] for name in VARIABLES if name in os.environ and os.environ[name].isascii()
+    }
     return LentTerminal(
         columns=columns,
         lines=lines,

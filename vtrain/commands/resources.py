@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
-from vtrain.backends import Query, ResourceBackend
+from vtrain.backends import ResourcePage
 from vtrain.backends.base import PRELOAD_FLAG
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import pages, query_all, show_resources
@@ -73,8 +73,12 @@ def reboot(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -
 def list_resources(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
     """List persistent resources, but for clusters of Ray."""
     session = open_session(common, place, kind=PERSISTENT_RESOURCE)
-    documents = _without_ray(session.resources, query_all(session, PERSISTENT_RESOURCE))
-    show_resources(session, PERSISTENT_RESOURCE, listing, documents)
+    query = query_all(session, PERSISTENT_RESOURCE)
+    # All pages are asked for before the first resource is shown, as gcloud does.
+    found = [*pages(session.resources.list_resources, query)]
+    show_resources(session, PERSISTENT_RESOURCE, listing, _without_ray(found))
+    if damaged := [name for page in found for name in page.damaged]:
+        session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
 
 
 def _open(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Session, str]:
@@ -91,8 +95,6 @@ def _show_begun(session: Session, name: str, what: str, operation: Operation) ->
     session.console.result(resource_document(operation))
 
 
-def _without_ray(backend: ResourceBackend, query: Query) -> Iterator[dict[str, Any]]:
-    """All pages are asked for before the first resource is shown, as gcloud does."""
-    found = [each for page in pages(backend.list_resources, query) for each in page.resources]
-    documents = map(resource_document, found)
-    yield from (each for each in documents if (each.get("resourceRuntimeSpec") or {}).get("raySpec") is None)
+def _without_ray(found: Iterable[ResourcePage]) -> Iterator[dict[str, Any]]:
+    documents = (resource_document(each) for page in found for each in page.resources)
+    return (each for each in documents if (each.get("resourceRuntimeSpec") or {}).get("raySpec") is None)

@@ -22,7 +22,7 @@ def gpu_count(machine: MachineSpec) -> int:
 
 
 def process_notice(machine: MachineSpec | None, leased: tuple[str, ...] | None, *, required: bool) -> str:
-    """What the processes of a pool get less of than it asks for, or what stands in for it; empty for nothing.
+    """A sentence on GPUs that a pool's processes lack, or on those that stand in for them; may be empty.
 
     Raises ConfigError where there are fewer GPUs than asked for and `required`.
     """

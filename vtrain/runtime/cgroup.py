@@ -49,7 +49,7 @@ def join_group(folder: str) -> bool:
 
 
 def find_groups(name: str, *, is_prefix: bool = False) -> list[str]:
-    """The folders of all groups of this machine of that name, or whose name begins like that."""
+    """The folders of all groups of this machine that have this name, or a name that begins with it."""
     found = []
     for root in {root for _, root in _hierarchies()}:
         for folder, names, _ in os.walk(root):
@@ -70,7 +70,7 @@ def members(folder: str) -> list[int]:
 
 
 def kill_group(folder: str) -> bool:
-    """Have the kernel end all members at once, whoever's they are; False where it does not offer that."""
+    """Have the kernel end all members at once, whatever their user; False where it does not offer that."""
     try:
         with open(f"{folder}/cgroup.kill", "wb", buffering=0) as file:
             file.write(b"1")
@@ -113,7 +113,7 @@ def _mounts() -> dict[str, tuple[str, str]]:
     """By controller the group that is mounted, and where."""
     found: dict[str, tuple[str, str]] = {}
     for line in _lines("/proc/self/mountinfo"):
-        fields, _, rest = line.partition(" - ")
+        fields, _, rest = line.partition(" - ")  # before it stand any number of optional fields
         kind, _, options = rest.split(" ", 2)
         if kind in ("cgroup", "cgroup2"):
             top, place = fields.split(" ")[3:5]

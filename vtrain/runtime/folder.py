@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.atomic import UNPUBLISHED, discard, publish_file, rename_damaged
+from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
 from vtrain.runtime.job_order import NO_DOCUMENT, JobOrder
 
@@ -136,7 +136,7 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
         return self.path / "tmp"
 
     def order(self, order: msgspec.Struct) -> None:
-        """Write what whoever starts the replica will read."""
+        """Make the folders of the replica, and write the order by which a launcher starts it."""
         for folder in (self.path, self.work, self.tmp):
             make_private(folder)
         write_struct(self.path / "spec.json", order)
@@ -170,7 +170,7 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
 
     @property
     def touched(self) -> bool:
-        """Whether a shim was ever there: it leaves its number in the lock. What is no file was damaged."""
+        """Whether a shim was ever there: it writes into the lock. A damaged lock counts as a shim."""
         try:
             status = self.lock.stat()
             return status.st_size > 0 or not stat.S_ISREG(status.st_mode)
@@ -260,7 +260,7 @@ class JobFolder(msgspec.Struct, frozen=True):
         """Remove what processes that were killed had begun to write; only for the holder of the lock."""
         for place in (".", "replicas/*", "replicas/*/restarts/*"):
             for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
-                path.unlink(missing_ok=True)
+                clear(path)  # a folder of the trainer's, too
         for attempt in self.attempt_folders():
             if attempt.exit() is not None:
                 attempt.clear_begun()
@@ -308,7 +308,7 @@ class JobFolder(msgspec.Struct, frozen=True):
         except OSError:
             return False
         try:
-            if not stat.S_ISFIFO(os.fstat(fifo).st_mode):
+            if not stat.S_ISFIFO(os.fstat(fifo).st_mode):  # the trainer may have replaced it
                 return False
             os.write(fifo, b".")
         except BlockingIOError:
@@ -351,6 +351,7 @@ def require_struct(path: Path, cls: type[S], *, strict: bool = True) -> S:
 def _content(path: Path) -> bytes:
     """The bytes of a regular file of no surprising size. Raises FileNotFoundError, and DamagedFileError."""
     try:
+        # O_NONBLOCK, as a trainer may have put a FIFO there, whose opening waits for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise

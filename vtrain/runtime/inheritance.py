@@ -23,8 +23,8 @@ INHERITED = frozenset(
 INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_")
 """The variables that replicas inherit of the submitting command. Everything else is absent, as in a
 container: a trainer that works only with the variables of one shell fails here already. HOME stays the
-user's, so that caches are found. What the caller signs in with is not among it: `--credentials` gives that,
-and `--env NAME` any other variable."""
+user's, so that caches are found. The caller's sign-in is left out: `--credentials` gives that, and
+`--env NAME` any other variable."""
 COPY = "credentials.json"
 EMPTY_CONFIGURATION = "gcloud"
 """A folder that nobody makes: what gcloud's own sign-in left in the caller's is not found there."""
@@ -34,12 +34,19 @@ NO_METADATA = {"NO_GCE_CHECK": "true"}
 
 
 def inherited_environment() -> dict[str, str]:
-    """The variables that replicas inherit of this process."""
-    return {
+    """The variables that replicas inherit of this process. Raises ConfigError for one that is not UTF-8."""
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if (name in INHERITED or name.startswith(INHERITED_PREFIXES)) and not names_secret(name)
     }
+    for name, value in inherited.items():
+        if any("\ud800" <= letter <= "\udfff" for letter in name + value):  # an order is JSON, which is text
+            raise ConfigError(
+                f"The variable {name!a}, which the trainer inherits, is not UTF-8: {value!a}.",
+                hint="Change it, or unset it.",
+            )
+    return inherited
 
 
 def with_own_copy(order: JobOrder, folder: JobFolder) -> JobOrder:
@@ -52,8 +59,8 @@ def with_own_copy(order: JobOrder, folder: JobFolder) -> JobOrder:
 def keep_credentials(file: str, folder: JobFolder) -> None:
     """Copy the caller's file into the job's folder; nothing without one.
 
-    The copy can be read by whom the file itself can be read by, and written by nobody; its folder is closed
-    to other users. Raises ConfigError for a file that cannot be read.
+    The users who can read the file can read the copy, as far as its folder lets them; nobody can write it.
+    Raises ConfigError for a file that cannot be read.
     """
     if not file:
         return

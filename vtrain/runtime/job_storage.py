@@ -6,7 +6,6 @@ it again at the same address.
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import sys
@@ -35,6 +34,7 @@ VARIABLES = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT", "CLOUD_
 """Where Google's client libraries find Cloud Storage; the last two are those of the library for C++."""
 START_SECONDS = 60.0
 STOP_SECONDS = 8.0
+KILL_SECONDS = 8.0
 PAUSE_SECONDS = 0.01
 _MODULES = ("starlette", "uvicorn", "httptools", "anyio", "google_crc32c")
 
@@ -94,14 +94,18 @@ def keep_serving(folder: JobFolder) -> None:
 
 
 def stop_serving(folder: JobFolder) -> None:
-    """End the service, once no replica runs any more; nothing for a job without one."""
+    """End the service, once no replica runs any more; nothing for a job without one.
+
+    Raises TimeoutError where it does not end: the kernel may not let it, or its lock tells no number.
+    """
     lock = _place(folder) / "lock"
-    if not wait_until(lambda: _is_ended(lock, signal.SIGTERM), STOP_SECONDS, PAUSE_SECONDS):
-        wait_until(lambda: _is_ended(lock, signal.SIGKILL), math.inf, PAUSE_SECONDS)
+    is_ended = wait_until(lambda: _is_ended(lock, signal.SIGTERM), STOP_SECONDS, PAUSE_SECONDS)
+    if not (is_ended or wait_until(lambda: _is_ended(lock, signal.SIGKILL), KILL_SECONDS, PAUSE_SECONDS)):
+        raise TimeoutError("the process that serves its Cloud Storage does not end")
 
 
 def _is_ended(lock: Path, number: signal.Signals) -> bool:
-    """Whether nobody holds the lock any more; who does is sent the signal."""
+    """Whether no process holds the lock any more; one that does is sent the signal."""
     process = lock_holder(lock)
     if process > 0:
         with suppress(ProcessLookupError):

@@ -45,6 +45,7 @@ LOOK_SECONDS = 0.05
 """How often a writer looks whether its files are in their place. That the log was cut is seen at once."""
 
 _SCAN_BYTES = RECORD.size * 4096
+# A trainer may put a link or a FIFO in the place of its log: no link is followed, and no reader waited for.
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _STREAMS = (STDOUT, STDERR, SERVICE_WORDS, CUT)
 _NO_FILE = (errno.EISDIR, errno.ENXIO, errno.ELOOP)
@@ -80,7 +81,7 @@ class JournalWriter:
     """
 
     def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True, goes_on: bool = False) -> None:
-        """What came `from_pipe` cannot be read again: what fits is stored. Else a block is all or nothing.
+        """Bytes `from_pipe` cannot be read again, so what fits is stored. Else a block is all or nothing.
 
         `goes_on`: another writer has begun this attempt, and has died.
         """
@@ -165,7 +166,8 @@ class JournalWriter:
         self._next_look = now + LOOK_SECONDS
         try:
             raw, index = os.lstat(self._base + RAW_SUFFIX), os.lstat(self._base + INDEX_SUFFIX)
-            is_ours = self._owns(raw, index)
+            own_raw, own_index = os.fstat(self._raw), os.fstat(self._index)
+            is_ours = os.path.samestat(raw, own_raw) and os.path.samestat(index, own_index)
             if is_ours and (raw.st_size, index.st_size) == (self._end, self._index_size):
                 return
         except OSError:
@@ -183,10 +185,6 @@ class JournalWriter:
         is_cut = is_another or found.st_size < self._end
         self._end = found.st_size
         self._repair(self._attempt, is_cut=is_cut)
-
-    def _owns(self, raw: os.stat_result, index: os.stat_result) -> bool:
-        """Whether these are the files that are open here."""
-        return os.path.samestat(raw, os.fstat(self._raw)) and os.path.samestat(index, os.fstat(self._index))
 
     def _open_again(self) -> None:
         raw = _open_regular(self._base + RAW_SUFFIX)
@@ -245,7 +243,7 @@ class JournalWriter:
 
 
 def _open_regular(path: str) -> int:
-    """Open a file for appending, or make it and its folder. What else stands there is renamed."""
+    """Open a file for appending; make it and its folder where they are missing. Anything else is renamed."""
     try:
         descriptor = os.open(path, _FLAGS, 0o600)
     except (FileNotFoundError, NotADirectoryError):

@@ -37,9 +37,9 @@ def hold_lock(path: Path) -> int | None:
 
 
 def still_holds(descriptor: int, path: Path) -> bool:
-    """Whether a lock that was held is held still; one whose file somebody removed is taken again.
+    """Whether a lock is still held. Where somebody has removed its file, take the lock of a new one.
 
-    The descriptor keeps its number. False: somebody else has the new file.
+    The descriptor keeps its number. False where another process holds the lock of the new file.
     """
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(descriptor), path.stat()):
@@ -54,7 +54,7 @@ def still_holds(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def closed_on_error(descriptor: int) -> Iterator[None]:
-    """Let a lock go where what it was held for does not come about."""
+    """Release a lock where the block that it was held for fails."""
     try:
         yield
     except BaseException:

@@ -133,14 +133,15 @@ class ModelRegistry:
                 return
             if not wanted.isdecimal():
                 wanted = _find(_rows(connection, base), base, wanted).version_id
-            self._delete_version(connection, base, int(wanted))
+            self._delete_version(connection, base, wanted)
 
-    def _delete_version(self, connection: sqlite3.Connection, base: str, version: int) -> None:
+    def _delete_version(self, connection: sqlite3.Connection, base: str, version: str) -> None:
         """Remove a version by its number, also where its entry is damaged."""
-        where = "FROM models WHERE name = ? AND version = ?"
+        # Compared as text: SQLite takes no number of more than 64 bits.
+        where = "FROM models WHERE name = ? AND CAST(version AS TEXT) = ?"
         row = connection.execute(f"SELECT is_default {where}", (base, version)).fetchone()
         if row is None:
-            raise _no_version(base, str(version))
+            raise _no_version(base, version)
         if row[0]:
             raise ConflictError(
                 f"Version {version} is the default version of the model.",
@@ -252,6 +253,7 @@ def _add_version(connection: sqlite3.Connection, name: str, model: Model) -> Mod
     model = msgspec.structs.replace(
         model, display_name=model.display_name or inherited.display_name, create_time=inherited.create_time
     )
+    # Counted apart, as the number of a version that was deleted is not given again.
     (newest,) = connection.execute("SELECT last FROM model_counts WHERE name = ?", (name,)).fetchone()
     made = _insert(connection, name, int(newest) + 1, model, ())
     return _name_version(connection, made, model.version_aliases)

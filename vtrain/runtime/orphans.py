@@ -1,8 +1,8 @@
 """Orphaned processes of a replica whose shim is gone, and the lines in its pipes that nobody has read.
 
 The replica's cgroup tells all its processes. Where there is none, the shim's list tells which there were:
-whatever shares a session with one of them, or came from one of them, is the replica's too. At last the
-temporary folder in a process's environment tells whose it is.
+every process in the session of one of them, or that came from one of them, is the replica's too. The rest
+is found by TMPDIR in the environment of a process, which names the folder of its replica.
 
 The supervisor opens a second reading end of the pipes in /proc while the shim lives, and reads from it only
 when the shim is gone. Where the kernel has no /proc, or both die together, unread lines are lost.
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import discard
 from vtrain.retry import wait_until
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.cgroup import find_groups, kill_group, members, remove_group
@@ -52,7 +53,7 @@ def kill_orphans(attempt: ReplicaFolder) -> set[Process]:
     groups = find_groups(attempt.group)
     left = end_all(lambda: _orphans(attempt.path, groups), groups)
     if not left:
-        (attempt.path / LISTED).unlink(missing_ok=True)
+        discard(attempt.path / LISTED)
     return left
 
 
@@ -147,14 +148,18 @@ def salvage(replica: ReplicaFolder, pipes: dict[int, int]) -> None:
     except DamagedFileError:
         close_pipes(pipes)
         raise
+    poller = select.poll()  # not select(), which takes no descriptor above 1023: a job may have many replicas
+    for pipe in pipes:
+        poller.register(pipe, select.POLLIN)
     with _journal(order) as journal:
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while pipes and time.monotonic() < deadline:
-            for pipe in select.select([*pipes], [], [], max(deadline - time.monotonic(), 0))[0]:
+        while pipes and (left := deadline - time.monotonic()) > 0:
+            for pipe, _ in poller.poll(left * 1000):
                 block = os.read(pipe, _BLOCK_BYTES)
                 if block:
                     journal.write(block, pipes[pipe])
                 else:
+                    poller.unregister(pipe)
                     os.close(pipe)
                     del pipes[pipe]
     close_pipes(pipes)

@@ -41,7 +41,7 @@ MOST_BYTES = 65536
 WANTED = b"+"
 TOLD = "told"
 """The ending of the file that says why modules cannot be kept imported."""
-SHIM_MODULES = ("shim", "cgroup", "journal", "process_tree")
+SHIM_MODULES = ("shim", "boot", "cgroup", "exit_report", "journal", "process_tree")
 """The modules of this folder that the shim imports."""
 
 
@@ -303,7 +303,10 @@ def open_streams() -> None:
 
 
 def draw_numbers_anew() -> None:
-    """Seed the generators of random numbers as at a start of Python, whose own is since the fork."""
+    """Seed the generators of random numbers, as a start of Python would: each fork has the same state.
+
+    Python itself does that for its own generator.
+    """
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
     if "torch" in sys.modules:

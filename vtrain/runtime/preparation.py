@@ -13,10 +13,19 @@ import msgspec
 from vtrain.retry import wait_until
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Launcher, PrepareFailed, Runtime
-from vtrain.runtime.process_tree import adopt_orphans, descendants, offspring, signal_all, snapshot
+from vtrain.runtime.process_tree import (
+    PR_SET_PDEATHSIG,
+    adopt_orphans,
+    descendants,
+    offspring,
+    set_process_control,
+    signal_all,
+    snapshot,
+)
 
 KILL_SECONDS = 3.0
 """Seconds that the tools get to end before the rest of their process group is killed."""
+_BLOCK_BYTES = 65536
 
 
 class _Result(msgspec.Struct):
@@ -35,22 +44,30 @@ class Preparation:
         self.pipe, output = os.pipe()
         self._result_pipe, result = os.pipe()
         self.ended = False
+        self._open_line = b""
+        supervisor = os.getpid()
         self._child = os.fork()
         if self._child == 0:
             # A copy of the job's lock would outlive a supervisor that dies.
             for descriptor in (*closing, self.pipe, self._result_pipe):
                 os.close(descriptor)
-            _prepare(launcher, order, output, result)
+            _prepare(launcher, order, output, result, supervisor)
         os.close(output)
         os.close(result)
 
     def output(self) -> Iterator[bytes]:
-        """The tools' output since the last call; sets `ended` at the end. Call it when `pipe` is readable."""
+        """The tools' output since the last call, in whole lines. Call it when `pipe` is readable.
+
+        Sets `ended` at the end.
+        """
         while not self.ended and select.select([self.pipe], [], [], 0)[0]:
-            block = os.read(self.pipe, 65536)
+            block = os.read(self.pipe, _BLOCK_BYTES)
             self.ended = not block
-            if block:
-                yield block
+            lines, newline, self._open_line = (self._open_line + block).rpartition(b"\n")
+            yield lines + newline
+            if self.ended or len(self._open_line) > _BLOCK_BYTES:
+                yield self._open_line
+                self._open_line = b""
 
     def result(self) -> tuple[Runtime, ...]:
         """The runtimes that were made. Raises PrepareFailed."""
@@ -81,13 +98,18 @@ class _Interrupted(BaseException):
     """SIGTERM, for the code that waits for a tool."""
 
 
-def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int) -> None:
+def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supervisor: int) -> None:
     """In the child: prepare, tell the result, and never return: what follows here is the supervisor's own."""
     try:
         os.setsid()
         adopt_orphans()
         signal.signal(signal.SIGTERM, _interrupt)
-        _write(result, msgspec.json.encode(_outcome(launcher, order, output)))
+        set_process_control(PR_SET_PDEATHSIG, signal.SIGTERM)  # the next supervisor prepares anew
+        if os.getppid() != supervisor:  # it died before the kernel knew of this wish
+            os._exit(1)
+        outcome = _outcome(launcher, order, output)
+        os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for
+        _write(result, msgspec.json.encode(outcome))
     finally:
         os._exit(0)
 

@@ -13,6 +13,7 @@ import signal
 import sys
 
 LINUX = sys.platform.startswith("linux")
+PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 Process = tuple[int, int]
@@ -20,12 +21,12 @@ Process = tuple[int, int]
 
 
 class Stat:
-    """The fields of /proc/PID/stat that tell whose a process is."""
+    """The fields of /proc/PID/stat that vtrain reads."""
 
     __slots__ = ("name", "parent", "session", "start", "state")
 
     def __init__(self, line: bytes) -> None:
-        head, _, tail = line.rpartition(b")")
+        head, _, tail = line.rpartition(b")")  # the last one: a name may hold brackets and spaces
         fields = tail.split()
         self.name = head.partition(b"(")[2].decode("utf-8", "replace")
         self.state = fields[0].decode()
@@ -128,6 +129,7 @@ def _send(process: Process, number: int) -> bool:
     pid, start = process
     handle = _open(pid) if start else -1
     try:
+        # Asked only now: while the descriptor is open, it is this process or none.
         if start and identify(pid)[1] != start:
             return True  # the id is another process's by now
         if handle >= 0:
@@ -145,7 +147,7 @@ def _send(process: Process, number: int) -> bool:
 
 
 def _open(pid: int) -> int:
-    """A descriptor that stays this process's, whoever has its id later; -1 where there is none to be had."""
+    """A descriptor that means this process, also when another has its id later; -1 where none can be had."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -1,7 +1,7 @@
 """The rules for the end of a replica: nothing, a restart of it or of the job, or the job's end. Pure.
 
 Source: Vertex AI, "Understand the custom training service" (replicas, restarts, error handling), and the
-API's `Scheduling` message. What neither settles stands behind one constant each.
+API's `Scheduling` message. A question that neither settles has a constant of its own.
 """
 
 from __future__ import annotations
@@ -84,12 +84,15 @@ def action_after(
 ) -> Action:
     """The action after a replica has ended for that cause; `restarts` are those of the job until now."""
     rules = scheduling or Scheduling()
-    if cause is Cause.PERMANENT or (rules.disable_retries and _is_covered(cause)):
+    is_covered = DISABLE_RETRIES_COVERS_ALL or cause is not Cause.CRASH
+    if cause is Cause.PERMANENT or (rules.disable_retries and is_covered):
         return Action.FAIL
-    if cause is not Cause.CRASH and _own_restarts(replica, restarts) < _limit(cause, rules):
+    is_spot = cause is Cause.PREEMPTED and rules.strategy == SPOT_STRATEGY
+    limit = SPOT_RESTARTS if is_spot else RESTARTS_PER_REPLICA
+    if cause is not Cause.CRASH and _own_restarts(replica, restarts) < limit:
         whole = rules.restart_job_on_worker_restart and not rules.disable_retries
         return Action.RESTART_ALL if whole else Action.RESTART_REPLICA
-    if cause is Cause.PREEMPTED and rules.strategy == SPOT_STRATEGY:
+    if is_spot:
         return Action.FAIL
     tries = sum(restart.is_retry for restart in restarts)
     return Action.RETRY_JOB if tries < RESTARTS_PER_JOB else Action.FAIL
@@ -98,15 +101,6 @@ def action_after(
 def attempt_of(replica: str, restarts: Sequence[Restart]) -> int:
     """The number of a replica's present attempt; the first is 0."""
     return sum(replica in restart.replicas for restart in restarts)
-
-
-def _is_covered(cause: Cause) -> bool:
-    return DISABLE_RETRIES_COVERS_ALL or cause is not Cause.CRASH
-
-
-def _limit(cause: Cause, rules: Scheduling) -> int:
-    is_spot = cause is Cause.PREEMPTED and rules.strategy == SPOT_STRATEGY
-    return SPOT_RESTARTS if is_spot else RESTARTS_PER_REPLICA
 
 
 def _own_restarts(replica: str, restarts: Sequence[Restart]) -> int:

@@ -1,7 +1,7 @@
 """The view that every replica of a job has: its environment and argv, as Vertex AI gives them. Pure.
 
 Source of the rules: Google's documentation of distributed training and of environment variables, and
-values seen in real jobs. What neither settles stands behind one constant each, whose text says so.
+values seen in real jobs. A question that neither settles has a constant of its own, whose text says so.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class ReplicaId(msgspec.Struct, frozen=True):
 
 
 PRIMARY = ReplicaId(0, 0)
-"""The replica whose host is MASTER_ADDR, by the name that all know. Not documented; on the primary Google's
-own images put a local name in its place."""
+"""The replica that MASTER_ADDR names, by the host name that all replicas know. Not documented; on the primary
+Google's own images put a local name in its place."""
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):

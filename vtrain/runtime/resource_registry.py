@@ -2,7 +2,7 @@
 
 Sources of the rules: `PersistentResource` and `ResourcePool` of
 `google/cloud/aiplatform/v1/persistent_resource.proto`, and Google's page on training with a persistent
-resource. What is not documented: a job whose replicas do not fit now waits for its turn.
+resource. One rule is not documented: a job waits for its turn if its replicas do not fit now.
 """
 
 from __future__ import annotations
@@ -74,28 +74,41 @@ class ResourceRegistry:
         return kept
 
     def get(self, name: str) -> PersistentResource:
-        """The resource with the slots that are used now. Raises NotFoundError."""
-        rows = self._store.query("SELECT name, document FROM persistent_resources WHERE name = ?", (name,))
+        """The resource with the slots that are used now. Raises NotFoundError, DamagedError."""
+        return self._with_use(_read(name, self._document(name)))
+
+    def check_known(self, name: str) -> None:
+        """Raise NotFoundError where there is no resource of that name; a damaged one is there."""
+        self._document(name)
+
+    def _document(self, name: str) -> str:
+        rows = self._store.query("SELECT document FROM persistent_resources WHERE name = ?", (name,))
         if not rows:
             raise NotFoundError(
                 f"Persistent resource {name.rpartition('/')[2]} not found.",
                 hint="See what there is:\n$ vtrain persistent-resources list",
             )
-        return self._with_use(_read(*rows[0]))
+        return rows[0][0]
 
     def preload(self, name: str) -> tuple[str, ...]:
         """The modules that the resource keeps imported between jobs."""
         rows = self._store.query("SELECT preload FROM persistent_resources WHERE name = ?", (name,))
         return tuple(rows[0][0].split()) if rows else ()
 
-    def page(self, *, project: str, location: str = "") -> list[PersistentResource]:
-        """The resources of a place, the newest first."""
+    def page(self, *, project: str, location: str = "") -> tuple[list[PersistentResource], list[str]]:
+        """The resources of a place, the newest first; and the names of those whose entries are damaged."""
         rows = self._store.query(
             "SELECT name, document FROM persistent_resources WHERE project = ?"
             " AND (? = '' OR location = ?) ORDER BY rowid DESC",
             (project, location, location),
         )
-        return [self._with_use(_read(*row)) for row in rows]
+        found, damaged = [], []
+        for name, document in rows:
+            try:
+                found.append(self._with_use(_read(name, document)))
+            except DamagedError:
+                damaged.append(name)
+        return found, damaged
 
     def reboot(self, name: str) -> PersistentResource:
         """Start the slots anew. Raises ConflictError while a job has one."""
@@ -114,14 +127,17 @@ class ResourceRegistry:
         return rebooted
 
     def delete(self, name: str) -> None:
-        """Remove the resource. Raises ConflictError while jobs run or wait on it."""
+        """Remove the resource, also where its entry is damaged.
+
+        Raises NotFoundError, and ConflictError while jobs run or wait on it.
+        """
         self._store.check_writable()
-        if self.jobs(name):
+        if jobs := self.jobs(name):
             raise ConflictError(
-                f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(self.jobs(name))}.",
+                f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(jobs)}.",
                 hint="Wait for their end, or add --force, which cancels them.",
             )
-        self.get(name)
+        self.check_known(name)
         with self._store.transaction() as connection:
             connection.execute("DELETE FROM persistent_resources WHERE name = ?", (name,))
 
@@ -206,7 +222,7 @@ def _with_ids(pools: tuple[ResourcePool, ...]) -> tuple[ResourcePool, ...]:
 
 
 def _fitting(resource: PersistentResource, pool: WorkerPoolSpec, index: int) -> ResourcePool:
-    """The resource pool whose machines a worker pool runs on. Raises ConfigError where none has such."""
+    """The resource pool with the machines of a worker pool. Raises ConfigError where none has them."""
     machine, disk = pool.machine_spec or MachineSpec(), pool.disk_spec or _DEFAULT_DISK
     for candidate in resource.resource_pools:
         if candidate.machine_spec == machine and (candidate.disk_spec or _DEFAULT_DISK) == disk:
@@ -241,6 +257,7 @@ def _read(name: str, document: str) -> PersistentResource:
         found = PersistentResource()
     if found.name != name or parse_name(name) is None:
         raise DamagedError(
-            f"The entry of {name} in the store is damaged: it is not the JSON of this resource."
+            f"The entry of {name} in the store is damaged: it is not the JSON of this resource.",
+            hint=f"To remove it: vtrain persistent-resources delete {name}",
         )
     return found

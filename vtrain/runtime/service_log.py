@@ -52,8 +52,9 @@ class ServiceLog:
         self._write(lines, STDERR)
 
     def pass_on(self, block: bytes) -> None:
-        """Write the output of a tool that prepares the job."""
-        self._journal.write(block if block.endswith(b"\n") else block + b"\n", STDOUT)
+        """Write the output of a tool that prepares the job; its next output begins a line."""
+        if block:
+            self._journal.write(block if block.endswith(b"\n") else block + b"\n", STDOUT)
 
     def tell_losses(self, attempts: tuple[ReplicaFolder, ...]) -> None:
         """Write into the log which parts of it are lost."""

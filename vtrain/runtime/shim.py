@@ -6,7 +6,7 @@ shim stops the replica: SIGTERM to every descendant, and SIGKILL after the grace
 shim kills it now. Standard library only, and little of it: it lives as long as the trainer does.
 """
 
-# ruff: noqa: PTH100, PTH103, PTH104, PTH107, PTH112, PTH116, PTH120, PTH123
+# ruff: noqa: PTH100, PTH116, PTH120, PTH123
 # pathlib would cost more than all the rest of the start.
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from vtrain.runtime.boot import boot_id
     from vtrain.runtime.cgroup import join_group, kill_group, make_group, members, remove_group
+    from vtrain.runtime.exit_report import ExitReport, remove_file, write_json
     from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
     from vtrain.runtime.process_tree import (
+        LINUX,
+        PR_SET_PDEATHSIG,
         Process,
         adopt_orphans,
         descendants,
@@ -38,11 +42,22 @@ if TYPE_CHECKING:
     from vtrain.runtime.trainer_terminal import TrainerTerminal
 else:  # alone, without the package: importing vtrain would take its dependencies along
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from boot import boot_id
     from cgroup import join_group, kill_group, make_group, members, remove_group
+    from exit_report import ExitReport, remove_file, write_json
     from journal import STDERR, STDOUT, JournalWriter
-    from process_tree import adopt_orphans, descendants, read_stat, set_process_control, signal_all
+    from process_tree import (
+        LINUX,
+        PR_SET_PDEATHSIG,
+        adopt_orphans,
+        descendants,
+        read_stat,
+        set_process_control,
+        signal_all,
+    )
 
 PIPE_BYTES = 1024 * 1024
+"""The size of each pipe, and of a read. With the kernel's 64 KiB a trainer that writes much would wait."""
 TERMINAL_BYTES = 64 * 1024
 """How much is read of a terminal in one go."""
 LEFTOVER_GRACE_SECONDS = 2.0
@@ -55,23 +70,18 @@ CHANGED_SIGNALS = (
 KILL_SECONDS = 2.0
 """How long processes may take to be gone that have been sent SIGKILL; the job's end waits no longer."""
 TICK_SECONDS = 0.02
+"""Pause between two looks at processes that have to end: the kernel tells only of the end of children."""
 LIST_SECONDS = 1.0
 """How often the list of processes is brought up to date, where there is no cgroup."""
 BUSY_PAUSE_SECONDS = 0.001
 """Pause between reads under load, so that one read takes many lines."""
-RESERVED_BYTES = 4096
 MOST_LEFT = 20
 """How many of the processes that could not be ended are named."""
-KILLED_CODE = 137
-"""The exit code of a program that SIGKILL has ended, or of a shell whose program it has ended."""
 LEFT_CODE = 255
 """The exit code of a program that could not be ended itself."""
 
 _F_SETPIPE_SZ = 1031
 _NEWLINE = 10
-_PR_SET_PDEATHSIG = 1
-LINUX = sys.platform.startswith("linux")
-_MAXRSS_UNIT = 1024 if LINUX else 1
 _EXIT_CODES = {errno.ENOENT: 127, errno.ENOTDIR: 127}
 
 
@@ -97,7 +107,7 @@ class Shim:
         self._folder = folder
         self._spec = spec
         self._execute = execute
-        self._report: dict[str, object] = {"code": None, "signal": 0, "message": "", "stopped": False}
+        self._report = ExitReport(folder, os.path.dirname(spec["wake"]))
         self._journal = JournalWriter(spec["log"], spec["attempt"])
         self._pipes: dict[int, int] = {}
         self._open_lines: set[int] = set()
@@ -112,27 +122,25 @@ class Shim:
         self._listed: set[Process] = set()
         self._listed_at = 0.0
         self._group = ""
-        self._oom_kills = 0
         self._last_read = 0.0
-        self._cpu_seconds = 0.0
-        self._peak_memory = 0
 
     def run(self, lock: int) -> None:
         """Start, pump until nothing of the replica is left, report."""
-        self._reserve_report()
+        self._report.reserve()
         wake = self._listen()
-        # Whoever reads this number may send SIGTERM, which is heard from now on.
+        # Other processes may know the number from now on, as SIGTERM is handled.
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
-        self._oom_kills = count_oom_kills()
-        self._report["started"] = time.time()
+        self._report.begin()
         self._start()
         self._notify()
         while not self._finished():
             self._wait(wake)
         for pipe in list(self._pipes):
             self._drain(pipe)
-        self._write_report()
+        self._journal.close()
+        self._report.log_lost_bytes = self._journal.lost
+        self._report.write()
         self._forget_processes()
         self._notify()
 
@@ -153,11 +161,11 @@ class Shim:
         return reading
 
     def _on_stop(self, *_: object) -> None:
-        self._report["stopped"] = True
+        self._report.stopped = True
 
     def _on_kill(self, *_: object) -> None:
         """Stop, without a grace period."""
-        self._report["stopped"] = True
+        self._report.stopped = True
         self._deadline = time.monotonic()
 
     def _start(self) -> None:
@@ -169,7 +177,7 @@ class Shim:
             self._child = os.fork()
         except OSError as error:  # this user may have no more processes
             os.write(failure[1], f"126 {error.strerror}: {self._spec['argv'][0]}".encode())
-        if self._child == 0 and os.getpid() != self._own:
+        if self._child == 0 and os.getpid() != self._own:  # it is 0 here, too, where no fork was possible
             keys = out[1] if self._terminal and self._terminal.is_interactive else -1
             become_trainer(self._spec, self._execute, self._group, out[1], err[1], failure[1], keys)
         for writing in {out[1], err[1], failure[1]}:
@@ -183,10 +191,10 @@ class Shim:
             if self._child:
                 os.waitpid(self._child, 0)
             code, _, message = told.decode("utf-8", "replace").partition(" ")
-            self._report.update(code=int(code), message=message)
+            self._report.code, self._report.message = int(code), message
         else:
-            if self._group and self._child not in members(self._group):
-                remove_group(self._group)
+            # A program that has ended already is no member any more; a group with its children stays.
+            if self._group and self._child not in members(self._group) and remove_group(self._group):
                 self._group = ""
             self._list_processes()
             told_pipes = [out[0], err[0]]
@@ -202,20 +210,18 @@ class Shim:
 
     def _adopt_pipe(self, pipe: int, stream: int) -> None:
         if LINUX and not os.isatty(pipe):
-            try:
+            with suppress(OSError):  # the pipes of this user have too many bytes together
                 fcntl.fcntl(pipe, _F_SETPIPE_SZ, PIPE_BYTES)
-            except OSError:
-                self._report["small_pipes"] = True
         os.set_blocking(pipe, False)
         self._pipes[pipe] = stream
         self._poller.register(pipe, select.POLLIN)
 
     def _wait(self, wake: int) -> None:
-        ending = self._report["stopped"] or self._report["code"] is not None
+        ending = self._report.stopped or self._report.code is not None
         is_typing = self._terminal is not None and self._terminal.is_typing
         pause = TICK_SECONDS if ending or is_typing else None if self._group or not LINUX else LIST_SECONDS
         found = [ready for ready, _ in self._poller.poll(None if pause is None else pause * 1000)]
-        # Of two streams that have something the one comes first whose line is open: it ends that line.
+        # First a stream that has begun a line: its next bytes end the line, before the other stream's come.
         for ready in sorted(found, key=lambda number: number not in self._open_lines):
             if ready == wake:
                 os.read(wake, 4096)
@@ -278,8 +284,8 @@ class Shim:
 
     def _finished(self) -> bool:
         self._reap()
-        exited = self._report["code"] is not None
-        if not exited and not self._report["stopped"]:
+        exited = self._report.code is not None
+        if not exited and not self._report.stopped:
             self._list_processes()
             return False
         living = descendants(self._child)
@@ -298,21 +304,12 @@ class Shim:
                 return
             if pid == 0:
                 return
-            self._add_usage(used)
+            self._report.add_usage(used)
             if pid == self._child:
-                self._record_exit(os.waitstatus_to_exitcode(status))
-
-    def _add_usage(self, used) -> None:  # type: ignore[no-untyped-def]
-        self._cpu_seconds += used.ru_utime + used.ru_stime
-        self._peak_memory = max(self._peak_memory, used.ru_maxrss * _MAXRSS_UNIT)
-
-    def _record_exit(self, code: int) -> None:
-        self._report["code"] = code if code >= 0 else 128 - code
-        self._report["signal"] = max(-code, 0)
-        self._report["ended"] = time.time()
-        if not self._report["stopped"]:
-            self._deadline = 0.0
-        self._store_report("exited.json")  # before anything else is done: from now on it cannot be lost
+                self._report.log_lost_bytes = self._journal.lost
+                self._report.record_exit(os.waitstatus_to_exitcode(status))
+                if not self._report.stopped:
+                    self._deadline = 0.0
 
     def _end(self, living: set[Process], exited: bool) -> None:
         """Ask each process once to end, and kill what is left after the grace period."""
@@ -331,12 +328,12 @@ class Shim:
 
     def _name_left(self, living: set[Process]) -> None:
         """Tell of the processes that could not be ended: the job ends all the same."""
-        self._report["left"] = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
-        if self._report["code"] is None:
-            self._report.update(code=LEFT_CODE, ended=time.time())
+        self._report.left = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
+        if self._report.code is None:
+            self._report.code = LEFT_CODE
 
     def _list_processes(self) -> None:
-        """Keep a list of the replica's processes for whoever comes after this shim, where no cgroup does."""
+        """Keep a list of the replica's processes for a later supervisor, where there is no cgroup."""
         now = time.monotonic()
         if self._group or not LINUX or now - self._listed_at < LIST_SECONDS:
             return
@@ -352,51 +349,6 @@ class Shim:
             remove_group(self._group)
         elif not self._left and self._listed:
             remove_file(f"{self._folder}/processes.json")
-
-    def _reserve_report(self) -> None:
-        # A disk that fills up later must still take the exit code.
-        with open(f"{self._folder}/exit.json.tmp", "wb") as file:
-            file.write(b" " * RESERVED_BYTES)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _write_report(self) -> None:
-        self._journal.close()
-        self._report.setdefault("ended", time.time())
-        if self._store_report("exit.json"):
-            remove_file(f"{self._folder}/exited.json")
-        else:  # the disk refuses: what was stored first has all but the last figures
-            with suppress(OSError):  # without it the supervisor tells that the exit code is lost
-                os.rename(f"{self._folder}/exited.json", f"{self._folder}/exit.json")
-
-    def _store_report(self, name: str) -> bool:
-        """Write the report in one piece, also where the trainer has removed this folder; whether it is there.
-
-        Not where somebody has removed the job's: nothing of a job comes back that was removed.
-        """
-        figures = {
-            # The kernel counts for the whole machine: of a replica with another end that tells nothing.
-            "oom": self._report["code"] == KILLED_CODE and count_oom_kills() > self._oom_kills,
-            "log_lost_bytes": self._journal.lost,
-            "peak_memory_bytes": self._peak_memory,
-            "cpu_seconds": self._cpu_seconds,
-        }
-        text = json.dumps(self._report | figures).encode()
-        temporary = f"{self._folder}/exit.json.tmp"
-        try:
-            if os.path.isdir(os.path.dirname(self._spec["wake"])):
-                os.makedirs(self._folder, 0o700, exist_ok=True)
-            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "r+b") as file:
-                file.write(text)
-                file.truncate()
-                file.flush()
-                os.fsync(descriptor)
-            os.rename(temporary, f"{self._folder}/{name}")
-        except OSError:
-            remove_file(temporary)
-            return False
-        return True
 
     def _notify(self) -> None:
         try:
@@ -434,8 +386,9 @@ def become_trainer(
             wanted = f"{spec['gcs']} as /gcs"
             show_buckets_of(spec["gcs"])
             wanted = spec["cwd"]
-        set_process_control(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
+        # Without its shim the lines and the exit code of a trainer would be lost, so it does not outlive it.
+        set_process_control(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # the shim died before the kernel knew of this wish
             os._exit(1)
         stdin = os.open(os.devnull, os.O_RDONLY) if keys < 0 else keys
         for source, target in ((stdin, 0), (out, 1), (err, 2)):
@@ -460,29 +413,19 @@ def execute(spec: dict) -> None:  # type: ignore[type-arg]
 
 
 def open_terminal(spec: dict) -> TrainerTerminal:  # type: ignore[type-arg]
-    """The terminal of a replica. Imported for those only that get one."""
+    """The terminal of a replica. Imported only for a replica that gets one."""
     if not TYPE_CHECKING:
         from trainer_terminal import TrainerTerminal
     return TrainerTerminal(spec)
 
 
 def show_buckets_of(folder: str) -> None:
-    """Mount /gcs for this process. Imported by those replicas only that want it."""
+    """Mount /gcs for this process. Imported only for a replica that wants it."""
     if TYPE_CHECKING:
         from vtrain.runtime.bucket_mount import show_buckets
     else:
         from bucket_mount import show_buckets
     show_buckets(folder)
-
-
-def count_oom_kills() -> int:
-    """How many processes the kernel has ended for want of memory since it started."""
-    try:
-        with open("/proc/vmstat", "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
 
 
 def describe(pid: int) -> dict[str, object]:
@@ -493,31 +436,6 @@ def describe(pid: int) -> dict[str, object]:
     except OSError:
         user = -1
     return {"pid": abs(pid), "name": stat.name if stat is not None else "", "user": user}
-
-
-def boot_id() -> str:
-    """Different after each start of the machine."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def write_json(path: str, document: dict) -> None:  # type: ignore[type-arg]
-    """Write a small file in one piece, if the disk takes it: no trainer ends because of it."""
-    try:
-        with open(path + ".tmp", "w") as file:
-            json.dump(document, file)
-        os.rename(path + ".tmp", path)
-    except OSError:
-        remove_file(path + ".tmp")
-
-
-def remove_file(path: str) -> None:
-    """Remove a file; whoever removes the folder removes one that cannot be removed now."""
-    with suppress(OSError):
-        os.remove(path)
 
 
 if __name__ == "__main__":

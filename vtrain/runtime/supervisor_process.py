@@ -24,14 +24,14 @@ PROGRAM = Path(__file__).parents[1] / "backends" / "supervise.py"
 SUPERVISOR_LOG = "supervisor.log"
 
 _children: list[int] = []
-"""The supervisors that this process has started: its own to reap, whoever asked for them."""
+"""The supervisors that this process has started, and therefore has to reap."""
 
 
 class Standby:
     """A supervisor that waits for the lock of its job. It ends by itself when this process does."""
 
     def __init__(self, home: Path, backend: str) -> None:
-        """`backend` is the one whose modules it loads. Raises OSError where no process can be started."""
+        """Load the modules of `backend` there. Raises OSError where no process can be started."""
         import socket
 
         self.home = home.absolute()

@@ -16,7 +16,7 @@ import struct
 import termios
 
 MAX_MESSAGE_BYTES = 4096
-"""What a FIFO takes in one piece (POSIX: at least 512, Linux: 4096)."""
+"""The most bytes that a FIFO takes in one piece (POSIX: at least 512, Linux: 4096)."""
 _MOST_TYPED = 64 * 1024
 _LARGEST_SIZE = 0xFFFF
 _OUTPUT_FLAGS = 1

@@ -80,7 +80,8 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
         metadata["logLostBytes"] = str(end.log_lost_bytes)
     if trace is not None and trace.file:
         metadata |= {"file": trace.file, "line": str(trace.line)}
-    metadata["hint"] = sibling or _hint(_worth_a_hint(trace, text), end, _named_by(order))
+    telling = trace.exception if trace is not None else text[-4096:]
+    metadata["hint"] = sibling or _hint(telling, end, _named_by(order))
     code, message = _describe(replica, end, trace, text, log)
     reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
     details = [error_info(reason, metadata)]
@@ -133,12 +134,6 @@ def _replica_folder_removed(folder: JobFolder, replica: str) -> Status:
     return Status(code=USER_ERROR_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
 
 
-def _service_log(folder: JobFolder) -> dict[str, str]:
-    """Where the job's own log lies, unless somebody removed it."""
-    log = folder.log("service")
-    return {"log": str(log)} if log.exists() else {}
-
-
 def machine_restarted(folder: JobFolder) -> Status:
     """The machine was started anew while the job ran; a training is not begun again by somebody who looks."""
     metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
@@ -159,7 +154,9 @@ def file_damaged(folder: JobFolder, path: Path) -> Status:
     """A file without which the job cannot go on is damaged or missing."""
     if not folder.path.exists():
         return folder_lost(folder)
-    metadata = {"hint": "Submit the job again."} | _service_log(folder)
+    metadata = {"hint": "Submit the job again."}
+    if (log := folder.log("service")).exists():  # somebody may have removed it, too
+        metadata["log"] = str(log)
     if path.is_relative_to(folder.path):
         path = path.relative_to(folder.path)
     message = f"The job's folder {folder.path} is damaged: its {path} cannot be read."
@@ -239,10 +236,6 @@ def _hint(text: str, end: ReplicaExit, named_by: NamedBy) -> str:
         size = size_in_words(end.peak_memory_bytes)
         return f"Memory ran out at {size}: allow more (--memory, or a larger machine type), or use less."
     return hint(text, end.code, named_by)
-
-
-def _worth_a_hint(trace: Traceback | None, text: str) -> str:
-    return trace.exception if trace is not None else text[-4096:]
 
 
 def _describe(

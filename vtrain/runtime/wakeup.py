@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+from contextlib import suppress
 from pathlib import Path
 
 from vtrain.atomic import rename_damaged
@@ -19,13 +20,18 @@ class Wakeup:
             os.mkfifo(fifo, 0o600)
         # Opened for writing too, so that it never reports an end of file when a writer leaves.
         self._descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        # A copy in a child would tell writers that a supervisor listens, also when it was killed.
+        os.register_at_fork(after_in_child=self.close)
 
     def close(self) -> None:
         """Hear nothing any more."""
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def wait(self, seconds: float, *others: int) -> None:
         """Sleep at most that long; `others` are further descriptors that wake."""
         ready, _, _ = select.select([self._descriptor, *others], [], [], seconds)
         if self._descriptor in ready:
-            os.read(self._descriptor, 65536)
+            with suppress(BlockingIOError):  # another supervisor, which is about to leave, has read it
+                os.read(self._descriptor, 65536)

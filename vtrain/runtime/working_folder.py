@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.packaging.archive import SNAPSHOT, packed_files
+from vtrain.packaging.source import printable
 from vtrain.privacy import make_private
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, read_struct, write_struct
 from vtrain.runtime.launcher import PrepareFailed
@@ -63,7 +65,8 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
         for entry in packed_files(archive) if archive.exists() else ():
             if entry.of_script:
                 break
-            if not _is_package_head(entry.path):
+            is_package_head = len(entry.path.parts) == 2 and entry.path.name == "__init__.py"
+            if not is_package_head:
                 _write(entry.content, work / entry.path, executable=entry.is_executable)
     except PackagingError as error:
         raise PrepareFailed(error.message, "Submit the job again.") from error
@@ -82,12 +85,14 @@ def sift(attempt: ReplicaFolder) -> tuple[list[str], list[str]]:
     folders: set[Path] = set()
     for entry in packed_files(archive) if archive.exists() else ():
         path = work / entry.path
-        if path.parent.resolve() != work.resolve() / entry.path.parent:  # a link of the trainer's
-            continue
+        # Not `resolve`, which raises RuntimeError for a link to itself.
+        if Path(os.path.realpath(path.parent)) != Path(os.path.realpath(work), entry.path.parent):
+            continue  # a link that the trainer has made: the files behind it are somebody else's
         if tells_reads and not entry.of_script and entry.path.suffix != ".py" and _was_read(path):
             read.append(str(entry.path))
         if _is_same(path, entry.content):
-            path.unlink()
+            with suppress(OSError):  # the trainer may have closed the folder; then the file is left
+                path.unlink()
         folders.add(path.parent)
     for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
         _remove_bytecode(folder)
@@ -100,7 +105,12 @@ def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...], spec: CustomJob
     told = read_struct(folder.path / REMARKS, Remarks)
     if told is not None:  # by a supervisor that died a moment later
         return told
-    found = [(attempt, *sift(attempt)) for attempt in attempts if attempt.work.is_dir()]
+    found = [
+        (attempt, *sift(attempt))
+        for attempt in attempts
+        # Behind a link that the trainer has put there lie files of the user's.
+        if attempt.work.is_dir() and not attempt.work.is_symlink()
+    ]
     notes = tuple(
         f"Left in the working directory of {attempt.name}: {attempt.work} ({_named(left)})"
         for attempt, _, left in found
@@ -134,10 +144,6 @@ def _unlike_service(read: list[str]) -> tuple[str, ...]:
         f"The trainer read {_named(read)} in its working directory, where Vertex AI has no files of a "
         "package in a bucket. Open them beside the module (Path(__file__).parent), or --bake an image.",
     )
-
-
-def _is_package_head(path: PurePosixPath) -> bool:
-    return len(path.parts) == 2 and path.name == "__init__.py"
 
 
 def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
@@ -187,27 +193,38 @@ def _is_same(path: Path, content: IO[bytes]) -> bool:
 
 
 def _remove_bytecode(folder: Path) -> None:
-    """What Python compiled of the modules in a folder."""
+    """Remove the files that Python compiled of the modules in a folder."""
     compiled = folder / BYTECODE
     if compiled.is_symlink() or not compiled.is_dir():
         return
-    for file in compiled.glob("*.pyc"):
-        file.unlink()
+    with suppress(OSError):
+        for file in compiled.glob("*.pyc"):
+            file.unlink()
     _remove_empty(compiled, folder)
 
 
 def _remove_empty(folder: Path, top: Path) -> None:
     """Remove a folder without files, and those above it that have none either, up to `top`."""
-    while folder != top and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
+    with suppress(OSError):  # it has files, or may not be changed
+        while folder != top:
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _left(work: Path) -> Iterator[str]:
-    """The files below a folder, one more than are counted at most; follows no link."""
+    """The files below a folder, one more than are counted at most; follows no link.
+
+    A folder that may not be read is told itself, with a slash.
+    """
     folders, count = [work], 0
     while folders and count <= MOST_COUNTED:
-        entries = sorted(os.scandir(folders.pop()), key=lambda entry: entry.name)
+        folder = folders.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            count += 1
+            yield f"{os.path.relpath(folder, work)}/"
+            continue
         folders += [Path(entry.path) for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False) and count <= MOST_COUNTED:
@@ -217,7 +234,7 @@ def _left(work: Path) -> Iterator[str]:
 
 def _named(paths: list[str]) -> str:
     """`model.pt, data.csv` and how many more there are."""
-    shown = ", ".join(paths[:MOST_NAMED])
+    shown = ", ".join(map(printable, paths[:MOST_NAMED]))
     if len(paths) > MOST_COUNTED:
         return f"{shown} and more than {MOST_COUNTED - MOST_NAMED} more"
     return f"{shown} and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else shown

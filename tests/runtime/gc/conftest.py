@@ -31,12 +31,21 @@ class Home:
         return Search(home=self.path, older_than=days * DAY, now=self.now)
 
     def job(
-        self, number: int, state: str = "SUCCEEDED", *, days: float = 40, packages: tuple[str, ...] = ()
+        self,
+        number: int,
+        state: str = "SUCCEEDED",
+        *,
+        days: float = 40,
+        packages: tuple[str, ...] = (),
+        output: str = "",
     ) -> JobFolder:
         """A job that was submitted and ended that many days ago, with a folder."""
         moment = from_epoch(self.now - days * DAY)
         ended = state in ("SUCCEEDED", "FAILED", "CANCELLED")
         pools = [{"pythonPackageSpec": {"packageUris": list(packages)}}]
+        spec: dict[str, object] = {"workerPoolSpecs": pools}
+        if output:
+            spec["baseOutputDirectory"] = {"outputUriPrefix": output}
         told = {"name": self.name(number), "state": f"JOB_STATE_{state}"}
         record = Record(
             name=self.name(number),
@@ -45,7 +54,7 @@ class Home:
             create_time=moment,
             end_time=moment if ended else "",
             backend="process",
-            document=json.dumps(told | {"jobSpec": {"workerPoolSpecs": pools}}),
+            document=json.dumps(told | {"jobSpec": spec}),
         )
         self.store.insert(record)
         folder = JobFolder(self.path / "jobs" / str(number))

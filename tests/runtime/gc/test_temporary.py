@@ -70,6 +70,17 @@ def test_what_was_written_before_the_clock_was_set_back_goes(home) -> None:
     assert [one.discard() for one in temporary_files(home.search())] == [""]
 
 
+@pytest.mark.parametrize("place", ["packages", "packages/0123", "environments", "environments/plans", "logs"])
+def test_files_that_were_never_published_go(home, place: str) -> None:
+    begun = home.path / place / f"{UNPUBLISHED}1-a"
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(b"x")
+    assert list(temporary_files(home.search())) == []
+    home.age(begun)
+    assert [one.discard() for one in temporary_files(home.search())] == [""]
+    assert not begun.exists() and begun.parent.exists()
+
+
 def test_a_removal_under_way_is_left_to_who_began_it(home) -> None:
     gone = half_made(home.path / "packages" / ".gone-1")
     (found,) = temporary_files(home.search())

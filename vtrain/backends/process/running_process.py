@@ -1,9 +1,10 @@
-"""A running replica of the backend `process`, from inside: commands in its environment and its folder."""
+"""A running replica of the backend `process`, from inside: commands in its environment, and what it uses."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from vtrain.backends import ReplicaUsage
 from vtrain.errors import CommandError, DamagedError
@@ -11,12 +12,14 @@ from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, require_struc
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import lock_holder
-from vtrain.runtime.process_usage import tree_usage
+from vtrain.runtime.process_tree import LINUX, offspring, snapshot
 
 TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LS_COLORS")
 """Variables of the caller's terminal, which the replica's environment does not have."""
 DEFAULT_SHELL = "/bin/sh"
 NOT_FOUND_CODE, NOT_RUNNABLE_CODE = 127, 126
+_CPU_FIELDS = slice(11, 15)
+"""utime, stime, and those of the children that have ended, counted from the field behind the name."""
 
 
 class RunningProcess:
@@ -53,18 +56,21 @@ class RunningProcess:
             raise CommandError(words, NOT_RUNNABLE_CODE) from error
 
     def usage(self) -> ReplicaUsage | None:
-        """The use of all its processes, and the GPUs that it was given."""
-        found = tree_usage(shim) if (shim := lock_holder(self._folder.lock)) > 0 else None
-        if found is None:
+        """The use of all its processes, and the GPUs that it was given; None where there is no /proc."""
+        shim = lock_holder(self._folder.lock)
+        if shim <= 0 or not LINUX:
             return None
+        seconds, memory, count = 0.0, 0, 0
+        for pid, _ in offspring({shim}, snapshot()):
+            try:
+                seconds += _cpu_seconds(pid)
+                memory += _memory(pid)
+            except (OSError, ValueError, IndexError):  # it has just ended
+                continue
+            count += 1
         visible = self._order.env.get("CUDA_VISIBLE_DEVICES")
         gpus = None if visible is None else tuple(filter(None, visible.split(",")))
-        return ReplicaUsage(
-            cpu_seconds=found.cpu_seconds,
-            memory_bytes=found.memory_bytes,
-            processes=found.processes,
-            gpus=gpus,
-        )
+        return ReplicaUsage(cpu_seconds=seconds, memory_bytes=memory, processes=count, gpus=gpus)
 
     def _entrance(self) -> Callable[[], None] | None:
         """What shows /gcs to the child, where the replica sees it."""
@@ -78,3 +84,20 @@ class RunningProcess:
             os.chdir(place)
 
         return enter
+
+
+def _cpu_seconds(pid: int) -> float:
+    """The processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return sum(map(int, fields[_CPU_FIELDS])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory(pid: int) -> int:
+    """The bytes of memory of a process; its part of those that it shares, where this user may read that."""
+    try:
+        shares = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    line = next(line for line in [*shares.splitlines(), "Pss: 0 kB"] if line.startswith("Pss:"))
+    return int(line.split()[1]) * 1024

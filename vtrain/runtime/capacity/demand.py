@@ -17,8 +17,10 @@ def claim_of(spec: CustomJobSpec, offer: Offer, *, memory_bytes: int = 0, all_gp
     for every GPU where their machine type has none.
     """
     available = len(offer.accelerators or ())
+    pools = (spec.worker_pool_specs[member.pool] for member in replica_ids(spec))
+    needed = sum(memory_bytes or _machine_memory(pool) for pool in pools)
     return Claim(
-        memory_bytes=min(_memory(spec, memory_bytes), offer.memory_bytes),
+        memory_bytes=min(needed, offer.memory_bytes),
         memory_limit=offer.memory_bytes,
         counts=_shares(_wanted(spec, all_gpus, available), available),
         accelerators=offer.accelerators,
@@ -30,13 +32,8 @@ def wants_accelerators(spec: CustomJobSpec, *, all_gpus: bool = False) -> bool:
     return bool(_wanted(spec, all_gpus, 1))
 
 
-def _memory(spec: CustomJobSpec, memory_bytes: int) -> int:
-    """The sum over the replicas: `--memory`, else that of the machine type; an unknown type needs none."""
-    pools = (spec.worker_pool_specs[member.pool] for member in replica_ids(spec))
-    return sum(memory_bytes or _machine_memory(pool) for pool in pools)
-
-
 def _machine_memory(pool: WorkerPoolSpec) -> int:
+    """The memory of a pool's machine type; an unknown type needs none."""
     known = machine(pool.machine_spec.machine_type) if pool.machine_spec is not None else None
     return int(known.memory_gib * GIB) if known is not None else 0
 

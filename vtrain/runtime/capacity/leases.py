@@ -1,6 +1,6 @@
 """The rules of the queue for this machine: what jobs claim, what they have leased, and which may start. Pure.
 
-Jobs start in the order in which they were submitted. What one leases it has alone, until its end.
+Jobs start in the order in which they were submitted. A job does not share what it leases, up to its end.
 """
 
 from __future__ import annotations

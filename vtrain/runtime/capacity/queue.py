@@ -31,7 +31,7 @@ QUEUE = (
     "FROM leases "
     f"CROSS JOIN resources USING (name) WHERE {LIVING} ORDER BY resources.rowid"
 )
-"""In the order of submission. What has ended, or was deleted, does not count, whoever removes its lease.
+"""In the order of submission, without jobs that have ended or were deleted, although their leases may remain.
 
 CROSS JOIN tells SQLite to begin with the leases: there are few of them, and any number of resources.
 """

@@ -19,7 +19,7 @@ ELSEWHERE = "removed by another command"
 """The answer of `discard` where another command was faster."""
 USED_AGAIN = "it was used just now"
 OUTPUT = "output"
-"""What trainers made: only a search that names this kind looks for it."""
+"""The kind of the files that trainers made. Only a search that names it looks for them."""
 ON_MACHINE = ("job", "environment", "package", "process", "cgroup", "temporary", OUTPUT)
 ON_ENGINE = ("image", "runtime", "container", "network")
 KINDS = (*ON_MACHINE, *ON_ENGINE)
@@ -80,7 +80,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
         return moment < self.unused_since or moment > self.now + FRESH_SECONDS
 
     def is_stale(self, moment: float) -> bool:
-        """Whether what was written to last at that time may go, where nobody knows whose it is."""
+        """Whether a thing may go that was written to last at that time, and that no job is known to use."""
         return abs(self.now - moment) >= FRESH_SECONDS
 
 

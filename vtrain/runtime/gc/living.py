@@ -23,14 +23,14 @@ class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of a home that have not ended.
 
     `images` are those that they name or run, `packages` the folders of theirs, `outputs` the folders they
-    write to, `programs` those that their replicas find commands in. `preparing_since` is when the first of
-    them was submitted whose replicas are not ordered yet: whatever was used since then may be theirs.
+    write to, `programs` those in which their replicas find commands. `preparing_since` is when the first job
+    was submitted that has no orders for its replicas yet: it may need anything that was used since then.
     """
 
     ids: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
     packages: frozenset[Path] = frozenset()
-    outputs: frozenset[Path | None] = frozenset()
+    outputs: frozenset[Path] = frozenset()
     programs: frozenset[Path] = frozenset()
     preparing_since: float = float("inf")
 
@@ -52,7 +52,7 @@ def living_jobs(home: Path) -> LivingJobs:
         ids=frozenset(map(_id, records)),
         images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
         packages=frozenset(package_folders(documents, home)),
-        outputs=frozenset(output_of(document, home) for document in documents),
+        outputs=frozenset(filter(None, (output_of(document, home) for document in documents))),
         programs=frozenset(path for order in orders for path in _programs(order)),
         preparing_since=min(
             (
@@ -112,7 +112,7 @@ def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _spec(document: dict[str, Any]) -> dict[str, Any]:
-    """What a job runs; of a tuning job, each trial; of a training pipeline, its task."""
+    """The specification of a job; of a tuning job that of its trials, of a training pipeline its task's."""
     inputs = document.get("trainingTaskInputs")
     inputs = inputs if isinstance(inputs, dict) else document
     found: dict[str, Any] = document.get("jobSpec") or inputs.get("trialJobSpec") or inputs

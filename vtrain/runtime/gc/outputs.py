@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -36,8 +36,8 @@ def old_outputs(search: Search) -> Iterator[Candidate]:
             )
 
 
-def _kept(folder: Path, living: Container[Path | None], models: set[Path]) -> str:
-    if folder in living:
+def _kept(folder: Path, living: Collection[Path], models: Collection[Path]) -> str:
+    if any(output.is_relative_to(folder) for output in living):  # a job may write below another's folder
         return "a job uses it"
     return "a model has its files there" if any(files.is_relative_to(folder) for files in models) else ""
 

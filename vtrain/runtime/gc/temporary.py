@@ -16,9 +16,11 @@ from vtrain.runtime.gc.candidate import Candidate, Search, byte_count, last_chan
 from vtrain.times import from_epoch
 
 REMOVALS = ("jobs", "packages", "environments/*")
+PUBLISHED = ("packages", "packages/*", "environments", "environments/plans", "logs")
+"""The folders of a home in which files are published, apart from those of jobs, which supervisors tidy."""
 UNFINISHED = (
     "packages/.building-*",  # of older versions
-    *(f"{place}/{UNPUBLISHED}*" for place in ("packages", "environments/plans", "logs")),
+    *(f"{place}/{UNPUBLISHED}*" for place in PUBLISHED),
 )
 
 
@@ -37,8 +39,10 @@ def _begun(search: Search) -> Iterator[Path]:
     for pattern in UNFINISHED:
         yield from (path for path in sorted(search.home.glob(pattern)) if _is_abandoned(path, search))
     for memo in sorted((search.home / "environments" / "plans").glob("[!.]*")):
-        if search.is_stale(last_change(memo)) and not _is_about(memo):
-            yield memo
+        if search.is_stale(last_change(memo)):
+            environment = remembered_environment(memo)
+            if environment is None or not is_complete(environment):
+                yield memo
 
 
 def _is_abandoned(path: Path, search: Search) -> bool:
@@ -48,12 +52,6 @@ def _is_abandoned(path: Path, search: Search) -> bool:
         return own and search.is_stale(last_change(path)) and not is_held(path)
     except OSError:  # it has been finished meanwhile
         return False
-
-
-def _is_about(memo: Path) -> bool:
-    """Whether the environment is there that a memo is about."""
-    environment = remembered_environment(memo)
-    return environment is not None and is_complete(environment)
 
 
 def _candidate(path: Path, name: str) -> Candidate:
