@@ -32,9 +32,9 @@ from vtrain.runtime.tuning.trial_record import (
     REQUESTED,
     STOPPING,
     TrialRecord,
+    kept,
     read_records,
     readable_records,
-    thinned,
     write_record,
 )
 from vtrain.runtime.working_folder import kept_files
@@ -138,7 +138,7 @@ class TrialJobs:
             return
         ended = sum(other.has_ended for other in self.records)
         if self._read(record, job):
-            record = msgspec.structs.replace(record, measurements=thinned(tuple(self._measured[record.id])))
+            record = msgspec.structs.replace(record, measurements=kept(self._measured[record.id]))
             self._keep(record)  # for a supervisor that takes over: the file holds the last hundred alone
         elif self._compared.get(record.id) == ended:
             return
@@ -171,7 +171,7 @@ class TrialJobs:
             record = msgspec.structs.replace(record, start_time=job.start_time or job.create_time)
         counts = job.state == states.SUCCEEDED or record.state == STOPPING
         final = final_measurement(self._spec, measured) if counts else None
-        record = msgspec.structs.replace(record, final=final, measurements=thinned(measured))
+        record = msgspec.structs.replace(record, final=final, measurements=kept(measured))
         if final is not None:
             self._end(record, SUCCEEDED, at=job.end_time)
         elif counts:
