@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from vtrain.messages.hyperparameter_tuning_job import Measurement
 from vtrain.runtime.tuning import metric_file
 from vtrain.runtime.tuning.metric_file import MetricFile
+from vtrain.runtime.tuning.trial_record import MOST_KEPT, kept
 
 
 @pytest.fixture
@@ -311,6 +312,18 @@ def test_another_reader_of_a_long_file_goes_on_too(path: Path) -> None:
     assert again.read() == []
     with path.open("a") as file:
         file.write(line(3000, acc=1))
+    assert [each.step_count for each in again.read()] == [3000]
+
+
+@pytest.mark.parametrize("lines_kept", [100, 5000])
+def test_another_reader_goes_on_from_what_a_record_holds(path: Path, lines_kept: int) -> None:
+    lines = [line(step, acc=step / 5000) for step in range(3000)]
+    path.write_text("".join(lines))
+    known = kept(reader(path).read())
+    assert len(known) <= MOST_KEPT and known[-1].step_count == 2999
+    again = MetricFile(path, ["acc"], started=time.time(), known=known)
+    lines.append(line(3000, acc=1))
+    path.write_text("".join(lines[-lines_kept:]))
     assert [each.step_count for each in again.read()] == [3000]
 
 

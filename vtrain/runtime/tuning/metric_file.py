@@ -30,6 +30,8 @@ MOST_MEASUREMENTS = 100_000
 """Returned of one trial; of more, only the very last one."""
 REMEMBERED = 1000
 """Lines and measurements by which a rewritten file is known again. hypertune keeps 100 lines."""
+RECENT = 100
+"""Measurements by which a file is known again that another reader has read: as many as hypertune keeps."""
 MOST_NAMES = 100
 LONGEST_NAME = 200
 _BLOCK = 64 << 10
@@ -43,7 +45,8 @@ T = TypeVar("T")
 class MetricFile:
     """The metric file of a trial. `metrics` are the study's; `started` is the trial's start since 1970.
 
-    `known` are the measurements that an earlier reader of the file had: they are not returned again.
+    `known` are the measurements that an earlier reader of the file had, the last `RECENT` without gaps: they
+    are not returned again.
     `names` are the metrics seen so far, also those that the study does not have.
     """
 
@@ -59,7 +62,7 @@ class MetricFile:
         self._place = (0, "")  # step and elapsed time of what is collected
         self._usable: set[str] = set()
         self._unusable: dict[str, str] = {}
-        self._known = _Known([_essence(each) for each in known], limit=REMEMBERED)
+        self._known = _Known([_essence(each) for each in known[-RECENT:]], limit=REMEMBERED)
         self._room = max(MOST_MEASUREMENTS - len(known), 0)
         self._beyond: Measurement | None = None
 

@@ -15,6 +15,7 @@ import msgspec
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.log_reader import ChildLogs
+from vtrain.runtime.tuning.metric_file import RECENT
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
@@ -104,8 +105,9 @@ def write_record(folder: JobFolder, record: TrialRecord) -> None:
 
 
 def kept(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """The measurements of a trial that its record holds."""
-    return tuple(thinned(measurements, MOST_KEPT))
+    """The measurements of a trial that its record holds: the last ones, and some of the earlier ones."""
+    earlier, last = measurements[:-RECENT], measurements[-RECENT:]
+    return (*thinned(earlier, MOST_KEPT - RECENT), *last)
 
 
 def _files(folder: JobFolder) -> list[Path]:
