@@ -79,14 +79,16 @@ class TrialJobs:
         return [record.study_trial() for record in self.records]
 
     def load(self, continue_from: str = "") -> None:
-        """Read the records. A new study begins with the ended trials of the one that it continues from.
+        """Read the records. A new study begins with the trials of the one that it continues from.
 
+        Trials that were cut off and trials whose jobs failed are run again: the fault may have been mended.
         Raises DamagedFileError.
         """
         self._records = {record.id: record for record in read_records(self._folder)}
         if not self._records and continue_from:
             earlier = readable_records(job_folder(self._home, continue_from))
-            for number, record in enumerate(filter(_counts, earlier), 1):
+            counting = [one for one in earlier if one.has_ended and not one.is_cut_off and not one.failed]
+            for number, record in enumerate(counting, 1):
                 self._keep(msgspec.structs.replace(record, id=number))
 
     def begin(self, parameters: Parameters) -> None:
@@ -238,8 +240,3 @@ class TrialJobs:
     def _keep(self, record: TrialRecord) -> None:
         write_record(self._folder, record)
         self._records[record.id] = record
-
-
-def _counts(record: TrialRecord) -> bool:
-    """Whether a trial counts in the study that goes on from its own: it has ended by itself."""
-    return record.has_ended and not record.is_cut_off
