@@ -85,11 +85,13 @@ class TrialJobs:
         Raises DamagedFileError.
         """
         self._records = {record.id: record for record in read_records(self._folder)}
-        if not self._records and continue_from:
+        if 1 not in self._records and continue_from:
             earlier = readable_records(job_folder(self._home, continue_from))
             counting = [one for one in earlier if one.has_ended and not one.is_cut_off and not one.failed]
-            for number, record in enumerate(counting, 1):
+            # A supervisor may die after any of these writes. The first record, written last, tells of all.
+            for number, record in reversed(list(enumerate(counting, 1))):
                 self._keep(msgspec.structs.replace(record, id=number))
+            self._records = dict(sorted(self._records.items()))
 
     def begin(self, parameters: Parameters) -> None:
         """Start another trial: its record first, then its job."""
