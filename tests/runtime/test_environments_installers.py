@@ -12,11 +12,14 @@ from environment_packages import direct_sdist, wheel
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.runtime.environments.installer import (
     Installation,
+    Installer,
     InstallerFault,
     explain,
     explain_build,
     find_uv,
 )
+from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
+from vtrain.runtime.environments.layers import EnvironmentFailed
 from vtrain.runtime.environments.pip_configuration import UvOptions, read_pip_settings, uv_options
 
 
@@ -92,15 +95,11 @@ def test_uv_without_pips_configuration_is_left_alone(offline: dict[str, str]) ->
     ("settings", "flags", "variables"),
     [
         (
-            {"PIP_EXTRA_INDEX_URL": "https://a.test/simple https://b.test/simple"},
-            (
-                "--index=https://a.test/simple",
-                "--index=https://b.test/simple",
-                "--index-strategy=unsafe-best-match",
-            ),
-            {},
+            {"PIP_EXTRA_INDEX_URL": "https://me:secret@a.test/simple \n https://b.test/simple"},
+            ("--index-strategy=unsafe-best-match",),
+            {"UV_INDEX": "https://me:secret@a.test/simple https://b.test/simple"},
         ),
-        ({"PIP_INDEX_URL": "https://a.test"}, ("--default-index=https://a.test",), {}),
+        ({"PIP_INDEX_URL": "https://me:secret@a.test"}, (), {"UV_DEFAULT_INDEX": "https://me:secret@a.test"}),
         (
             {"PIP_TRUSTED_HOST": "a.test b.test:8"},
             ("--allow-insecure-host=a.test", "--allow-insecure-host=b.test:8"),
@@ -188,6 +187,24 @@ def test_the_requirement_is_named_that_failed(tmp_path: Path, line: str, culprit
     installation = Installation(environment=tmp_path, requirements=("left", "right"))
     failed = explain(InstallerFault("uv", (line,)), installation)
     assert failed.message == f"{culprit} cannot be installed: uv failed.\n  {line}"
+
+
+@pytest.mark.parametrize("login", ["bob:s3cret", "s3cret"])
+@pytest.mark.parametrize("rest", ["/left-1.0-py3-none-any.whl", ""])
+def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest: str) -> None:
+    line = f"left[x] @ git+http://{login}@127.0.0.1:1{rest}"
+    told: list[bytes] = []
+    installation = Installation(environment=tmp_path / "made", requirements=(line,))
+    failed = explain(InstallerFault("uv", (f"fetch {line}",)), installation)
+    assert "s3cret" not in failed.message
+    assert f"left[x] @ git+http://****@127.0.0.1:1{rest} cannot be installed" in failed.message
+    write_virtual_environment(tmp_path / "made", base_interpreter())
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(EnvironmentFailed):
+        Installer(told.append).install(installation, descriptor)
+    os.close(descriptor)
+    assert told[0] == b"Installing left \xe2\x80\xa6\n"
+    assert b"s3cret" not in b"".join(told)
 
 
 @pytest.mark.parametrize(

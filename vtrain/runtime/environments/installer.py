@@ -23,6 +23,7 @@ from vtrain.runtime.process_tree import signal_all
 _LAST_LINES = 5
 _MOST_NAMED = 4
 _NAME = re.compile(r"[^\s\[<>=!~;@,]+")
+_LOGIN = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _UNREACHABLE = re.compile(
     r"failed to establish a new connection|name resolution|name or service not known|network is unreachable"
     r"|connection refused|max retries exceeded|timed out|dns error|error sending request|failed to lookup"
@@ -148,7 +149,7 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
 
 def _named(requirements: tuple[str, ...]) -> str:
     """The names of the first requirements, and how many more there are."""
-    names = [_NAME.match(Path(line).name if "/" in line else line) for line in requirements]
+    names = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
     shown = [match[0] for match in names if match]
     more = len(shown) - _MOST_NAMED
     return ", ".join(shown[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -192,4 +193,5 @@ def is_unreachable(fault: InstallerFault) -> bool:
 
 def _with_lines(sentence: str, lines: tuple[str, ...]) -> str:
     shown = [line for line in lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
-    return "\n".join([sentence, *(f"  {line}" for line in shown)])
+    # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
+    return _LOGIN.sub("****", "\n".join([sentence, *(f"  {line}" for line in shown)]))

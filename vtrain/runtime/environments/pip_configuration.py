@@ -38,15 +38,18 @@ _INDEX_VARIABLES = (
 _INDEX_KEYS = ("index", "index-url", "extra-index-url", "find-links", "no-index")
 
 
-def _index(flag: str, *, switch: bool = False) -> _Translation:
+def _index(flag: str = "", variable: str = "", *, switch: bool = False) -> _Translation:
     # All settings of indexes are one subject: half of pip's beside half of uv's would be a third thing.
-    return _Translation(flag, own=_INDEX_VARIABLES, toml=_INDEX_KEYS, builds=True, switch=switch)
+    return _Translation(
+        flag, (variable,) * bool(variable), own=_INDEX_VARIABLES, toml=_INDEX_KEYS, builds=True, switch=switch
+    )
 
 
 _TIMEOUT = _Translation(variables=("UV_HTTP_TIMEOUT",), own=("UV_HTTP_TIMEOUT", "UV_REQUEST_TIMEOUT"))
 _TRANSLATIONS = {
-    "index-url": _index("--default-index"),
-    "extra-index-url": _index("--index"),
+    # The URL of an index may hold a password, and other users can read a command line, not its variables.
+    "index-url": _index(variable="UV_DEFAULT_INDEX"),
+    "extra-index-url": _index(variable="UV_INDEX"),
     "find-links": _index("--find-links"),
     "no-index": _index("--no-index", switch=True),
     "trusted-host": _Translation(
@@ -136,7 +139,9 @@ def _flags(each: _Translation, value: str) -> Iterator[str]:
 
 
 def _value(key: str, value: str) -> str:
-    """A proxy may be named without `http://`, which uv demands."""
+    """The value of a variable. A proxy may be named without `http://`, which uv demands."""
+    if key == "extra-index-url":
+        return " ".join(value.split())
     return f"http://{value}" if key == "proxy" and "://" not in value else value
 
 
