@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -136,6 +137,61 @@ def test_pips_settings_are_handed_to_uv(
     assert options.unheeded == ()
 
 
+def test_paths_are_those_of_the_folder_that_vtrain_runs_in(
+    tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "own"))
+    given = {
+        "PIP_CONSTRAINT": "a.txt https://a.test/b.txt",
+        "PIP_FIND_LINKS": "~/wheels file:///w /x",
+        "PIP_CERT": "my ca.pem",
+    }
+    options = uv_options(offline | given)
+    assert options == uv_options(offline | given, str(tmp_path))
+    assert f"--constraint={tmp_path}/job/a.txt" in uv_options(offline | given, str(tmp_path / "job")).flags
+    assert options.flags == (
+        f"--find-links={tmp_path}/own/wheels",
+        "--find-links=file:///w",
+        "--find-links=/x",
+        f"--constraint={tmp_path}/a.txt",
+        "--constraint=https://a.test/b.txt",
+    )
+    assert dict(options.variables)["SSL_CERT_FILE"] == f"{tmp_path}/my ca.pem"
+
+
+def test_a_file_beside_the_trainer_binds_its_requirements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "wheels", "left", version)
+    (tmp_path / "bounds.txt").write_text("left<2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_FIND_LINKS", "wheels")
+    monkeypatch.setenv("PIP_CONSTRAINT", "bounds.txt")
+    assert trained(tmp_path) == "1.0\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"[global\nindex-url = x\n", b"index-url = x\n", b"[global]\nx = \xff\n"]
+)
+def test_a_damaged_file_of_pips_is_no_reason_to_ask_another_index(
+    tmp_path: Path, offline: dict[str, str], content: bytes
+) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_bytes(content)
+    with pytest.raises(EnvironmentFailed, match=re.escape(f"pip's configuration {file} cannot be read")):
+        uv_options(offline | {"PIP_CONFIG_FILE": str(file)})
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_certificates_that_pip_would_trust_are_handed_to_uv(offline: dict[str, str], variable: str) -> None:
+    given = offline | {variable: "/ca.pem"}
+    assert dict(uv_options(given).variables)["SSL_CERT_FILE"] == "/ca.pem"
+    assert dict(uv_options(given | {"PIP_CERT": "/pip.pem"}).variables)["SSL_CERT_FILE"] == "/pip.pem"
+    assert "SSL_CERT_FILE" not in dict(uv_options(given | {"SSL_CERT_FILE": "/own.pem"}).variables)
+
+
 @pytest.mark.parametrize(
     ("own", "of_pip"),
     [
@@ -165,6 +221,18 @@ def test_pips_files_are_read_in_pips_order(tmp_path: Path) -> None:
     assert settings["index-url"] == "https://named.test"
     assert settings["timeout"] == "9"
     assert settings["find-links"] == "/wheels"
+
+
+def test_a_full_disk_gets_its_own_advice(tmp_path: Path) -> None:
+    line = "  cause: failed to write to file `x`: No space left on device (os error 28)"
+    failed = explain(
+        InstallerFault("uv", (line,)), Installation(environment=tmp_path, requirements=("left",))
+    )
+    assert failed.message.startswith("left cannot be installed: the disk is full.")
+    assert failed.hint.startswith("Free some space")
+    built = explain_build(InstallerFault("uv", (line,)), "trainer.tar.gz")
+    assert built.message.startswith("The package trainer.tar.gz cannot be built: the disk is full.")
+    assert built.hint == failed.hint
 
 
 UNSOLVED = "  cause: Because {}, we can conclude that your requirements are unsatisfiable."

@@ -30,6 +30,8 @@ _UNREACHABLE = re.compile(
     r"|cannot connect to proxy|connection reset|no route to host|connection broken",
     re.IGNORECASE,
 )
+_NO_ROOM = "No space left on device"
+_MAKE_ROOM = "Free some space, or choose other folders with VTRAIN_HOME, UV_CACHE_DIR and TMPDIR."
 _CULPRITS = (
     re.compile(r"(?:Because|and) you require (?P<name>.{1,300}?), we can conclude"),
     re.compile(r"Because (?P<name>\S+) was not found"),
@@ -58,9 +60,10 @@ class InstallerFault(Exception):
 class Installer:
     """uv, told what the user's pip configuration says."""
 
-    def __init__(self, log: Log) -> None:
-        """What uv writes goes to `log`."""
+    def __init__(self, log: Log, folder: str = "") -> None:
+        """What uv writes goes to `log`. Relative paths of pip's configuration count from `folder`."""
         self.log = log
+        self._folder = folder
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; `lock` is the descriptor that uv keeps open. Raises EnvironmentFailed."""
@@ -84,7 +87,7 @@ class Installer:
         )
 
     def _options(self) -> UvOptions:
-        options = uv_options(os.environ)
+        options = uv_options(os.environ, self._folder)
         if options.unheeded:
             names = ", ".join(options.unheeded)
             self.log(f"uv has no setting like these of pip, and does without: {names}.\n".encode())
@@ -161,37 +164,42 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
     culprit = next((match["name"].strip() for p in _CULPRITS if (match := p.search(text))), "")
     what = culprit or ", ".join(installation.requirements)
     purpose = f", {installation.purpose}," if installation.purpose else ""
-    if is_unreachable(fault):
-        sentence = f"{what}{purpose} cannot be installed: the package index was not reachable."
+    if _NO_ROOM in text:
+        hint = _MAKE_ROOM
+    elif is_unreachable(fault):
         hint = "Connect to the network, or name a reachable index or folder (PIP_INDEX_URL, PIP_FIND_LINKS)."
+    elif installation.purpose:
+        hint = "Name it in the trainer's requirements with a version that your index has."
     else:
-        sentence = f"{what}{purpose} cannot be installed: {fault.tool} failed."
         hint = "Correct the requirement; the installer's whole output is in the log."
-        if installation.purpose:
-            hint = "Name it in the trainer's requirements with a version that your index has."
-    return EnvironmentFailed(_with_lines(sentence, fault.lines), hint=hint)
+    return _failed(f"{what}{purpose} cannot be installed", fault, hint)
 
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
     """One sentence on why a package could not be built, with the back end's last lines below."""
-    reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
-    if module := missing_module("\n".join(fault.lines)):
+    text = "\n".join(fault.lines)
+    if _NO_ROOM in text:
+        hint = _MAKE_ROOM
+    elif module := missing_module(text):
         hint = f"Its build imports {module}: name what brings it in build-system.requires of pyproject.toml."
     elif is_unreachable(fault):
         hint = "Build requirements that are installed beside vtrain need no index."
     else:
         hint = "Correct its setup.py or pyproject.toml; the build's whole output is in the log."
-    return EnvironmentFailed(
-        _with_lines(f"The package {package} cannot be built: {reason}.", fault.lines), hint=hint
-    )
+    return _failed(f"The package {package} cannot be built", fault, hint)
+
+
+def _failed(problem: str, fault: InstallerFault, hint: str) -> EnvironmentFailed:
+    if _NO_ROOM in "\n".join(fault.lines):
+        reason = "the disk is full"
+    else:
+        reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
+    shown = [line for line in fault.lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
+    text = "\n".join([f"{problem}: {reason}.", *(f"  {line}" for line in shown)])
+    # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
+    return EnvironmentFailed(_LOGIN.sub("****", text), hint=hint)
 
 
 def is_unreachable(fault: InstallerFault) -> bool:
     """True when the installer's words say that it could not reach an index."""
     return _UNREACHABLE.search("\n".join(fault.lines)) is not None
-
-
-def _with_lines(sentence: str, lines: tuple[str, ...]) -> str:
-    shown = [line for line in lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
-    # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
-    return _LOGIN.sub("****", "\n".join([sentence, *(f"  {line}" for line in shown)]))

@@ -37,12 +37,14 @@ class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `python` is the version or the path of the interpreter that was asked for (empty: the image and the
     packages decide). With `python_downloads` uv may download one that this machine lacks.
+    Relative paths of pip's configuration count from `folder` (empty: the current one).
     """
 
     packages: tuple[str, ...]
     image_uri: str = ""
     python: str = ""
     python_downloads: bool = False
+    folder: str = ""
 
 
 class DependencyPlan(msgspec.Struct, frozen=True, kw_only=True):
