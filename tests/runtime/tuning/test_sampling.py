@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_specs import LAYERS, LEARNING_RATE, OPTIMIZER, ended, study
 
-from vtrain.runtime.tuning.sampling import near_best, spread_point
 from vtrain.runtime.tuning.scale import share_of
 from vtrain.runtime.tuning.study import Parameters
+from vtrain.runtime.tuning.suggestion import near_best, spread_point
 
 SPACE = study(LEARNING_RATE, LAYERS, OPTIMIZER)
 BEST: Parameters = {"lr": 0.01, "layers": 2.0, "optimizer": "sgd", "momentum": 0.9}
