@@ -102,6 +102,8 @@ _HARMLESS = frozenset(
     "no-warn-conflicts no-warn-script-location prefer-binary progress-bar quiet require-venv resume-retries "
     "require-virtualenv root-user-action upgrade-strategy use-deprecated use-feature user verbose yes".split()
 )
+_TRUE = ("1", "true", "yes", "on", "y", "t")
+"""What pip takes for true."""
 _RETRIES = "2"
 """How often uv tries again where neither pip nor uv is told: a job should fail in seconds."""
 
@@ -122,7 +124,8 @@ def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
     on the same subject are left out. `unheeded` names settings that uv has no word for. Raises
     EnvironmentFailed for a damaged file of pip's.
     """
-    settings, keys = read_pip_settings(environ), _uv_keys(environ)
+    settings = read_pip_settings(environ)
+    keys = {key for table in uv_settings(environ) for key in table}
     heeded = {
         key: each
         for key, each in _TRANSLATIONS.items()
@@ -148,7 +151,7 @@ def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
 
 def _flags(each: _Translation, value: str, folder: str) -> Iterator[str]:
     if each.switch:
-        if _is_true(value):
+        if value.lower() in _TRUE:
             yield each.flag
     elif each.flag:
         separated = value.replace(",", " ") if each.flag.endswith("-binary") else value
@@ -171,18 +174,8 @@ def _value(key: str, value: str, folder: str) -> str:
     return f"http://{value}" if key == "proxy" and "://" not in value else value
 
 
-def _uv_keys(environ: Mapping[str, str]) -> frozenset[str]:
-    """What uv's own configuration files set, machine and user; uv itself names a fault in them."""
-    return frozenset(key for table in uv_settings(environ) for key in (*table, *_pip_table(table)))
-
-
-def _pip_table(table: Mapping[str, object]) -> Iterator[str]:
-    own = table.get("pip")
-    yield from own if isinstance(own, dict) else ()
-
-
 def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
-    """The content of uv's configuration files, the user's first."""
+    """The content of uv's configuration files, the user's first; after each its table `pip`."""
     if environ.get("UV_NO_CONFIG"):
         return
     home = user_path(environ.get("HOME", "~"))
@@ -195,9 +188,12 @@ def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     for path in files:
         try:
-            yield toml.loads(path.read_text(encoding="utf-8"))
+            settings = toml.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue
+            continue  # uv itself names a fault in its files
+        yield settings
+        if isinstance(settings.get("pip"), dict):
+            yield settings["pip"]
 
 
 def read_pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
@@ -247,7 +243,3 @@ def _files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def _long_name(key: str) -> str:
     return key.lower().replace("_", "-").removeprefix("--")
-
-
-def _is_true(value: str) -> bool:
-    return value.lower() in ("1", "true", "yes", "on", "y", "t")
