@@ -1,8 +1,8 @@
 """Frameworks of gigabytes, taken from the interpreter that runs vtrain.
 
 A bridge is a folder of links to one distribution and all that it requires, and to nothing else of the
-environment that vtrain runs in. It lies outside of the trainer's environment, which reads it last: pip then
-takes its distributions for given, and never removes or replaces them.
+environment that vtrain runs in. It lies outside of the trainer's environment, which reads it last. So an
+installer counts its distributions as installed, and never removes or replaces them.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def find_uv() -> str:
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     """Run a program, log its lines as they come; raises InstallerFault with the last ones when it fails.
 
-    The program keeps `lock` open. When we are interrupted, its whole process group goes.
+    The program keeps `lock` open. An interrupt kills its whole process group.
     """
     last: deque[str] = deque(maxlen=40)
     process = subprocess.Popen(
@@ -131,8 +131,8 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=(lock,),
+        start_new_session=True,  # Ctrl-C reaches us alone, and its group can be killed as a whole
+        pass_fds=(lock,),  # should we be killed, the folder stays locked until uv has ended too
     )
     assert process.stdout is not None
     try:

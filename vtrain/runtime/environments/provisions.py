@@ -55,7 +55,7 @@ def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
 def constraints(contents: ImageContents, python: str, bridged: frozenset[str]) -> tuple[str, ...]:
     """The image's versions of its small distributions, and what belongs together with its framework.
 
-    A framework that this Python cannot have binds nothing; neither is bound what a bridge brings.
+    A framework that this Python cannot have binds nothing. The distributions of a bridge are not bound.
     """
     if not all(works_on(d.newest_python, python) for d in contents.distributions):
         return ()

@@ -29,10 +29,10 @@ _DESCRIBE = (
 
 
 class PythonChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The interpreter of an environment; `unmet` is what this machine has no interpreter for, in uv's words.
+    """The interpreter of an environment; `unmet` is a request that no interpreter here meets, in uv's words.
 
-    Where that `is_required`, nothing else will do. `searched` tells the state of the machine in which uv was
-    asked for `request` (empty: it was not).
+    With `is_required` there is no substitute. `searched` tells the state of the machine in which uv was asked
+    for `request` (empty: it was not).
     """
 
     interpreter: Interpreter

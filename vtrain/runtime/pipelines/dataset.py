@@ -89,7 +89,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def check_split(config: InputDataConfig) -> None:
-    """Raise ConfigError for fractions that cannot be meant, and for splits that are not made here."""
+    """Raise ConfigError for impossible fractions and filters, and for splits that are not made here."""
     names = ("fraction_split", "filter_split", "predefined_split", "timestamp_split", "stratified_split")
     given = [name for name in names if getattr(config, name) is not None]
     if len(given) > 1:
@@ -142,7 +142,7 @@ def split_dataset(dataset: Dataset, config: InputDataConfig, folder: Path, seed:
     """
     half_made = folder.with_name(f".{folder.name}.part")
     remove_folder(half_made)
-    half_made.mkdir(parents=True)
+    half_made.mkdir(parents=True)  # a supervisor that is killed leaves it, and the next one begins again
     counts = dict.fromkeys(SETS, 0)
     choose = _choice(dataset, config, seed)
     with ExitStack() as files:

@@ -32,7 +32,7 @@ HEALTH_SECONDS = 10.0
 START_SECONDS = 1800.0
 """The time for a container to become healthy where its model does not say: Vertex AI's half an hour."""
 TELL_SECONDS = 15.0
-"""The time between two words about a server that is not healthy."""
+"""The time between two messages about a server that is not healthy."""
 PREDICT_SECONDS = 600.0
 LARGEST_REQUEST = 1_500_000
 """Bytes of a request, and of an answer, that Vertex AI takes."""
@@ -97,9 +97,10 @@ def start_seconds(model: Model) -> float:
 def await_health(
     port: int, route: str, seconds: float, failure: Callable[[], str], tell: Callable[[str], None]
 ) -> None:
-    """Wait until the server is healthy; `tell` what it answers meanwhile, should that take long.
+    """Wait until the server is healthy. In a long wait, `tell` gets its last answer from time to time.
 
-    Raises ServiceError where it ends, or is not healthy in time.
+    `failure` gives the last words of a server that has ended, else nothing. Raises ServiceError where the
+    server ends, or is not healthy in time.
     """
     answer, began, told = "nothing", time.monotonic(), 0
 

@@ -146,7 +146,7 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
 
 
 def _distributions(spec: StudySpec, trials: Sequence[StudyTrial]) -> dict[str, BaseDistribution]:
-    """The range of each parameter: what the study allows, and whatever a trial had all the same."""
+    """The range of each parameter: the study's, widened to every value that a trial had."""
     specs: dict[str, list[ParameterSpec]] = {}
     for each in every_parameter(spec):
         specs.setdefault(each.parameter_id, []).append(each)

@@ -16,7 +16,7 @@ from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss, thinned
 from vtrain.times import parse_duration
 
 MIN_COMPARED = 3
-"""Completed trials that there have to be: the median of fewer says little. The API leaves it open."""
+"""The fewest completed trials to compare with: the median of fewer says little. The API names no number."""
 MIN_POINTS, MAX_POINTS = 5, 500
 """Measurements that a curve is drawn through: at least, and at most, as each report draws it anew."""
 _RATES = tuple(0.05 * 1.25**n for n in range(36))

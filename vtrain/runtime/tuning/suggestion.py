@@ -32,11 +32,11 @@ from vtrain.runtime.tuning.study import (
 )
 
 START = 8
-"""So many trials are spread over the space before a sampler has results to learn from."""
+"""Trials that are spread over the space before a sampler has results to learn from."""
 NEAR_EVERY = 3
-"""With TPE every such trial is close to the best one, as TPE alone finds the right region and little more."""
+"""With TPE every third trial is close to the best one: TPE alone finds the right region and little more."""
 GP_MAX_PARAMETERS = 12
-"""A Gaussian process is taken by itself for at most so many parameters, as its time grows with them."""
+"""The most parameters for which `auto` chooses a Gaussian process, as its time grows with them."""
 
 
 class Sampler(msgspec.Struct, frozen=True):
@@ -84,8 +84,10 @@ def next_parameters(
     `trials` are all others, those that run too: a suggestion keeps away from what is being tried.
     """
     if sampler == GRID:
+        # Points are told apart by their values, as trials of an earlier study may stand anywhere in the grid.
         known = {frozenset(trial.parameters.items()) for trial in trials}
         return next((point for point in grid(spec) if frozenset(point.items()) not in known), None)
+    # A supervisor that takes over has to suggest what its predecessor would have suggested.
     own_seed = Random(f"{seed}/{number}").getrandbits(32)
     rng = Random(own_seed)
     if sampler == RANDOM:

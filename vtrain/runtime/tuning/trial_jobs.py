@@ -103,7 +103,7 @@ class TrialJobs:
         self._submit(record)
 
     def look(self) -> None:
-        """Learn how each running trial stands: submitted at all, measured, without prospect, ended."""
+        """Look after each running trial: submit it, read its metrics, stop it early, or note its end."""
         for record in self.running:
             job = self._job_of(record)
             if job is None:
@@ -173,6 +173,7 @@ class TrialJobs:
         complaint = self._files.pop(record.id).complaint()
         if not record.start_time:
             record = msgspec.structs.replace(record, start_time=job.start_time or job.create_time)
+        # A trial that is stopped early has a job that was cancelled, and counts with what it reported.
         counts = job.state == states.SUCCEEDED or record.state == STOPPING
         final = final_measurement(self._spec, measured) if counts else None
         record = msgspec.structs.replace(record, final=final, measurements=kept(measured))
