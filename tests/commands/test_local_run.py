@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from environment_packages import wheel
 
 TRAINER = """
 import json, signal, sys, time
@@ -144,3 +146,20 @@ def test_a_script_with_a_long_name_gives_the_run_a_name_that_fits(tmp_path: Path
     assert (ended.code, ended.out) == (0, "here\n"), ended.err
     shown = vtrain("custom-jobs", "list", "--format=value(displayName)")
     assert shown.out == "a" * 128 + "\n"
+
+
+def test_pips_relative_paths_count_from_the_folder_of_the_command(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "wheels", "left", version)
+    (tmp_path / "bounds.txt").write_text("left<2\n")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/train.py").write_text("import left; print(left.VERSION)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", "wheels")
+    monkeypatch.setenv("PIP_CONSTRAINT", "bounds.txt")
+    words = ("--backend=process", "--local-package-path=code", "--script=train.py", "--requirements=left")
+    ended = vtrain("custom-jobs", "local-run", *words)
+    assert (ended.code, ended.out) == (0, "1.0\n"), ended.err

@@ -237,6 +237,15 @@ def test_trials_that_were_cut_off_are_run_again(tune: Tune, vtrain: Any, vtrain_
     assert [trial["state"] for trial in found] == ["SUCCEEDED"] * 3
 
 
+@pytest.mark.parametrize("failures", [0, 1])
+def test_trials_that_failed_are_run_again(tune: Tune, failures: int) -> None:
+    first = json.loads(tune("fails", trials=3, parallel=1, failures=failures).out)
+    assert first["state"] == "JOB_STATE_FAILED"
+    ended = tune("good", f"--continue-from={first['name']}", trials=3, failures=failures)
+    assert ended.code == 0, ended.err
+    assert [trial["parameters"][0]["value"] for trial in trials_of(ended)] == [1.0, 2.0, 3.0]
+
+
 def test_deleting_a_study_removes_its_trials_alone(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
     first, second = (json.loads(tune("good", trials=2).out) for _ in range(2))
     assert vtrain("hp-tuning-jobs", "delete", first["name"]).code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,11 +13,14 @@ from environment_packages import direct_sdist, wheel
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.runtime.environments.installer import (
     Installation,
+    Installer,
     InstallerFault,
     explain,
     explain_build,
     find_uv,
 )
+from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
+from vtrain.runtime.environments.layers import EnvironmentFailed
 from vtrain.runtime.environments.pip_configuration import UvOptions, read_pip_settings, uv_options
 
 
@@ -92,15 +96,11 @@ def test_uv_without_pips_configuration_is_left_alone(offline: dict[str, str]) ->
     ("settings", "flags", "variables"),
     [
         (
-            {"PIP_EXTRA_INDEX_URL": "https://a.test/simple https://b.test/simple"},
-            (
-                "--index=https://a.test/simple",
-                "--index=https://b.test/simple",
-                "--index-strategy=unsafe-best-match",
-            ),
-            {},
+            {"PIP_EXTRA_INDEX_URL": "https://me:secret@a.test/simple \n https://b.test/simple"},
+            ("--index-strategy=unsafe-best-match",),
+            {"UV_INDEX": "https://me:secret@a.test/simple https://b.test/simple"},
         ),
-        ({"PIP_INDEX_URL": "https://a.test"}, ("--default-index=https://a.test",), {}),
+        ({"PIP_INDEX_URL": "https://me:secret@a.test"}, (), {"UV_DEFAULT_INDEX": "https://me:secret@a.test"}),
         (
             {"PIP_TRUSTED_HOST": "a.test b.test:8"},
             ("--allow-insecure-host=a.test", "--allow-insecure-host=b.test:8"),
@@ -137,6 +137,61 @@ def test_pips_settings_are_handed_to_uv(
     assert options.unheeded == ()
 
 
+def test_paths_are_those_of_the_folder_that_vtrain_runs_in(
+    tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "own"))
+    given = {
+        "PIP_CONSTRAINT": "a.txt https://a.test/b.txt",
+        "PIP_FIND_LINKS": "~/wheels file:///w /x",
+        "PIP_CERT": "my ca.pem",
+    }
+    options = uv_options(offline | given)
+    assert options == uv_options(offline | given, str(tmp_path))
+    assert f"--constraint={tmp_path}/job/a.txt" in uv_options(offline | given, str(tmp_path / "job")).flags
+    assert options.flags == (
+        f"--find-links={tmp_path}/own/wheels",
+        "--find-links=file:///w",
+        "--find-links=/x",
+        f"--constraint={tmp_path}/a.txt",
+        "--constraint=https://a.test/b.txt",
+    )
+    assert dict(options.variables)["SSL_CERT_FILE"] == f"{tmp_path}/my ca.pem"
+
+
+def test_a_file_beside_the_trainer_binds_its_requirements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version in ("1.0", "2.0"):
+        wheel(tmp_path / "wheels", "left", version)
+    (tmp_path / "bounds.txt").write_text("left<2\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIP_FIND_LINKS", "wheels")
+    monkeypatch.setenv("PIP_CONSTRAINT", "bounds.txt")
+    assert trained(tmp_path) == "1.0\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"[global\nindex-url = x\n", b"index-url = x\n", b"[global]\nx = \xff\n"]
+)
+def test_a_damaged_file_of_pips_is_no_reason_to_ask_another_index(
+    tmp_path: Path, offline: dict[str, str], content: bytes
+) -> None:
+    file = tmp_path / "pip.conf"
+    file.write_bytes(content)
+    with pytest.raises(EnvironmentFailed, match=re.escape(f"pip's configuration {file} cannot be read")):
+        uv_options(offline | {"PIP_CONFIG_FILE": str(file)})
+
+
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"])
+def test_certificates_that_pip_would_trust_are_handed_to_uv(offline: dict[str, str], variable: str) -> None:
+    given = offline | {variable: "/ca.pem"}
+    assert dict(uv_options(given).variables)["SSL_CERT_FILE"] == "/ca.pem"
+    assert dict(uv_options(given | {"PIP_CERT": "/pip.pem"}).variables)["SSL_CERT_FILE"] == "/pip.pem"
+    assert "SSL_CERT_FILE" not in dict(uv_options(given | {"SSL_CERT_FILE": "/own.pem"}).variables)
+
+
 @pytest.mark.parametrize(
     ("own", "of_pip"),
     [
@@ -168,6 +223,18 @@ def test_pips_files_are_read_in_pips_order(tmp_path: Path) -> None:
     assert settings["find-links"] == "/wheels"
 
 
+def test_a_full_disk_gets_its_own_advice(tmp_path: Path) -> None:
+    line = "  cause: failed to write to file `x`: No space left on device (os error 28)"
+    failed = explain(
+        InstallerFault("uv", (line,)), Installation(environment=tmp_path, requirements=("left",))
+    )
+    assert failed.message.startswith("left cannot be installed: the disk is full.")
+    assert failed.hint.startswith("Free some space")
+    built = explain_build(InstallerFault("uv", (line,)), "trainer.tar.gz")
+    assert built.message.startswith("The package trainer.tar.gz cannot be built: the disk is full.")
+    assert built.hint == failed.hint
+
+
 UNSOLVED = "  cause: Because {}, we can conclude that your requirements are unsatisfiable."
 
 
@@ -188,6 +255,24 @@ def test_the_requirement_is_named_that_failed(tmp_path: Path, line: str, culprit
     installation = Installation(environment=tmp_path, requirements=("left", "right"))
     failed = explain(InstallerFault("uv", (line,)), installation)
     assert failed.message == f"{culprit} cannot be installed: uv failed.\n  {line}"
+
+
+@pytest.mark.parametrize("login", ["bob:s3cret", "s3cret"])
+@pytest.mark.parametrize("rest", ["/left-1.0-py3-none-any.whl", ""])
+def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest: str) -> None:
+    line = f"left[x] @ git+http://{login}@127.0.0.1:1{rest}"
+    told: list[bytes] = []
+    installation = Installation(environment=tmp_path / "made", requirements=(line,))
+    failed = explain(InstallerFault("uv", (f"fetch {line}",)), installation)
+    assert "s3cret" not in failed.message
+    assert f"left[x] @ git+http://****@127.0.0.1:1{rest} cannot be installed" in failed.message
+    write_virtual_environment(tmp_path / "made", base_interpreter())
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    with pytest.raises(EnvironmentFailed):
+        Installer(told.append).install(installation, descriptor)
+    os.close(descriptor)
+    assert told[0] == b"Installing left \xe2\x80\xa6\n"
+    assert b"s3cret" not in b"".join(told)
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,21 @@ def test_a_bridge_shows_a_distribution_with_what_it_requires_and_nothing_else(tm
     assert (tmp_path / "bin" / "pytest").is_symlink()
 
 
+def test_metadata_that_the_packaging_rules_refuse_hides_no_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older distributions have requirements such as `PyYAML (>=5.1.*)`, and runs of them still work."""
+    info = tmp_path / "old_framework-1.0.dist-info"
+    info.mkdir()
+    text = "Metadata-Version: 2.1\nName: old-framework\nVersion: 1.0\n"
+    (info / "METADATA").write_text(f"{text}Requires-Dist: pluggy (>=0.1.*)\nRequires-Dist: iniconfig\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert [name for name, _, _ in bridge_to(["old-framework"]).distributions] == [
+        "iniconfig",
+        "old-framework",
+    ]
+
+
 def test_what_is_bridged_counts_and_is_never_replaced(tmp_path: Path, wheelhouse: Path) -> None:
     wheel(wheelhouse, "iniconfig", "1.0")
     bridge, lines = bridge_to(["pytest"]), list[bytes]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from pathlib import Path
 
@@ -91,6 +92,55 @@ def test_a_row_of_csv_may_hold_newlines_and_no_newline_may_end_the_file(tmp_path
     }
 
 
+BOM = b"\xef\xbb\xbf"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> None:
+    use = PredefinedSplit(key="set")
+    table = BOM + b"set,n\r\ntraining,1\r\n"
+    assert split(tmp_path, "a.csv", table, predefined_split=use)["training"] == table.removeprefix(BOM)
+    item = b'{"set": "training"}\n'
+    assert split(tmp_path, "b.jsonl", BOM + item, predefined_split=use)["training"] == item
+
+
+def test_a_quote_within_a_value_is_a_character(tmp_path: Path) -> None:
+    rows = b'set,size\ntraining,3.5" disk\ntest,"4"" ""\n"\nvalidation,5"\n'
+    found = split(tmp_path, "data.csv", rows, predefined_split=PredefinedSplit(key="set"))
+    assert found == {
+        "training": b'set,size\ntraining,3.5" disk\n',
+        "validation": b'set,size\nvalidation,5"\n',
+        "test": b'set,size\ntest,"4"" ""\n"\n',
+    }
+
+
+def test_a_value_of_csv_may_be_long_and_of_any_bytes(tmp_path: Path) -> None:
+    rows = b"set,text\ntraining," + b"z" * 200_000 + b"\ntest,\xff\xfe\n"
+    found = split(tmp_path, "data.csv", rows, predefined_split=PredefinedSplit(key="set"))
+    assert (len(found["training"]), found["test"]) == (200_019, b"set,text\ntest,\xff\xfe\n")
+
+
+def test_files_of_csv_have_the_same_columns_or_none(tmp_path: Path) -> None:
+    config = InputDataConfig(dataset_id=str(tmp_path / "*.csv"))
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "b.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "c.csv").write_text('"x",y\r\n3,4\r\n')
+    split_dataset(find_dataset(config, tmp_path), config, tmp_path / "out", seed="1")
+    assert parts(tmp_path / "out")["training"] == b"x,y\n1,2\n3,4\r\n"
+    (tmp_path / "d.csv").write_text("y,x\n1,2\n")
+    with pytest.raises(ConfigError, match=r"d\.csv has other columns than .*b\.csv"):
+        find_dataset(config, tmp_path)
+
+
+def test_a_file_may_have_the_signs_of_a_pattern_in_its_name(tmp_path: Path) -> None:
+    assert split(tmp_path, "data[1].csv", b"n\n1\n")["training"] == b"n\n1\n"
+
+
+def test_a_label_that_is_not_there_passes_no_filter(tmp_path: Path) -> None:
+    lines = b'{"dataItemResourceLabels": {"site": "None"}}\n{}\n'
+    wanted = FilterSplit(training_filter="labels.site=None")
+    assert split(tmp_path, "data.jsonl", lines, filter_split=wanted)["training"] == lines[:-3]
+
+
 def test_lines_of_json_are_divided_by_their_labels(tmp_path: Path) -> None:
     lines = [
         {"n": 1, "dataItemResourceLabels": {"aiplatform.googleapis.com/ml_use": "training"}},
@@ -126,6 +176,7 @@ def test_records_of_tfrecord_files_stay_whole(tmp_path: Path) -> None:
         ("data.tfrecord", struct.pack("<Q", 2**63) + b"crc1", "no TFRecord file"),
         ("data.tfrecord", struct.pack("<Q", 5) + b"crc1ab", "no TFRecord file"),
         ("data.csv", b'a,b\n1,"2\n', "ends within quotes"),
+        ("data.csv", b'a,b\n1,"2', "ends within quotes"),
         ("data.jsonl", b"", "training set"),
         ("data.csv", b"", "training set"),
     ],
@@ -144,9 +195,12 @@ def test_a_record_without_end_fills_no_memory(tmp_path: Path) -> None:
         list(read_records(file, "jsonl"))
 
 
-def test_a_line_that_is_no_object_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line", [b"[1]", b'{"set": "\xff"}', b'{"set": ' + b"[" * 90_000 + b"]" * 90_000 + b"}"]
+)
+def test_a_line_that_is_no_object_is_told(tmp_path: Path, line: bytes) -> None:
     with pytest.raises(BadDatasetError, match="no JSON object"):
-        split(tmp_path, "data.jsonl", b"[1]\n", predefined_split=PredefinedSplit(key="set"))
+        split(tmp_path, "data.jsonl", line + b"\n", predefined_split=PredefinedSplit(key="set"))
 
 
 @pytest.mark.parametrize(
@@ -168,6 +222,16 @@ def test_a_line_that_is_no_object_is_told(tmp_path: Path) -> None:
             ),
             "at most 1",
         ),
+        (
+            InputDataConfig(dataset_id="{}/*.csv", fraction_split=FractionSplit(test_fraction=math.nan)),
+            "at most 1",
+        ),
+        (
+            InputDataConfig(dataset_id="{}/*.jsonl", filter_split=FilterSplit(test_filter="a>1")),
+            "'a>1' is not a filter",
+        ),
+        (InputDataConfig(dataset_id="{}/old/mac.csv"), "mac.csv: new-line character"),
+        (InputDataConfig(dataset_id="{}/old/open.csv"), "open.csv ends within quotes"),
     ],
 )
 def test_datasets_that_cannot_be_meant_are_refused(
@@ -175,6 +239,9 @@ def test_datasets_that_cannot_be_meant_are_refused(
 ) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     (tmp_path / "b.jsonl").write_text("{}\n")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/mac.csv").write_bytes(b"a,b\r1,2\r")
+    (tmp_path / "old/open.csv").write_text('"a')
     named = InputDataConfig(
         **{
             field: getattr(config, field) if field != "dataset_id" else config.dataset_id.format(tmp_path)

@@ -88,9 +88,18 @@ def test_the_model_says_routes_port_variables_and_command() -> None:
     assert served(container(ports=[{"containerPort": 9000}]), "", port=1234).env["AIP_HTTP_PORT"] == "1234"
 
 
+@pytest.mark.parametrize("route", ["health", "/health check", "/a\n", "/gesundheit/\xfc"])
+def test_a_route_that_nobody_can_ask_is_refused_before_anything_starts(route: str) -> None:
+    with pytest.raises(ConfigError, match="no path of HTTP"):
+        served(container(healthRoute=route), "")
+    with pytest.raises(ConfigError, match="no path of HTTP"):
+        served(container(predictRoute=route), "")
+
+
 def test_the_model_says_how_long_to_wait() -> None:
     assert start_seconds(container()) == 1800
     assert start_seconds(container(deploymentTimeout="60s")) == 60
+    assert start_seconds(container(deploymentTimeout="0s")) == 1800
 
 
 def silent(_text: str) -> None:
@@ -135,11 +144,15 @@ def test_predictions_are_read(serve: Serve) -> None:
         ((200, b'{"predictions": 1}'), ServiceError, "predictions"),
         ((200, b"no json"), ServiceError, "no json"),
         ((200, b"\xff\xfe"), ServiceError, "predictions"),
+        ((200, b'{"predictions": ' + b"[" * 90_000 + b"]" * 90_000 + b"}"), ServiceError, "predictions"),
+        ((500, b'{"error": ' + b"[" * 90_000 + b"]" * 90_000 + b"}"), ServiceError, "500 Internal"),
+        ((500, b'{"error": "' + b"x" * 90_000 + b'"}'), ServiceError, "xxx"),
     ],
 )
 def test_other_answers_are_told(serve: Serve, answer: Answer, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=said) as raised:
         ask(serve(answer), "/predict", {"instances": [1]})
+    assert len(str(raised.value)) < 1000
 
 
 def test_a_server_that_is_gone_is_told(serve: Serve) -> None:

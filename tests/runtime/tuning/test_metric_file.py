@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from vtrain.messages.hyperparameter_tuning_job import Measurement
 from vtrain.runtime.tuning import metric_file
 from vtrain.runtime.tuning.metric_file import MetricFile
+from vtrain.runtime.tuning.trial_record import MOST_KEPT, kept
 
 
 @pytest.fixture
@@ -234,6 +235,35 @@ def test_endless_names_are_not_all_kept(path: Path) -> None:
     assert max(map(len, reading.names)) <= metric_file.LONGEST_NAME
 
 
+def test_text_that_is_no_unicode_can_be_told(path: Path) -> None:
+    path.write_text('{"\\ud800": 1, "acc": "\\udfff"}\n')
+    reading = reader(path, "acc")
+    reading.read(ended=True)
+    assert reading.complaint() == "The trainer reported acc only as ?, which is not a finite number."
+    other = reader(path, "loss")
+    other.read(ended=True)
+    assert other.complaint() == "The trainer did not report loss; its metric file holds ?, acc."
+
+
+def test_a_value_of_many_levels_is_told_in_short(path: Path) -> None:
+    path.write_text('{"acc": ' + "[" * 900 + "]" * 900 + "}\n")
+    reading = reader(path)
+    reading.read(ended=True)
+    assert "only as [[[" in reading.complaint()
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_long_file_that_is_written_anew_is_compared_in_linear_time(path: Path, repeated: bool) -> None:
+    number = 80_000
+    path.write_text("".join(line(1 if repeated else step, acc=step % 3) for step in range(1000)))
+    reading = reader(path)
+    reading.read()
+    path.write_text(line(0, acc=9) + "".join(line(1 if repeated else -step, acc=1) for step in range(number)))
+    began = time.process_time()
+    reading.read()
+    assert time.process_time() - began < 10
+
+
 def test_of_a_huge_rest_only_the_end_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric_file, "LAST_BYTES", 10_000)
     path.write_text("".join(line(step, acc=step) for step in range(10_000)))
@@ -282,6 +312,18 @@ def test_another_reader_of_a_long_file_goes_on_too(path: Path) -> None:
     assert again.read() == []
     with path.open("a") as file:
         file.write(line(3000, acc=1))
+    assert [each.step_count for each in again.read()] == [3000]
+
+
+@pytest.mark.parametrize("lines_kept", [100, 5000])
+def test_another_reader_goes_on_from_what_a_record_holds(path: Path, lines_kept: int) -> None:
+    lines = [line(step, acc=step / 5000) for step in range(3000)]
+    path.write_text("".join(lines))
+    known = kept(reader(path).read())
+    assert len(known) <= MOST_KEPT and known[-1].step_count == 2999
+    again = MetricFile(path, ["acc"], started=time.time(), known=known)
+    lines.append(line(3000, acc=1))
+    path.write_text("".join(lines[-lines_kept:]))
     assert [each.step_count for each in again.read()] == [3000]
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from study_specs import LAYERS, LEARNING_RATE, OPTIMIZER, ended, study
 
-from vtrain.runtime.tuning.sampling import near_best, spread_point
+from vtrain.runtime.tuning.scale import share_of
 from vtrain.runtime.tuning.study import Parameters
+from vtrain.runtime.tuning.suggestion import near_best, spread_point
 
 SPACE = study(LEARNING_RATE, LAYERS, OPTIMIZER)
 BEST: Parameters = {"lr": 0.01, "layers": 2.0, "optimizer": "sgd", "momentum": 0.9}
@@ -62,3 +64,12 @@ def test_there_is_not_always_a_point_near_the_best() -> None:
     assert near_best(study(LAYERS), [ended(n, {"layers": 1.0}, 0.1) for n in range(10)], Random(1), 8) is None
     two = study(LEARNING_RATE, goals=("MAXIMIZE", "MINIMIZE"))
     assert near_best(two, [ended(n, {"lr": 0.1}, 0.1, 0.2) for n in range(10)], Random(1), 8) is None
+
+
+@pytest.mark.parametrize("scale", ["UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"])
+@pytest.mark.parametrize("low", [5e-324, 1e10])
+def test_a_range_too_narrow_for_floats_has_one_place(scale: str, low: float) -> None:
+    bounds = {"minValue": low, "maxValue": math.nextafter(low, math.inf)}
+    parameter = study({"parameterId": "x", "doubleValueSpec": bounds, "scaleType": scale}).parameters[0]
+    for value in bounds.values():
+        assert 0 <= share_of(parameter, value) <= 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 
 import msgspec
 import pytest
-from study_specs import LAYERS, running, study
+from study_specs import LAYERS, measured, running, study
 
 from vtrain.runtime.tuning.stopping import MIN_COMPARED, extrapolated, should_stop
 from vtrain.runtime.tuning.study import StudyTrial
@@ -107,3 +108,37 @@ def test_a_trial_without_an_elapsed_time_is_compared_all_the_same() -> None:
         for trial in (running(1, 0.1), *OTHERS)
     ]
     assert should_stop(spec, bare[0], bare[1:])
+
+
+def test_a_trainer_that_began_again_stops_no_study() -> None:
+    """After a restart the steps count from 0 again, far before the first one that was read."""
+    spec = study(LAYERS, **DECAY)
+    steps = (1000, *range(6), 1001)
+    again = running(1, *([0.1] * len(steps)))
+    own = tuple(
+        msgspec.structs.replace(one, step_count=step)
+        for one, step in zip(again.measurements, steps, strict=True)
+    )
+    good = [completed(n, *([0.9] * 2000)) for n in (2, 3, 4)]
+    assert should_stop(spec, msgspec.structs.replace(again, measurements=own), good)
+
+
+@pytest.mark.parametrize("rule", [MEDIAN, DECAY])
+def test_metrics_that_grow_without_bound_stop_no_study(rule: dict[str, dict[str, bool]]) -> None:
+    largest = 1.7e308
+    spec = study(LAYERS, goals=("MINIMIZE",), **rule)
+    diverged = running(1, *(largest / 10**n for n in range(9, -1, -1)))
+    others = [completed(n, *([largest] * 20)) for n in (2, 3, 4)]
+    assert not should_stop(spec, diverged, others)
+    good = [completed(n, *([0.1] * 20)) for n in (2, 3, 4)]
+    assert should_stop(spec, diverged, good) == (rule is MEDIAN), "such a curve is not drawn on"
+
+
+def test_a_curve_of_very_many_points_is_drawn_on_from_some_of_them() -> None:
+    spec = study(LAYERS, **DECAY)
+    poor = running(1, *(0.4 - 0.3 * math.exp(-step / 3000) for step in range(100_000)))
+    last = measured(0.9, step=200_000)
+    good = [msgspec.structs.replace(completed(n), measurements=(last,)) for n in (2, 3, 4)]
+    began = time.process_time()
+    assert should_stop(spec, poor, good)
+    assert time.process_time() - began < 1.5, "this is asked after every report"

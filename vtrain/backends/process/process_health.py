@@ -46,7 +46,10 @@ def _reinstall() -> str:
 
 def _package_index() -> Finding:
     """Whether uv finds a distribution as it would for a trainer, with the user's own configuration."""
-    options = uv_options(os.environ)
+    try:
+        options = uv_options(os.environ)
+    except EnvironmentFailed as failed:
+        return Finding(text=failed.message, health=Health.FAILED, mend=failed.hint)
     if "--no-index" in options.flags or any(map(os.environ.get, _OFFLINE)):
         return Finding(text="none is used: packages come from folders and the cache")
     argv = [find_uv(), "pip", "compile", "--no-deps", "--refresh", f"--python={sys.executable}"]

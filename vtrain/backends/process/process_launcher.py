@@ -289,7 +289,13 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
     if not package_files(pool):
         return Runtime(python=sys.executable)
     home = Path(order.home)
-    spec = environment_spec(pool, home, python=order.python, downloads=order.python_downloads)
+    spec = environment_spec(
+        pool,
+        home,
+        python=order.python,
+        downloads=order.python_downloads,
+        folder=order.command.folder if order.command is not None else "",
+    )
     try:
         if order.active_python:
             from vtrain.runtime.environments.active_python import unpack_packages

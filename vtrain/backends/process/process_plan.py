@@ -116,11 +116,12 @@ class ProcessPlanner:
 
 
 def environment_spec(
-    pool: WorkerPoolSpec, home: Path, *, python: str = "", downloads: bool = False
+    pool: WorkerPoolSpec, home: Path, *, python: str = "", downloads: bool = False, folder: str = ""
 ) -> EnvironmentSpec:
     """The environment that a pool's packages need. Raises ConfigError for a URI that is not local.
 
-    `python` is the version or the path that was asked for; with `downloads` uv may download it.
+    `python` is the version or the path that was asked for; with `downloads` uv may download it. `folder` is
+    that of the command.
     """
     from vtrain.runtime.environments.environment import EnvironmentSpec
     from vtrain.staging import LocalBuckets
@@ -130,7 +131,11 @@ def environment_spec(
     buckets = LocalBuckets(home)
     packages = tuple(str(buckets.local_path(uri)) for uri in task.package_uris)
     return EnvironmentSpec(
-        packages=packages, image_uri=task.executor_image_uri, python=python, python_downloads=downloads
+        packages=packages,
+        image_uri=task.executor_image_uri,
+        python=python,
+        python_downloads=downloads,
+        folder=folder,
     )
 
 

@@ -150,7 +150,7 @@ def _construct(plan: EnvironmentPlan, log: Log) -> EnvironmentPlan:
             plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile, or is damaged
         if plan.unbuilt:
             for package, folder in plan.unbuilt:
-                _build(package, folder, plan.interpreter, log)
+                _build(package, folder, plan.interpreter, log, plan.spec.folder)
             plan = plan_environment(plan.spec, plan.home)
         if plan.dependencies is not None:
             with reading_packages():
@@ -174,11 +174,12 @@ def make_wheel(package: Path, home: Path, log: Log) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log) -> None:
+def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log, current: str = "") -> None:
     from vtrain.runtime.environments.installer import Installer
     from vtrain.runtime.environments.wheels import build_wheel
 
-    make_once(folder, lambda lock: build_wheel(package, folder, Installer(log), interpreter, lock), log)
+    installer = Installer(log, current)
+    make_once(folder, lambda lock: build_wheel(package, folder, installer, interpreter, lock), log)
 
 
 def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> None:
@@ -203,7 +204,7 @@ def _install_dependencies(plan: EnvironmentPlan, wanted: DependencyPlan, log: Lo
         from vtrain.runtime.environments.installer import Installer
         from vtrain.runtime.environments.shared_files import seal
 
-        installer, site = Installer(log), site_packages(folder)
+        installer, site = Installer(log, plan.spec.folder), site_packages(folder)
         with shown_as_installed(wanted.bridge, site) if wanted.bridge else nullcontext():
             for installation in installations:
                 installer.install(installation, lock)
@@ -243,7 +244,7 @@ def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log, l
             # Packages of one name follow each other; uv's cache would take one for the other.
             options = ("--no-deps", "--no-cache")
             alone = Installation(environment=plan.path, requirements=(str(package),), options=options)
-            Installer(log).install(alone, lock)
+            Installer(log, plan.spec.folder).install(alone, lock)
     add_site(plan.path, SITES[0], site_packages(plan.dependencies_path))
     adopt_commands(plan.path, plan.dependencies_path / "bin")
     if wanted.bridge_path is not None:

@@ -1,15 +1,15 @@
 """Frameworks of gigabytes, taken from the interpreter that runs vtrain.
 
 A bridge is a folder of links to one distribution and all that it requires, and to nothing else of the
-environment that vtrain runs in. It lies outside of the trainer's environment, which reads it last: pip then
-takes its distributions for given, and never removes or replaces them.
+environment that vtrain runs in. It lies outside of the trainer's environment, which reads it last. So an
+installer counts its distributions as installed, and never removes or replaces them.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -99,8 +99,6 @@ def shown_as_installed(bridge: Bridge, site: Path) -> Iterator[None]:
 
 
 def _closure(names: Iterable[str]) -> list[Distribution]:
-    from packaging.requirements import Requirement
-
     pending, found = list(names), {}
     while pending:
         name = pending.pop()
@@ -111,9 +109,19 @@ def _closure(names: Iterable[str]) -> list[Distribution]:
             found[key] = distribution(name)
         except PackageNotFoundError:
             continue  # an optional or foreign-platform requirement that is not there is not missed
-        requirements = map(Requirement, found[key].requires or ())
-        pending += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+        pending += _required(found[key].requires or ())
     return list(found.values())
+
+
+def _required(lines: Iterable[str]) -> Iterator[str]:
+    """The names of the requirements that hold on this machine."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for line in lines:
+        with suppress(InvalidRequirement):  # such as `PyYAML (>=5.1.*)`, in metadata of older distributions
+            found = Requirement(line)
+            if found.marker is None or found.marker.evaluate({"extra": ""}):
+                yield found.name
 
 
 def _links(one: Distribution, regular: set[PurePosixPath]) -> Iterator[tuple[str, Path]]:

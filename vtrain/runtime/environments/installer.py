@@ -23,12 +23,15 @@ from vtrain.runtime.process_tree import signal_all
 _LAST_LINES = 5
 _MOST_NAMED = 4
 _NAME = re.compile(r"[^\s\[<>=!~;@,]+")
+_LOGIN = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _UNREACHABLE = re.compile(
     r"failed to establish a new connection|name resolution|name or service not known|network is unreachable"
     r"|connection refused|max retries exceeded|timed out|dns error|error sending request|failed to lookup"
     r"|cannot connect to proxy|connection reset|no route to host|connection broken",
     re.IGNORECASE,
 )
+_NO_ROOM = "No space left on device"
+_MAKE_ROOM = "Free some space, or choose other folders with VTRAIN_HOME, UV_CACHE_DIR and TMPDIR."
 _CULPRITS = (
     re.compile(r"(?:Because|and) you require (?P<name>.{1,300}?), we can conclude"),
     re.compile(r"Because (?P<name>\S+) was not found"),
@@ -57,9 +60,10 @@ class InstallerFault(Exception):
 class Installer:
     """uv, told what the user's pip configuration says."""
 
-    def __init__(self, log: Log) -> None:
-        """What uv writes goes to `log`."""
+    def __init__(self, log: Log, folder: str = "") -> None:
+        """What uv writes goes to `log`. Relative paths of pip's configuration count from `folder`."""
         self.log = log
+        self._folder = folder
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; `lock` is the descriptor that uv keeps open. Raises EnvironmentFailed."""
@@ -83,7 +87,7 @@ class Installer:
         )
 
     def _options(self) -> UvOptions:
-        options = uv_options(os.environ)
+        options = uv_options(os.environ, self._folder)
         if options.unheeded:
             names = ", ".join(options.unheeded)
             self.log(f"uv has no setting like these of pip, and does without: {names}.\n".encode())
@@ -117,7 +121,7 @@ def find_uv() -> str:
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     """Run a program, log its lines as they come; raises InstallerFault with the last ones when it fails.
 
-    The program keeps `lock` open. When we are interrupted, its whole process group goes.
+    The program keeps `lock` open. An interrupt kills its whole process group.
     """
     last: deque[str] = deque(maxlen=40)
     process = subprocess.Popen(
@@ -127,8 +131,8 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,
-        pass_fds=(lock,),
+        start_new_session=True,  # Ctrl-C reaches us alone, and its group can be killed as a whole
+        pass_fds=(lock,),  # should we be killed, the folder stays locked until uv has ended too
     )
     assert process.stdout is not None
     try:
@@ -148,7 +152,7 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
 
 def _named(requirements: tuple[str, ...]) -> str:
     """The names of the first requirements, and how many more there are."""
-    names = [_NAME.match(Path(line).name if "/" in line else line) for line in requirements]
+    names = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
     shown = [match[0] for match in names if match]
     more = len(shown) - _MOST_NAMED
     return ", ".join(shown[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
@@ -160,36 +164,42 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
     culprit = next((match["name"].strip() for p in _CULPRITS if (match := p.search(text))), "")
     what = culprit or ", ".join(installation.requirements)
     purpose = f", {installation.purpose}," if installation.purpose else ""
-    if is_unreachable(fault):
-        sentence = f"{what}{purpose} cannot be installed: the package index was not reachable."
+    if _NO_ROOM in text:
+        hint = _MAKE_ROOM
+    elif is_unreachable(fault):
         hint = "Connect to the network, or name a reachable index or folder (PIP_INDEX_URL, PIP_FIND_LINKS)."
+    elif installation.purpose:
+        hint = "Name it in the trainer's requirements with a version that your index has."
     else:
-        sentence = f"{what}{purpose} cannot be installed: {fault.tool} failed."
         hint = "Correct the requirement; the installer's whole output is in the log."
-        if installation.purpose:
-            hint = "Name it in the trainer's requirements with a version that your index has."
-    return EnvironmentFailed(_with_lines(sentence, fault.lines), hint=hint)
+    return _failed(f"{what}{purpose} cannot be installed", fault, hint)
 
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
     """One sentence on why a package could not be built, with the back end's last lines below."""
-    reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
-    if module := missing_module("\n".join(fault.lines)):
+    text = "\n".join(fault.lines)
+    if _NO_ROOM in text:
+        hint = _MAKE_ROOM
+    elif module := missing_module(text):
         hint = f"Its build imports {module}: name what brings it in build-system.requires of pyproject.toml."
     elif is_unreachable(fault):
         hint = "Build requirements that are installed beside vtrain need no index."
     else:
         hint = "Correct its setup.py or pyproject.toml; the build's whole output is in the log."
-    return EnvironmentFailed(
-        _with_lines(f"The package {package} cannot be built: {reason}.", fault.lines), hint=hint
-    )
+    return _failed(f"The package {package} cannot be built", fault, hint)
+
+
+def _failed(problem: str, fault: InstallerFault, hint: str) -> EnvironmentFailed:
+    if _NO_ROOM in "\n".join(fault.lines):
+        reason = "the disk is full"
+    else:
+        reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
+    shown = [line for line in fault.lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
+    text = "\n".join([f"{problem}: {reason}.", *(f"  {line}" for line in shown)])
+    # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
+    return EnvironmentFailed(_LOGIN.sub("****", text), hint=hint)
 
 
 def is_unreachable(fault: InstallerFault) -> bool:
     """True when the installer's words say that it could not reach an index."""
     return _UNREACHABLE.search("\n".join(fault.lines)) is not None
-
-
-def _with_lines(sentence: str, lines: tuple[str, ...]) -> str:
-    shown = [line for line in lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
-    return "\n".join([sentence, *(f"  {line}" for line in shown)])

@@ -1,4 +1,4 @@
-"""Folders that are made once, by whoever comes first, and made again where files in them were changed."""
+"""Folders that the first process to need one makes, once; made again where files in them were changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANGED = "changed"
 _HASHED = ("packages", "wheels")
 """The kinds of folders whose files are read to know their state; of the others the times count."""
 _CLAIMS = ".claims"
-"""A lock beside the folders: shared by who claims one, held alone by who withdraws one."""
+"""A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
 SITES = ("_vtrain_dependencies", "_vtrain_frameworks")
 """The names under which `add_site` tells an environment of other folders."""
 _COMPILED = "__pycache__"
@@ -160,10 +160,10 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
         return
     make_private(folder.parent)
     with _locked(_lock_of(folder), log) as descriptor:
-        if is_complete(folder):
+        if is_complete(folder):  # another process made it while we waited
             os.utime(folder / MARKER)
             return
-        remove_folder(folder)
+        remove_folder(folder)  # of a process that was killed
         folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
         _write_marker(folder)

@@ -76,22 +76,18 @@ def folder_trainer(plan: SdistPlan) -> Trainer:
     computed = plan.project is not None and plan.project.dependencies is None
     own = None if computed and plan.pep517 else plan.requirements
     unknown = own is None or extras.requirements is None
+    said = plan.project.requires_python if plan.pep517 and plan.project else ""
     return Trainer(
         modules=imported_by(path.read_bytes() for path in files) | extras.modules,
         imports=plan.imports or trainer_imports(plan),
         requirements=None if unknown else (*(own or ()), *(extras.requirements or ())),
-        requires_python=(*_own_python(plan), *extras.requires_python),
+        requires_python=tuple(filter(None, (said, *extras.requires_python))),
         is_checked=not computed,
     )
 
 
 def _is_module(file: PackedFile) -> bool:
     return file.path.endswith(".py") and file.path != "setup.py" and file.size <= LARGEST_SOURCE
-
-
-def _own_python(plan: SdistPlan) -> tuple[str, ...]:
-    said = plan.project.requires_python if plan.pep517 and plan.project else ""
-    return (said,) if said else ()
 
 
 def packaged_trainer(packages: Iterable[Path], python_module: str = "") -> Trainer:

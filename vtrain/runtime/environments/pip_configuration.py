@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -10,13 +11,15 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.runtime.environments.layers import EnvironmentFailed
 from vtrain.settings import user_path
 
 
 class _Translation(msgspec.Struct, frozen=True):
     """A setting of pip as uv takes it: a flag or variables, and where uv is told the same itself.
 
-    `own` holds uv's variables, `toml` the keys of uv.toml. `builds` tells that `uv build` has the flag too.
+    `own` holds uv's variables, `toml` the keys of uv.toml. `builds` tells that `uv build` has the flag too,
+    and `paths` that the values are paths.
     """
 
     flag: str = ""
@@ -25,6 +28,7 @@ class _Translation(msgspec.Struct, frozen=True):
     toml: tuple[str, ...] = ()
     builds: bool = False
     switch: bool = False
+    paths: bool = False
 
 
 _INDEX_VARIABLES = (
@@ -38,26 +42,38 @@ _INDEX_VARIABLES = (
 _INDEX_KEYS = ("index", "index-url", "extra-index-url", "find-links", "no-index")
 
 
-def _index(flag: str, *, switch: bool = False) -> _Translation:
+def _index(flag: str = "", variable: str = "", *, switch: bool = False, paths: bool = False) -> _Translation:
     # All settings of indexes are one subject: half of pip's beside half of uv's would be a third thing.
-    return _Translation(flag, own=_INDEX_VARIABLES, toml=_INDEX_KEYS, builds=True, switch=switch)
+    return _Translation(
+        flag,
+        (variable,) * bool(variable),
+        own=_INDEX_VARIABLES,
+        toml=_INDEX_KEYS,
+        builds=True,
+        switch=switch,
+        paths=paths,
+    )
 
 
 _TIMEOUT = _Translation(variables=("UV_HTTP_TIMEOUT",), own=("UV_HTTP_TIMEOUT", "UV_REQUEST_TIMEOUT"))
 _TRANSLATIONS = {
-    "index-url": _index("--default-index"),
-    "extra-index-url": _index("--index"),
-    "find-links": _index("--find-links"),
+    # The URL of an index may hold a password, and other users can read a command line, not its variables.
+    "index-url": _index(variable="UV_DEFAULT_INDEX"),
+    "extra-index-url": _index(variable="UV_INDEX"),
+    "find-links": _index("--find-links", paths=True),
     "no-index": _index("--no-index", switch=True),
     "trusted-host": _Translation(
         "--allow-insecure-host", own=("UV_INSECURE_HOST",), toml=("allow-insecure-host",), builds=True
     ),
-    "constraint": _Translation("--constraint", own=("UV_CONSTRAINT",), toml=("constraint-dependencies",)),
+    "constraint": _Translation(
+        "--constraint", own=("UV_CONSTRAINT",), toml=("constraint-dependencies",), paths=True
+    ),
     "build-constraint": _Translation(
         "--build-constraint",
         own=("UV_BUILD_CONSTRAINT",),
         toml=("build-constraint-dependencies",),
         builds=True,
+        paths=True,
     ),
     "no-binary": _Translation(
         "--no-binary", own=("UV_NO_BINARY", "UV_NO_BINARY_PACKAGE"), toml=("no-binary",)
@@ -69,8 +85,8 @@ _TRANSLATIONS = {
         "--prerelease=allow", own=("UV_PRERELEASE",), toml=("prerelease",), builds=True, switch=True
     ),
     "require-hashes": _Translation("--require-hashes", own=("UV_REQUIRE_HASHES",), switch=True),
-    "cert": _Translation(variables=("SSL_CERT_FILE",)),
-    "client-cert": _Translation(variables=("SSL_CLIENT_CERT",)),
+    "cert": _Translation(variables=("SSL_CERT_FILE",), paths=True),
+    "client-cert": _Translation(variables=("SSL_CLIENT_CERT",), paths=True),
     "proxy": _Translation(
         variables=("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
         toml=("http-proxy", "https-proxy"),
@@ -86,6 +102,8 @@ _HARMLESS = frozenset(
     "no-warn-conflicts no-warn-script-location prefer-binary progress-bar quiet require-venv resume-retries "
     "require-virtualenv root-user-action upgrade-strategy use-deprecated use-feature user verbose yes".split()
 )
+_TRUE = ("1", "true", "yes", "on", "y", "t")
+"""What pip takes for true."""
 _RETRIES = "2"
 """How often uv tries again where neither pip nor uv is told: a job should fail in seconds."""
 
@@ -99,25 +117,30 @@ class UvOptions(msgspec.Struct, frozen=True, kw_only=True):
     unheeded: tuple[str, ...] = ()
 
 
-def uv_options(environ: Mapping[str, str]) -> UvOptions:
-    """Translate pip's configuration for uv.
+def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
+    """Translate pip's configuration for uv. Relative paths count from `folder` (empty: the current one).
 
     Where uv is told something itself, by a variable of its own or in uv.toml, that holds, and pip's settings
-    on the same subject are left out. `unheeded` names settings that uv has no word for.
+    on the same subject are left out. `unheeded` names settings that uv has no word for. Raises
+    EnvironmentFailed for a damaged file of pip's.
     """
-    settings, keys = read_pip_settings(environ), _uv_keys(environ)
+    settings = read_pip_settings(environ)
+    keys = {key for table in uv_settings(environ) for key in table}
     heeded = {
         key: each
         for key, each in _TRANSLATIONS.items()
         if settings.get(key) and not any(map(environ.get, each.own)) and not keys.intersection(each.toml)
     }
-    flags = {key: list(_flags(each, settings[key])) for key, each in heeded.items()}
+    flags = {key: list(_flags(each, settings[key], folder)) for key, each in heeded.items()}
     if "extra-index-url" in flags:
         # pip takes the best version of all indexes; uv by itself the first index that has the name.
         flags["extra-index-url"].append("--index-strategy=unsafe-best-match")
     variables = {} if environ.get("UV_HTTP_RETRIES") else {"UV_HTTP_RETRIES": _RETRIES}
+    trusted = environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE")
+    if trusted and not environ.get("SSL_CERT_FILE"):
+        variables["SSL_CERT_FILE"] = trusted  # pip takes these variables by way of its library requests
     for key, each in heeded.items():
-        variables |= dict.fromkeys(each.variables, _value(key, settings[key]))
+        variables |= dict.fromkeys(each.variables, _value(key, settings[key], folder))
     return UvOptions(
         flags=tuple(flag for found in flags.values() for flag in found),
         build_flags=tuple(flag for key, found in flags.items() if heeded[key].builds for flag in found),
@@ -126,32 +149,33 @@ def uv_options(environ: Mapping[str, str]) -> UvOptions:
     )
 
 
-def _flags(each: _Translation, value: str) -> Iterator[str]:
+def _flags(each: _Translation, value: str, folder: str) -> Iterator[str]:
     if each.switch:
-        if _is_true(value):
+        if value.lower() in _TRUE:
             yield each.flag
     elif each.flag:
         separated = value.replace(",", " ") if each.flag.endswith("-binary") else value
-        yield from (f"{each.flag}={part}" for part in separated.split())
+        yield from (
+            f"{each.flag}={_path(part, folder) if each.paths else part}" for part in separated.split()
+        )
 
 
-def _value(key: str, value: str) -> str:
-    """A proxy may be named without `http://`, which uv demands."""
+def _path(text: str, folder: str) -> str:
+    """A path in full, as uv runs in another folder than the user's command. URLs stay as they are."""
+    return text if re.match(r"[a-z+]+:", text) else str(Path(folder, user_path(text)).absolute())
+
+
+def _value(key: str, value: str, folder: str) -> str:
+    """The value of a variable. A proxy may be named without `http://`, which uv demands."""
+    if _TRANSLATIONS[key].paths:
+        return _path(value, folder)
+    if key == "extra-index-url":
+        return " ".join(value.split())
     return f"http://{value}" if key == "proxy" and "://" not in value else value
 
 
-def _uv_keys(environ: Mapping[str, str]) -> frozenset[str]:
-    """What uv's own configuration files set, machine and user; uv itself names a fault in them."""
-    return frozenset(key for table in uv_settings(environ) for key in (*table, *_pip_table(table)))
-
-
-def _pip_table(table: Mapping[str, object]) -> Iterator[str]:
-    own = table.get("pip")
-    yield from own if isinstance(own, dict) else ()
-
-
 def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
-    """The content of uv's configuration files, the user's first."""
+    """The content of uv's configuration files, the user's first; after each its table `pip`."""
     if environ.get("UV_NO_CONFIG"):
         return
     home = user_path(environ.get("HOME", "~"))
@@ -164,16 +188,19 @@ def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
     toml = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     for path in files:
         try:
-            yield toml.loads(path.read_text(encoding="utf-8"))
+            settings = toml.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue
+            continue  # uv itself names a fault in its files
+        yield settings
+        if isinstance(settings.get("pip"), dict):
+            yield settings["pip"]
 
 
 def read_pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """The options that pip's files and PIP_* variables set for `pip install`, by long name.
 
     The order is pip's own: machine, user, virtual environment, PIP_CONFIG_FILE, environment; in a file
-    `[global]`, then `[install]`.
+    `[global]`, then `[install]`. Raises EnvironmentFailed for a damaged file.
     """
     from configparser import Error, RawConfigParser
 
@@ -182,8 +209,12 @@ def read_pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
         parser = RawConfigParser()
         try:
             parser.read(path, encoding="utf-8")
-        except (Error, UnicodeDecodeError):
-            continue  # pip itself names the fault when it runs
+        except (Error, UnicodeDecodeError) as error:
+            # pip ends here too. The file may name the only index that packages may come from.
+            said = str(error).replace("\n", " ")
+            raise EnvironmentFailed(
+                f"pip's configuration {path} cannot be read: {said}.", hint="Correct it, or remove it."
+            ) from error
         for section in ("global", "install"):
             if parser.has_section(section):
                 settings.update({_long_name(key): value for key, value in parser.items(section) if value})
@@ -198,7 +229,7 @@ def _files(environ: Mapping[str, str]) -> Iterator[Path]:
     if named == os.devnull:
         return
     home = user_path(environ.get("HOME", "~"))
-    for folder in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(os.pathsep):
+    for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
         yield Path(folder) / "pip" / "pip.conf"
     yield Path("/etc/pip.conf")
     yield home / ".pip" / "pip.conf"
@@ -212,7 +243,3 @@ def _files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def _long_name(key: str) -> str:
     return key.lower().replace("_", "-").removeprefix("--")
-
-
-def _is_true(value: str) -> bool:
-    return value.lower() in ("1", "true", "yes", "on", "y", "t")

@@ -37,12 +37,14 @@ class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `python` is the version or the path of the interpreter that was asked for (empty: the image and the
     packages decide). With `python_downloads` uv may download one that this machine lacks.
+    Relative paths of pip's configuration count from `folder` (empty: the current one).
     """
 
     packages: tuple[str, ...]
     image_uri: str = ""
     python: str = ""
     python_downloads: bool = False
+    folder: str = ""
 
 
 class DependencyPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,7 +234,10 @@ def _full_plan(inputs: _Inputs, choice: PythonChoice, memo_path: Path) -> Enviro
     requirements, unknown = _requirements(packages, inputs.digests)
     found = _provisions(inputs, packages, requirements)
     dependencies = _dependency_plan(inputs, requirements, found)
-    dependency_key = _key(inputs.interpreter, unknown, dependencies.identity, *_renewed(dependencies))
+    bridge_path = dependencies.bridge_path
+    # `KEY-2` is a bridge that was made in the stead of a changed one. An environment reads one of them.
+    renewed = [bridge_path.name] if bridge_path and "-" in bridge_path.name else []
+    dependency_key = _key(inputs.interpreter, unknown, dependencies.identity, *renewed)
     dependencies_path = sound(inputs.root / "dependencies" / dependency_key)
     path = sound(inputs.root / "packages" / _key(dependencies_path.name, inputs.digests))
     return EnvironmentPlan(
@@ -250,12 +255,6 @@ def _full_plan(inputs: _Inputs, choice: PythonChoice, memo_path: Path) -> Enviro
         follows_site=bool(found.frameworks),
         python=choice if choice.searched else None,
     )
-
-
-def _renewed(dependencies: DependencyPlan) -> tuple[str, ...]:
-    """The name of a bridge that was made in the stead of a changed one: an environment reads one of them."""
-    path = dependencies.bridge_path
-    return (path.name,) if path and "-" in path.name else ()
 
 
 def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:

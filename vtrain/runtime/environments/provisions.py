@@ -55,7 +55,7 @@ def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
 def constraints(contents: ImageContents, python: str, bridged: frozenset[str]) -> tuple[str, ...]:
     """The image's versions of its small distributions, and what belongs together with its framework.
 
-    A framework that this Python cannot have binds nothing; neither is bound what a bridge brings.
+    A framework that this Python cannot have binds nothing. The distributions of a bridge are not bound.
     """
     if not all(works_on(d.newest_python, python) for d in contents.distributions):
         return ()
@@ -84,20 +84,19 @@ def imported_modules(packages: Iterable[Path]) -> frozenset[str]:
 
 def imported_by(sources: Iterable[bytes]) -> frozenset[str]:
     """The dotted names that Python files import. Files that name nothing of any image are not parsed."""
-    words = re.compile(rb"\b(?:" + b"|".join(sorted(_words())) + rb")\b")
-    return frozenset(name for source in sources if _names_any(source, words) for name in _imports(source))
+    return frozenset(name for source in sources if _names_any(source) for name in _imports(source))
 
 
-def _names_any(source: bytes, words: re.Pattern[bytes]) -> bool:
-    """Whether a line of a file has an import and one of the words in it."""
+def _names_any(source: bytes) -> bool:
+    """Whether a line of a file has an import in it, and the first part of an import name of any image."""
     lines = source.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines()
-    return any(b"import" in line and words.search(line) for line in lines)
+    return any(b"import" in line and _words().search(line) for line in lines)
 
 
 @cache
-def _words() -> frozenset[bytes]:
-    """The first parts of all import names of all images."""
-    return frozenset(name.partition(".")[0].encode() for name in IMPORT_NAMES)
+def _words() -> re.Pattern[bytes]:
+    words = sorted({name.partition(".")[0] for name in IMPORT_NAMES})
+    return re.compile(rf"\b(?:{'|'.join(words)})\b".encode())
 
 
 def is_imported(distribution: Distribution, modules: Iterable[str]) -> bool:

@@ -29,10 +29,10 @@ _DESCRIBE = (
 
 
 class PythonChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The interpreter of an environment; `unmet` is what this machine has no interpreter for, in uv's words.
+    """The interpreter of an environment; `unmet` is a request that no interpreter here meets, in uv's words.
 
-    Where that `is_required`, nothing else will do. `searched` tells the state of the machine in which uv was
-    asked for `request` (empty: it was not).
+    With `is_required` there is no substitute. `searched` tells the state of the machine in which uv was asked
+    for `request` (empty: it was not).
     """
 
     interpreter: Interpreter
@@ -117,14 +117,10 @@ def search_state(environ: Mapping[str, str], request: str = "") -> str:
     if request.startswith("/"):
         return document_digest((os.path.realpath(request), _changed(request)))
     folders = search_path(environ).split(os.pathsep)
-    folders.append(environ.get("UV_PYTHON_INSTALL_DIR") or str(_managed_folder(environ)))
+    data = environ.get("XDG_DATA_HOME") or Path(environ.get("HOME") or "~").expanduser() / ".local" / "share"
+    folders.append(environ.get("UV_PYTHON_INSTALL_DIR") or str(Path(data, "uv", "python")))
     own = sorted(item for item in environ.items() if item[0].startswith("UV_PYTHON"))
     return document_digest((own, [(folder, _changed(folder)) for folder in folders]))
-
-
-def _managed_folder(environ: Mapping[str, str]) -> Path:
-    home = Path(environ.get("HOME") or "~").expanduser()
-    return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "uv" / "python"
 
 
 def _changed(folder: str) -> int:

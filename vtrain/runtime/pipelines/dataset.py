@@ -72,13 +72,16 @@ def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
             hint="Give a pattern that names the files of one format.",
         )
     dataset = Dataset(files=tuple(files), format=formats.pop())
-    _check_column(dataset, config)
-    return dataset
+    if config.filter_split is not None and dataset.format != JSONL:
+        raise ConfigError("filterSplit is about the labels of data items, which only jsonl files have.")
+    if config.predefined_split is not None and dataset.format not in (CSV, JSONL):
+        raise ConfigError(f"predefinedSplit needs files of csv or jsonl, and these are of {dataset.format}.")
+    return _with_one_header(dataset, config) if dataset.format == CSV else dataset
 
 
 def _files(path: Path) -> Iterator[Path]:
     found: Iterator[Path]
-    if any(sign in path.name for sign in "*?["):
+    if any(sign in path.name for sign in "*?[") and not path.exists():
         found = path.parent.glob(path.name)
     else:
         found = path.iterdir() if path.is_dir() else iter([path])
@@ -86,7 +89,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def check_split(config: InputDataConfig) -> None:
-    """Raise ConfigError for fractions that cannot be meant, and for splits that are not made here."""
+    """Raise ConfigError for impossible fractions and filters, and for splits that are not made here."""
     names = ("fraction_split", "filter_split", "predefined_split", "timestamp_split", "stratified_split")
     given = [name for name in names if getattr(config, name) is not None]
     if len(given) > 1:
@@ -94,10 +97,12 @@ def check_split(config: InputDataConfig) -> None:
     for name in ("timestamp_split", "stratified_split"):
         if name in given:
             raise ConfigError(
-                f"inputDataConfig: this machine does not make a {name}.", hint="Fractions it does."
+                f"inputDataConfig: this machine does not make a {name}.", hint="Take fractionSplit instead."
             )
+    for text in _filters(config.filter_split or FilterSplit()):
+        parse_filter(text)
     fractions = _fractions(config)
-    if min(fractions) < 0 or sum(fractions) > 1 + 1e-9:
+    if not (all(fraction >= 0 for fraction in fractions) and sum(fractions) <= 1 + 1e-9):  # so NaN is refused
         raise ConfigError("fractionSplit: the fractions are at least 0, and their sum is at most 1.")
 
 
@@ -110,18 +115,23 @@ def _fractions(config: InputDataConfig) -> tuple[float, ...]:
     return given if any(given) else DEFAULT_FRACTIONS
 
 
-def _check_column(dataset: Dataset, config: InputDataConfig) -> None:
+def _with_one_header(dataset: Dataset, config: InputDataConfig) -> Dataset:
+    """The files of CSV without empty ones. Raises ConfigError where their columns differ, or one lacks."""
+    try:
+        headers = {file: columns(row) for file in dataset.files if (row := read_header(file))}
+    except BadDatasetError as error:
+        raise ConfigError(f"--dataset: {error}") from error
     split = config.predefined_split
-    if config.filter_split is not None and dataset.format != JSONL:
-        raise ConfigError("filterSplit is about the labels of data items, which only jsonl files have.")
-    if split is None:
-        return
-    if dataset.format not in (CSV, JSONL):
-        raise ConfigError(f"predefinedSplit needs files of csv or jsonl, and these are of {dataset.format}.")
-    if dataset.format == CSV:
-        for file in dataset.files:
-            if split.key not in columns(read_header(file)):
-                raise ConfigError(f"predefinedSplit: {file} has no column {split.key!r}.")
+    for file, header in headers.items():
+        if split is not None and split.key not in header:
+            raise ConfigError(f"predefinedSplit: {file} has no column {split.key!r}.")
+        first = next(iter(headers))
+        if header != headers[first]:  # each part gets the header of the first file
+            raise ConfigError(
+                f"--dataset: {file} has other columns than {first}.",
+                hint="Give files with the same columns in the same order.",
+            )
+    return msgspec.structs.replace(dataset, files=tuple(headers) or dataset.files)
 
 
 def split_dataset(dataset: Dataset, config: InputDataConfig, folder: Path, seed: str) -> dict[str, int]:
@@ -132,7 +142,7 @@ def split_dataset(dataset: Dataset, config: InputDataConfig, folder: Path, seed:
     """
     half_made = folder.with_name(f".{folder.name}.part")
     remove_folder(half_made)
-    half_made.mkdir(parents=True)
+    half_made.mkdir(parents=True)  # a supervisor that is killed leaves it, and the next one begins again
     counts = dict.fromkeys(SETS, 0)
     choose = _choice(dataset, config, seed)
     with ExitStack() as files:
@@ -197,7 +207,7 @@ def _predefined(dataset: Dataset, key: str) -> Choice:
             value = row[places[file]] if places[file] < len(row) else ""
         else:
             item = item_of(record, file)
-            value = item.get(key, labels_of(record, file).get(key, ""))
+            value = item[key] if key in item else labels_of(item).get(key, "")
         word = str(value).strip().lower()
         return word if word in SETS else ""
 
@@ -206,17 +216,20 @@ def _predefined(dataset: Dataset, key: str) -> Choice:
 
 def _filtered(split: FilterSplit) -> Choice:
     """The first set whose filter the labels of a data item pass; an item that passes none is left out."""
-    texts = (split.training_filter, split.validation_filter, split.test_filter)
-    filters = [(name, parse_filter(text)) for name, text in zip(SETS, texts, strict=True)]
+    filters = [(name, parse_filter(text)) for name, text in zip(SETS, _filters(split), strict=True)]
 
     def choose(file: Path, record: bytes) -> str:
-        labels = labels_of(record, file)
+        labels = {key: str(value) for key, value in labels_of(item_of(record, file)).items()}
         for name, wanted in filters:
-            if wanted is not None and all(str(labels.get(key)) == value for key, value in wanted.items()):
+            if wanted is not None and wanted.items() <= labels.items():
                 return name
         return ""
 
     return choose
+
+
+def _filters(split: FilterSplit) -> tuple[str, str, str]:
+    return split.training_filter, split.validation_filter, split.test_filter
 
 
 def parse_filter(text: str) -> dict[str, str] | None:

@@ -41,6 +41,7 @@ from vtrain.runtime.pipelines.records import BadDatasetError
 from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
 from vtrain.runtime.replica import OUTPUT_FOLDERS
 from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
+from vtrain.runtime.serving.artifacts import files_of
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor import Decision
 from vtrain.runtime.supervisor_process import new_job_id
@@ -170,7 +171,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         place = parse_name(self._order.name)
         assert place is not None
         uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
-        if not model.artifact_uri and not _has_files(LocalBuckets(self._home).local_path(uri)):
+        if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
             advice = {"hint": "Let the trainer write its model to the folder that AIP_MODEL_DIR names."}
             return _failed(f"The task has left no model: {uri} has no files.", "NO_MODEL", advice)
         made = msgspec.structs.replace(
@@ -248,10 +249,6 @@ def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
     trials = [record.study_trial() for record in records]
     chosen = {trial.id for trial in best(job.study_spec or StudySpec(), trials)[:1]}
     return next((record for record in records if record.id in chosen), None)
-
-
-def _has_files(folder: Path) -> bool:
-    return any(path.is_file() for path in folder.rglob("*"))
 
 
 def _failed(message: str, reason: str, metadata: dict[str, str] | None = None) -> Decision:

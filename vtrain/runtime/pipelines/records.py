@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import struct
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ MAX_RECORD_BYTES = 64 * 1024 * 1024
 """No record is longer: a file of another format is told by that, before it fills the memory."""
 _LABELS = "dataItemResourceLabels"
 """The field of a line of JSON that holds the labels of a data item (import file formats of Vertex AI)."""
+csv.field_size_limit(MAX_RECORD_BYTES)  # of the whole process: by itself csv refuses values over 128 KiB
 
 
 class BadDatasetError(Exception):
@@ -42,7 +44,7 @@ def read_records(file: Path, data_format: str) -> Iterator[bytes]:
 
 
 def read_header(file: Path) -> bytes:
-    """The first row of a file of CSV."""
+    """The first row of a file of CSV; empty where it has none. Raises BadDatasetError, OSError."""
     with file.open("rb") as stream:
         return next(_rows(stream, file), b"")
 
@@ -56,19 +58,22 @@ def item_of(line: bytes, file: Path) -> dict[str, Any]:
     """The object in a line of JSON. Raises BadDatasetError."""
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         text = line[:60].decode("utf-8", "replace").strip()
         raise BadDatasetError(f"{file}: {text!r} is no JSON object: {error}.") from None
 
 
-def labels_of(line: bytes, file: Path) -> dict[str, Any]:
+def labels_of(item: dict[str, Any]) -> dict[str, Any]:
     """The labels of a data item."""
-    found = item_of(line, file).get(_LABELS)
+    found = item.get(_LABELS)
     return found if isinstance(found, dict) else {}
 
 
 def _lines(stream: BinaryIO, file: Path) -> Iterator[bytes]:
     """The lines, each with its newline, also the last one."""
+    # A mark at the start of a file would end up in the middle of a part, where it is no JSON and no CSV.
+    if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        stream.seek(0)
     while line := stream.readline(MAX_RECORD_BYTES + 1):
         if len(line) > MAX_RECORD_BYTES:
             raise BadDatasetError(f"{file} has a line of more than {MAX_RECORD_BYTES} bytes.")
@@ -76,22 +81,33 @@ def _lines(stream: BinaryIO, file: Path) -> Iterator[bytes]:
 
 
 def _rows(stream: BinaryIO, file: Path) -> Iterator[bytes]:
-    """The rows of CSV: a newline within quotes does not end a row."""
+    """The rows of CSV, as Python's reader finds them: a newline within quotes does not end a row."""
     held: list[bytes] = []
-    size = quotes = 0
-    for line in _lines(stream, file):
-        held.append(line)
-        size += len(line)
-        quotes += line.count(b'"')
-        if size > MAX_RECORD_BYTES:
-            raise BadDatasetError(f"{file} has a row of more than {MAX_RECORD_BYTES} bytes: is a quote open?")
-        if quotes % 2 == 0:
+    is_at_end = False
+
+    def texts() -> Iterator[str]:
+        nonlocal is_at_end
+        size = 0
+        for line in _lines(stream, file):
+            size = size + len(line) if held else len(line)
+            if size > MAX_RECORD_BYTES:
+                raise BadDatasetError(
+                    f"{file} has a row of more than {MAX_RECORD_BYTES} bytes: is a quote open?"
+                )
+            held.append(line)
+            yield line.decode("latin-1")  # the signs of CSV are ASCII; this keeps any other byte as it is
+        is_at_end = True
+
+    try:
+        for _ in csv.reader(texts()):
+            if is_at_end:  # the reader asked for another line
+                raise BadDatasetError(f"{file} ends within quotes.")
             row = b"".join(held)
-            held, size, quotes = [], 0, 0
+            held.clear()
             if row.strip():
                 yield row
-    if held:
-        raise BadDatasetError(f"{file} ends within quotes.")
+    except csv.Error as error:
+        raise BadDatasetError(f"{file}: {error}.") from None
 
 
 def _tf_records(stream: BinaryIO, file: Path) -> Iterator[bytes]:

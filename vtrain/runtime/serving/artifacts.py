@@ -27,8 +27,8 @@ def files_of(folder: Path) -> Iterator[Path]:
 def foreign_part(folder: Path) -> str:
     """A sentence about a part of the model that is not the user's alone; empty where all is.
 
-    Who owns a folder above a file, or can write to it, can replace the file. What others cannot reach,
-    because a folder above is closed to them, only its owner can have written.
+    The owner of a folder above a file can replace the file, and so can anybody who may write to that folder.
+    Where a folder above is closed to others, only its owner can have written the file.
     """
     seen: set[Path] = set()
     for path in (folder, *folder.rglob("*")):

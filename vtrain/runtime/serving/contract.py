@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
@@ -25,12 +26,13 @@ DEFAULT_PORT = 8080
 ENDPOINT_ID, DEPLOYED_MODEL_ID = "1000000000000000001", "1000000000000000002"
 """The ids of what is not made here: nothing is deployed to an endpoint."""
 _ROUTE = f"/v1/endpoints/{ENDPOINT_ID}/deployedModels/{DEPLOYED_MODEL_ID}"
+_PATH = re.compile(r"/[!-~]*")
 HEALTH_SECONDS = 10.0
 """The time that Vertex AI gives a container for the answer to one health check."""
 START_SECONDS = 1800.0
 """The time for a container to become healthy where its model does not say: Vertex AI's half an hour."""
 TELL_SECONDS = 15.0
-"""The time between two words about a server that is not healthy."""
+"""The time between two messages about a server that is not healthy."""
 PREDICT_SECONDS = 600.0
 LARGEST_REQUEST = 1_500_000
 """Bytes of a request, and of an answer, that Vertex AI takes."""
@@ -50,11 +52,17 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 def served(model: Model, storage_uri: str, *, port: int = 0) -> Served:
     """The variables and the command line for a model, whose files the server finds at `storage_uri`.
 
-    `port` takes the place of the one that the model names.
+    `port` takes the place of the one that the model names. Raises ConfigError for a route that is no path.
     """
     spec = model.container_spec or ModelContainerSpec()
     port = port or (spec.ports[0].container_port if spec.ports else DEFAULT_PORT)
     health, predict = spec.health_route or _ROUTE, spec.predict_route or f"{_ROUTE}:predict"
+    for route in (health, predict):
+        if not _PATH.fullmatch(route):
+            raise ConfigError(
+                f"The route {route!r} of the model's container is no path of HTTP.",
+                hint="Upload the model with a path such as /predict: it begins with / and has no spaces.",
+            )
     service = {
         "AIP_DEPLOYED_MODEL_ID": DEPLOYED_MODEL_ID,
         "AIP_ENDPOINT_ID": ENDPOINT_ID,
@@ -82,15 +90,17 @@ def served(model: Model, storage_uri: str, *, port: int = 0) -> Served:
 def start_seconds(model: Model) -> float:
     """The longest wait for the health of a model's container."""
     spec = model.container_spec
-    return float(spec.deployment_timeout[:-1]) if spec and spec.deployment_timeout else START_SECONDS
+    given = spec.deployment_timeout if spec is not None else ""
+    return float(given.removesuffix("s") or 0) or START_SECONDS
 
 
 def await_health(
     port: int, route: str, seconds: float, failure: Callable[[], str], tell: Callable[[str], None]
 ) -> None:
-    """Wait until the server is healthy; `tell` what it answers meanwhile, should that take long.
+    """Wait until the server is healthy. In a long wait, `tell` gets its last answer from time to time.
 
-    Raises ServiceError where it ends, or is not healthy in time.
+    `failure` gives the last words of a server that has ended, else nothing. Raises ServiceError where the
+    server ends, or is not healthy in time.
     """
     answer, began, told = "nothing", time.monotonic(), 0
 
@@ -144,11 +154,7 @@ def ask(port: int, route: str, request: dict[str, Any]) -> list[Any]:
 
 
 def _predictions(content: bytes) -> list[Any]:
-    try:
-        document = json.loads(content)
-    except ValueError:
-        document = None
-    found = document.get("predictions") if isinstance(document, dict) else None
+    found = _object(content).get("predictions")
     if not isinstance(found, list):
         raise ServiceError(
             f'The model\'s server answered without a list "predictions": {_words(content)}',
@@ -158,13 +164,18 @@ def _predictions(content: bytes) -> list[Any]:
 
 
 def _words(content: bytes) -> str:
-    """An answer's error in words: that of its `error`, or its beginning."""
+    """The beginning of an answer's error: of its `error`, or of the answer itself."""
+    found = str(_object(content).get("error") or "") or content[:500].decode("utf-8", "replace")
+    return found[:500] or "an empty answer"
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    """The JSON object of an answer; empty for any other answer."""
     try:
         document = json.loads(content)
-        found = document.get("error", "") if isinstance(document, dict) else ""
-    except ValueError:
-        found = ""
-    return str(found) if found else content[:500].decode("utf-8", "replace") or "an empty answer"
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def _ask(

@@ -13,7 +13,7 @@ from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
 from vtrain.runtime.tuning.scale import LOG
-from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, every_parameter
+from vtrain.runtime.tuning.study import StudyTrial, every_parameter, loss, results
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -92,8 +92,7 @@ def _metric_figures(study: Study, name: str, place: int | None, of: str) -> Iter
     if not any(trial.params for trial in study.trials):
         return
     yield from _figure(f"Parallel coordinates{of}", lambda: plot_parallel_coordinate(study, **given))
-    results = {trial.values[place or 0] for trial in study.trials if trial.values}
-    if len(results) > 1:
+    if len({trial.values[place or 0] for trial in study.trials if trial.values}) > 1:
         evaluator = PedAnovaImportanceEvaluator()
         yield from _figure(
             f"Parameter importance{of}",
@@ -127,10 +126,14 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
         directions=directions or [StudyDirection.MAXIMIZE], sampler=optuna.samplers.RandomSampler()
     )
     distributions = _distributions(spec, trials)
-    results = {trial.id: values for trial in trials if (values := _values(spec, trial)) is not None}
+    goals = [metric.goal for metric in spec.metrics]
+    values = {  # a loss turned once more is the metric's own value
+        trial.id: [loss(goal, turned) for goal, turned in zip(goals, losses, strict=True)]
+        for trial, losses in results(spec, trials)
+    }
     by_id = {trial.id: trial for trial in trials}
-    for number in range(max(results, default=-1) + 1):  # Optuna counts from 0, and leaves no number out
-        if number not in results:
+    for number in range(max(values, default=-1) + 1):  # Optuna counts from 0, and leaves no number out
+        if number not in values:
             study.add_trial(create_trial(state=TrialState.FAIL))
             continue
         params = {
@@ -138,20 +141,12 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
             for name, value in by_id[number].parameters.items()
         }
         own = {_shown(name): distributions[name] for name in by_id[number].parameters}
-        study.add_trial(create_trial(params=params, distributions=own, values=results[number]))
+        study.add_trial(create_trial(params=params, distributions=own, values=values[number]))
     return study
 
 
-def _values(spec: StudySpec, trial: StudyTrial) -> list[float] | None:
-    """The results of a trial by the metrics of the study; None where one is missing or no number."""
-    final = trial.final if trial.state == SUCCEEDED else None
-    measured = {each.metric_id: each.value for each in final.metrics} if final else {}
-    values = [measured.get(metric.metric_id, math.nan) for metric in spec.metrics]
-    return values if values and all(map(math.isfinite, values)) else None
-
-
 def _distributions(spec: StudySpec, trials: Sequence[StudyTrial]) -> dict[str, BaseDistribution]:
-    """The range of each parameter: what the study allows, and whatever a trial had all the same."""
+    """The range of each parameter: the study's, widened to every value that a trial had."""
     specs: dict[str, list[ParameterSpec]] = {}
     for each in every_parameter(spec):
         specs.setdefault(each.parameter_id, []).append(each)

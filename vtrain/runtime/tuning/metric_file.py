@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import reprlib
 import stat
 import time
 from collections import deque
@@ -29,6 +30,8 @@ MOST_MEASUREMENTS = 100_000
 """Returned of one trial; of more, only the very last one."""
 REMEMBERED = 1000
 """Lines and measurements by which a rewritten file is known again. hypertune keeps 100 lines."""
+RECENT = 100
+"""Measurements by which a file is known again that another reader has read: as many as hypertune keeps."""
 MOST_NAMES = 100
 LONGEST_NAME = 200
 _BLOCK = 64 << 10
@@ -42,7 +45,8 @@ T = TypeVar("T")
 class MetricFile:
     """The metric file of a trial. `metrics` are the study's; `started` is the trial's start since 1970.
 
-    `known` are the measurements that an earlier reader of the file had: they are not returned again.
+    `known` are the measurements that an earlier reader of the file had, the last `RECENT` without gaps: they
+    are not returned again.
     `names` are the metrics seen so far, also those that the study does not have.
     """
 
@@ -58,7 +62,7 @@ class MetricFile:
         self._place = (0, "")  # step and elapsed time of what is collected
         self._usable: set[str] = set()
         self._unusable: dict[str, str] = {}
-        self._known = _Known([_essence(each) for each in known], limit=REMEMBERED)
+        self._known = _Known([_essence(each) for each in known[-RECENT:]], limit=REMEMBERED)
         self._room = max(MOST_MEASUREMENTS - len(known), 0)
         self._beyond: Measurement | None = None
 
@@ -105,7 +109,7 @@ class MetricFile:
         values = {name: report[name] for name in self._metrics if name in report}
         numbers = {name: number for name, value in values.items() if (number := _number(value)) is not None}
         self._usable |= numbers.keys()
-        self._unusable |= {name: str(value)[:40] for name, value in values.items() if name not in numbers}
+        self._unusable |= {name: _told(value) for name, value in values.items() if name not in numbers}
         if not numbers:
             return
         step = _step(report.get("global_step"))
@@ -137,7 +141,7 @@ class MetricFile:
     def _note_names(self, report: dict[str, Any]) -> None:
         room = MOST_NAMES - len(self.names)
         new = (name for name in report if name not in self.names and name not in _OTHER_KEYS)
-        self.names |= {name[:LONGEST_NAME] for name in islice(new, room)}
+        self.names |= {_encodable(name[:LONGEST_NAME]) for name in islice(new, room)}
 
 
 def _essence(measurement: Measurement) -> tuple[Any, ...]:
@@ -163,6 +167,16 @@ def _number(value: Any) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _told(value: Any) -> str:
+    """The beginning of a value that is no number, for a sentence."""
+    return _encodable(value if isinstance(value, str) else reprlib.repr(value))[:40]
+
+
+def _encodable(text: str) -> str:
+    """The text without lone surrogates: JSON can hold them as escapes, a trial's record cannot hold them."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _step(value: Any) -> int:
@@ -202,12 +216,27 @@ class _Known(Generic[T]):
         for start in range(len(known)):
             if all(one == other for one, other in zip(islice(known, start, None), items, strict=False)):
                 return 0, deque(islice(known, start, None))
-        for start in range(1, len(items) - len(known) + 1):
-            if known and all(
-                one == other for one, other in zip(known, islice(items, start, None), strict=False)
-            ):
-                return start, deque(known)
-        return 0, deque()
+        # A file of more lines than are remembered was rewritten with other ones at its head.
+        start = _position(known, items)
+        return (start, deque(known)) if start else (0, deque())
+
+
+def _position(part: Sequence[T], whole: Sequence[T]) -> int:
+    """The first position of one sequence in another, 0 where it is nowhere (Knuth, Morris and Pratt)."""
+    borders, length = [0] * (len(part) + 1), 0
+    for place in range(1, len(part)):
+        while length and part[place] != part[length]:
+            length = borders[length]
+        length += part[place] == part[length]
+        borders[place + 1] = length
+    length = 0
+    for place, item in enumerate(whole if part else ()):
+        while length and item != part[length]:
+            length = borders[length]
+        length += item == part[length]
+        if length == len(part):
+            return place + 1 - length
+    return 0
 
 
 class _Lines:

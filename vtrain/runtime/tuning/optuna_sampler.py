@@ -126,6 +126,7 @@ def distribution(parameter: ParameterSpec) -> BaseDistribution:
 
 
 def _outer(parameter: ParameterSpec, value: Any) -> ParameterValue:
+    """The parameter's value of Optuna's form of it."""
     if parameter.categorical_value_spec is not None:
         return str(value)
     if parameter.discrete_value_spec is not None:
@@ -136,7 +137,7 @@ def _outer(parameter: ParameterSpec, value: Any) -> ParameterValue:
 
 
 def _inner(parameter: ParameterSpec, value: ParameterValue) -> Any:
-    """What Optuna has for a value of the parameter."""
+    """Optuna's form of a value of the parameter."""
     if isinstance(value, str):
         return value
     if parameter.discrete_value_spec is not None:

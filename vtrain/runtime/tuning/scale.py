@@ -42,16 +42,15 @@ def double_at(parameter: ParameterSpec, share: float) -> float:
 def share_of(parameter: ParameterSpec, value: float) -> float:
     """How far along its scale a value of a DOUBLE parameter is: the inverse of `double_at`."""
     low, high = _ends(parameter)
-    if low == high:
-        return 0.0
+    reverse = parameter.scale_type == REVERSE_LOG
     if is_logarithmic(parameter):
-        reverse = parameter.scale_type == REVERSE_LOG
         inner = max(_mirrored(value, low, high), low) if reverse else value
-        share = (math.log(inner) - math.log(low)) / (math.log(high) - math.log(low))
-        share = 1 - share if reverse else share
+        offset, width = math.log(inner) - math.log(low), math.log(high) - math.log(low)
     else:
-        share = (value / 2 - low / 2) / (high / 2 - low / 2)
-    return min(max(share, 0.0), 1.0)
+        offset, width = value / 2 - low / 2, high / 2 - low / 2
+    if not width:  # also where the ends differ by less than a float can hold
+        return 0.0
+    return min(max(1 - offset / width if reverse else offset / width, 0.0), 1.0)
 
 
 def integer_at(parameter: ParameterSpec, share: float) -> int:

@@ -12,47 +12,48 @@ from statistics import fmean, median
 
 from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.runtime.tuning.ranking import value_of
-from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss
+from vtrain.runtime.tuning.study import SUCCEEDED, StudyTrial, loss, thinned
 from vtrain.times import parse_duration
 
 MIN_COMPARED = 3
-"""Completed trials that there have to be: the median of fewer says little. The API leaves it open."""
-MIN_POINTS = 5
-"""Measurements that a curve is drawn through at least."""
+"""The fewest completed trials to compare with: the median of fewer says little. The API names no number."""
+MIN_POINTS, MAX_POINTS = 5, 500
+"""Measurements that a curve is drawn through: at least, and at most, as each report draws it anew."""
 _RATES = tuple(0.05 * 1.25**n for n in range(36))
 """Rates of decay that are tried, per length of the curve that was seen: from almost straight to a step."""
 _DOUBT = 2.0
 """Standard deviations by which the end of a curve may be better than foreseen."""
 
-Curve = list[tuple[float, float]]
+Curve = Sequence[tuple[float, float]]
 """The loss of each measurement, by step or by seconds."""
 
 
 def should_stop(spec: StudySpec, trial: StudyTrial, others: Sequence[StudyTrial]) -> bool:
     """Whether the study's rule ends this running trial now."""
-    completed = [other for other in others if other.state == SUCCEEDED and other.id != trial.id]
-    if spec.median_automated_stopping_spec is not None:
-        timed = spec.median_automated_stopping_spec.use_elapsed_duration
-        return _is_below_median(curve(spec, trial, timed), [curve(spec, one, timed) for one in completed])
-    if spec.decay_curve_stopping_spec is not None:
-        timed = spec.decay_curve_stopping_spec.use_elapsed_duration
-        return _is_hopeless(curve(spec, trial, timed), [curve(spec, one, timed) for one in completed])
-    return False
+    by_median = spec.median_automated_stopping_spec
+    rule = by_median or spec.decay_curve_stopping_spec
+    if rule is None:
+        return False
+    completed = (other for other in others if other.state == SUCCEEDED and other.id != trial.id)
+    own, *curves = (curve(spec, one, rule.use_elapsed_duration) for one in (trial, *completed))
+    return (_is_below_median if by_median else _is_hopeless)(own, curves)
 
 
 def curve(spec: StudySpec, trial: StudyTrial, by_time: bool) -> Curve:
-    """The first metric over steps, or over seconds; less is better.
+    """The first metric over steps, or over seconds, in their order; less is better.
 
     A trainer that reports no steps gives each measurement the step 0: they are counted instead.
     """
     first = spec.metrics[0]
     points = [(one, value_of(one, first.metric_id)) for one in trial.measurements]
     found = [(one, loss(first.goal, value)) for one, value in points if value is not None]
-    if by_time:
-        return [(parse_duration(one.elapsed_duration) or 0.0, value) for one, value in found]
-    if not any(one.step_count for one, _ in found):
+    if not by_time and not any(one.step_count for one, _ in found):
         return [(float(count), value) for count, (_, value) in enumerate(found, 1)]
-    return [(float(one.step_count), value) for one, value in found]
+    places = [
+        parse_duration(one.elapsed_duration) or 0.0 if by_time else float(one.step_count) for one, _ in found
+    ]
+    # A trainer that was restarted may count its steps from an earlier one on.
+    return sorted(zip(places, (value for _, value in found), strict=True), key=lambda point: point[0])
 
 
 def _is_below_median(own: Curve, others: list[Curve]) -> bool:
@@ -61,9 +62,16 @@ def _is_below_median(own: Curve, others: list[Curve]) -> bool:
         return False
     reached = own[-1][0]
     averages = [
-        fmean(values) for other in others if (values := [loss for at, loss in other if at <= reached])
+        _mean(values) for other in others if (values := [loss for at, loss in other if at <= reached])
     ]
     return len(averages) >= MIN_COMPARED and min(value for _, value in own) > median(averages)
+
+
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return fmean(values)
+    except OverflowError:  # of their sum: a metric that diverges comes close to the largest float
+        return sum(value / len(values) for value in values)
 
 
 def _is_hopeless(own: Curve, others: list[Curve]) -> bool:
@@ -74,7 +82,10 @@ def _is_hopeless(own: Curve, others: list[Curve]) -> bool:
     end = max(other[-1][0] for other in others)
     if end <= own[-1][0]:
         return False
-    foreseen, deviation = extrapolated(own, end)
+    try:
+        foreseen, deviation = extrapolated(thinned(own, MAX_POINTS), end)
+    except OverflowError:  # a metric that diverges has squares beyond every float: no curve is foreseen
+        return False
     best = min(min(value for _, value in other) for other in others)
     return min(foreseen, *(value for _, value in own)) - _DOUBT * deviation > best
 

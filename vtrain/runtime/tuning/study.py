@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +19,7 @@ Parameters = dict[str, ParameterValue]
 """The active parameters of one trial, in the order of the spec: a parent comes before its children."""
 Pick = Callable[[ParameterSpec, str], ParameterValue]
 """Chooses the value of a parameter. The text tells it from others of that id, by its conditions."""
+T = TypeVar("T")
 
 AUTO, TPE, GP, RANDOM, GRID = "auto", "tpe", "gp", "random", "grid"
 """The samplers; `auto` chooses between TPE and GP."""
@@ -102,6 +104,12 @@ def losses(spec: StudySpec, measurement: Measurement | None) -> tuple[float, ...
     if not values or not all(map(math.isfinite, values)):
         return None
     return tuple(loss(metric.goal, value) for metric, value in zip(spec.metrics, values, strict=True))
+
+
+def thinned(items: Sequence[T], most: int) -> Sequence[T]:
+    """At most so many of the items, evenly chosen, the last one among them."""
+    step = -(-len(items) // most) or 1
+    return items[::-1][::step][::-1]
 
 
 def loss(goal: str, value: float) -> float:

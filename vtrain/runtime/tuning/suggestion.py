@@ -1,4 +1,7 @@
-"""The parameters of the next trial: from a grid, at random, or by Optuna. Equal questions, equal answers."""
+"""The parameters of the next trial: from a grid, at random, near the best trial, or by Optuna.
+
+Equal questions get equal answers: every draw follows from the seed of the study and the number of the trial.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
 from vtrain.messages.study_rules import in_condition
-from vtrain.runtime.tuning.sampling import near_best, random_point, spread_point
+from vtrain.runtime.tuning.scale import double_at, share_of, value_at
 from vtrain.runtime.tuning.study import (
     AUTO,
     GP,
@@ -22,15 +25,18 @@ from vtrain.runtime.tuning.study import (
     Parameters,
     ParameterValue,
     StudyTrial,
+    assignment,
     every_parameter,
+    fits,
+    results,
 )
 
 START = 8
-"""So many trials are spread over the space before a sampler has results to learn from."""
+"""Trials that are spread over the space before a sampler has results to learn from."""
 NEAR_EVERY = 3
-"""With TPE every such trial is close to the best one, as TPE alone finds the right region and little more."""
+"""With TPE every third trial is close to the best one: TPE alone finds the right region and little more."""
 GP_MAX_PARAMETERS = 12
-"""A Gaussian process is taken by itself for at most so many parameters, as its time grows with them."""
+"""The most parameters for which `auto` chooses a Gaussian process, as its time grows with them."""
 
 
 class Sampler(msgspec.Struct, frozen=True):
@@ -78,12 +84,14 @@ def next_parameters(
     `trials` are all others, those that run too: a suggestion keeps away from what is being tried.
     """
     if sampler == GRID:
+        # Points are told apart by their values, as trials of an earlier study may stand anywhere in the grid.
         known = {frozenset(trial.parameters.items()) for trial in trials}
         return next((point for point in grid(spec) if frozenset(point.items()) not in known), None)
+    # A supervisor that takes over has to suggest what its predecessor would have suggested.
     own_seed = Random(f"{seed}/{number}").getrandbits(32)
     rng = Random(own_seed)
     if sampler == RANDOM:
-        return random_point(spec, rng)
+        return assignment(spec, lambda parameter, _: value_at(parameter, rng.random()))
     if number <= START:
         return spread_point(spec, seed, number, START)
     if sampler == TPE and number % NEAR_EVERY == 0 and (near := near_best(spec, trials, rng, START)):
@@ -91,6 +99,39 @@ def next_parameters(
     from vtrain.runtime.tuning.optuna_sampler import suggest
 
     return suggest(spec, trials, sampler=sampler, seed=own_seed)
+
+
+def spread_point(spec: StudySpec, seed: int, number: int, count: int) -> Parameters:
+    """Point `number` of `count` that share out the scale of each parameter: a Latin hypercube."""
+
+    def pick(parameter: ParameterSpec, place: str) -> ParameterValue:
+        parts = list(range(count))
+        Random(f"{seed}/{place}").shuffle(parts)
+        within = Random(f"{seed}/{place}/{number}").random()
+        return value_at(parameter, (parts[number - 1] + within) / count)
+
+    return assignment(spec, pick)
+
+
+def near_best(spec: StudySpec, trials: Sequence[StudyTrial], rng: Random, fewest: int) -> Parameters | None:
+    """The best trial's point with its doubles moved a little, by less the more is known.
+
+    None for several metrics, with fewer than `fewest` results, and where nothing can be moved.
+    """
+    found = [pair for pair in results(spec, trials) if fits(spec, pair[0].parameters)]
+    if len(spec.metrics) != 1 or len(found) < fewest:
+        return None
+    best = min(found, key=lambda pair: (pair[1], pair[0].id))[0].parameters
+
+    def moved(parameter: ParameterSpec, _place: str) -> ParameterValue:
+        value = best[parameter.parameter_id]
+        if parameter.double_value_spec is None or isinstance(value, str):
+            return value
+        share = abs(share_of(parameter, value) + rng.gauss(0, 1 / len(found)))
+        return double_at(parameter, 2 - share if share > 1 else share)  # both ends throw it back
+
+    point = assignment(spec, moved)
+    return point if point != best else None
 
 
 def grid(spec: StudySpec) -> Iterator[Parameters]:

@@ -32,9 +32,9 @@ from vtrain.runtime.tuning.trial_record import (
     REQUESTED,
     STOPPING,
     TrialRecord,
+    kept,
     read_records,
     readable_records,
-    thinned,
     write_record,
 )
 from vtrain.runtime.working_folder import kept_files
@@ -79,15 +79,19 @@ class TrialJobs:
         return [record.study_trial() for record in self.records]
 
     def load(self, continue_from: str = "") -> None:
-        """Read the records. A new study begins with the ended trials of the one that it continues from.
+        """Read the records. A new study begins with the trials of the one that it continues from.
 
+        Trials that were cut off and trials whose jobs failed are run again: the fault may have been mended.
         Raises DamagedFileError.
         """
         self._records = {record.id: record for record in read_records(self._folder)}
-        if not self._records and continue_from:
+        if 1 not in self._records and continue_from:
             earlier = readable_records(job_folder(self._home, continue_from))
-            for number, record in enumerate(filter(_counts, earlier), 1):
+            counting = [one for one in earlier if one.has_ended and not one.is_cut_off and not one.failed]
+            # A supervisor may die after any of these writes. The first record, written last, tells of all.
+            for number, record in reversed(list(enumerate(counting, 1))):
                 self._keep(msgspec.structs.replace(record, id=number))
+            self._records = dict(sorted(self._records.items()))
 
     def begin(self, parameters: Parameters) -> None:
         """Start another trial: its record first, then its job."""
@@ -99,7 +103,7 @@ class TrialJobs:
         self._submit(record)
 
     def look(self) -> None:
-        """Learn how each running trial stands: submitted at all, measured, without prospect, ended."""
+        """Look after each running trial: submit it, read its metrics, stop it early, or note its end."""
         for record in self.running:
             job = self._job_of(record)
             if job is None:
@@ -138,7 +142,7 @@ class TrialJobs:
             return
         ended = sum(other.has_ended for other in self.records)
         if self._read(record, job):
-            record = msgspec.structs.replace(record, measurements=thinned(tuple(self._measured[record.id])))
+            record = msgspec.structs.replace(record, measurements=kept(self._measured[record.id]))
             self._keep(record)  # for a supervisor that takes over: the file holds the last hundred alone
         elif self._compared.get(record.id) == ended:
             return
@@ -169,9 +173,10 @@ class TrialJobs:
         complaint = self._files.pop(record.id).complaint()
         if not record.start_time:
             record = msgspec.structs.replace(record, start_time=job.start_time or job.create_time)
+        # A trial that is stopped early has a job that was cancelled, and counts with what it reported.
         counts = job.state == states.SUCCEEDED or record.state == STOPPING
         final = final_measurement(self._spec, measured) if counts else None
-        record = msgspec.structs.replace(record, final=final, measurements=thinned(measured))
+        record = msgspec.structs.replace(record, final=final, measurements=kept(measured))
         if final is not None:
             self._end(record, SUCCEEDED, at=job.end_time)
         elif counts:
@@ -238,8 +243,3 @@ class TrialJobs:
     def _keep(self, record: TrialRecord) -> None:
         write_record(self._folder, record)
         self._records[record.id] = record
-
-
-def _counts(record: TrialRecord) -> bool:
-    """Whether a trial counts in the study that goes on from its own: it has ended by itself."""
-    return record.has_ended and not record.is_cut_off

@@ -6,6 +6,7 @@ same name, or finds it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import msgspec
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.log_reader import ChildLogs
-from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial
+from vtrain.runtime.tuning.metric_file import RECENT
+from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
 
 REQUESTED, ACTIVE, STOPPING = "REQUESTED", "ACTIVE", "STOPPING"
 MOST_KEPT = 1000
@@ -102,10 +104,10 @@ def write_record(folder: JobFolder, record: TrialRecord) -> None:
     write_struct(_folder(folder) / f"{record.id}.json", record)
 
 
-def thinned(measurements: tuple[Measurement, ...]) -> tuple[Measurement, ...]:
-    """At most `MOST_KEPT` of them, evenly chosen, the last one among them."""
-    step = -(-len(measurements) // MOST_KEPT) or 1
-    return measurements[::-1][::step][::-1]
+def kept(measurements: Sequence[Measurement]) -> tuple[Measurement, ...]:
+    """The measurements of a trial that its record holds: the last ones, and some of the earlier ones."""
+    earlier, last = measurements[:-RECENT], measurements[-RECENT:]
+    return (*thinned(earlier, MOST_KEPT - RECENT), *last)
 
 
 def _files(folder: JobFolder) -> list[Path]:
