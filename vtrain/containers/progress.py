@@ -326,7 +326,7 @@ class LayerProgress:
         self._status[layer] = status
         detail = message.get("progressDetail") or {}
         if status in ("Downloading", "Pushing") and detail.get("total"):
-            self._bytes[layer] = (min(detail["current"], detail["total"]), detail["total"])
+            self._bytes[layer] = (min(detail.get("current", 0), detail["total"]), detail["total"])
         elif layer in self._bytes and status not in ("Downloading", "Pushing"):
             self._bytes[layer] = (self._bytes[layer][1],) * 2
         now = self._clock()
