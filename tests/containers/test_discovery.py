@@ -117,7 +117,7 @@ def test_the_default_context_means_the_usual_sockets(short: Path, listen: Callab
 
 
 def test_a_context_brings_its_tls_files(short: Path) -> None:
-    from vtrain.containers.address import current_context
+    from vtrain.containers.discovery import current_context
 
     _context(short, "far", {"Host": "tcp://10.0.0.1:2376", "SkipTLSVerify": True})
     files = short / "contexts/tls" / hashlib.sha256(b"far").hexdigest() / "docker"
@@ -134,6 +134,25 @@ def test_a_configuration_that_is_no_json_gets_a_sentence(short: Path) -> None:
     (short / "config.json").write_text("{")
     with pytest.raises(EngineError, match=r"config\.json cannot be read"):
         find_engine({"DOCKER_CONFIG": str(short)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"Endpoints": null}',
+        '{"Endpoints": []}',
+        '{"Endpoints": {"docker": null}}',
+        '{"Endpoints": {"docker": {"Host": 5}}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_context_gets_a_sentence(short: Path, content: str) -> None:
+    _context(short, "far", {})
+    (meta,) = short.glob("contexts/meta/*/meta.json")
+    meta.write_text(content)
+    with pytest.raises(EngineError, match=r"meta\.json cannot be read") as told:
+        find_engine({"DOCKER_CONFIG": str(short), "DOCKER_CONTEXT": "far"})
+    assert told.value.hint == "Correct it, or set DOCKER_HOST."
 
 
 def test_usual_sockets_cover_the_known_engines(short: Path) -> None:
