@@ -169,7 +169,7 @@ def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
 
 
 def login_header(name: str, tell: Tell) -> dict[str, str]:
-    """Credentials for the image's registry; without them where a credential helper fails."""
+    """Credentials for the image's registry; none where they cannot be read: most images are public."""
     from docker.errors import DockerException
 
     from vtrain.containers.sdk import registry_login
@@ -177,8 +177,11 @@ def login_header(name: str, tell: Tell) -> dict[str, str]:
     try:
         return registry_login(name)
     except DockerException as error:
-        tell(f"Docker's credentials for {name} cannot be read ({engine_words(str(error))}); trying without.")
-        return {}
+        reason = engine_words(str(error))
+    except (ValueError, TypeError, KeyError, AttributeError):  # the SDK takes what it reads as it comes
+        reason = "a credential helper, or Docker's config.json, holds something else"
+    tell(f"Docker's credentials for {name} cannot be read ({reason}); trying without.")
+    return {}
 
 
 def checked_messages(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:
