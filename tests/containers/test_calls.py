@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ from engine_relay import relay
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls
-from vtrain.containers.engine import Engine, engine_errors
+from vtrain.containers.engine import Engine, engine_errors, engine_info, image_facts
 from vtrain.errors import EngineAwayError, EngineError
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -63,6 +63,39 @@ def test_a_line_that_breaks_in_the_middle(docker_engine: Engine) -> None:
             calls.get("/info")
 
 
+@contextmanager
+def saying(content: bytes) -> Iterator[EngineAddress]:
+    """A server whose every answer has this content."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_answer_once_each, args=(server, [], answer), daemon=True).start()
+        yield EngineAddress(host=f"tcp://127.0.0.1:{server.getsockname()[1]}", origin="test")
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"null", b'"hello"'])
+def test_a_description_that_is_none(content: bytes) -> None:
+    words = "is no Docker engine: it does not describe itself"
+    with saying(content) as address:
+        with pytest.raises(EngineError, match=words):
+            engine_info(address)
+        with closing(Engine(address, "")) as engine, pytest.raises(EngineError, match=words):
+            engine.info()
+        with pytest.raises(EngineError, match=words):
+            image_facts(address, "python")
+
+
+@pytest.mark.parametrize("content", [b'"Pulling"\n', b"{}\n[]", b"5"])
+def test_messages_of_another_kind(content: bytes) -> None:
+    with (
+        saying(content) as address,
+        closing(EngineCalls(address)) as calls,
+        pytest.raises(EngineAwayError, match="a line of the answer is no object"),
+        engine_errors("pull"),
+    ):
+        list(calls.post_stream("/images/create"))
+
+
 @pytest.fixture
 def answering() -> Iterator[tuple[EngineAddress, list[int]]]:
     """A server that answers one request a connection, does not say so, and closes; and what it took."""
@@ -73,7 +106,7 @@ def answering() -> Iterator[tuple[EngineAddress, list[int]]]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def _answer_once_each(server: socket.socket, taken: list[int]) -> None:
+def _answer_once_each(server: socket.socket, taken: list[int], answer: bytes = ANSWER) -> None:
     while True:
         try:
             near, _ = server.accept()
@@ -81,7 +114,7 @@ def _answer_once_each(server: socket.socket, taken: list[int]) -> None:
             return
         with near:
             taken.append(len(near.recv(65536)))
-            near.sendall(ANSWER)
+            near.sendall(answer)
 
 
 def wait_until_closed(calls: EngineCalls) -> None:

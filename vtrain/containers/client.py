@@ -309,9 +309,9 @@ class EngineCalls:
                     raise ConnectionError(f"a line of the answer has more than {LARGEST_ANSWER} bytes")
                 for line in lines:
                     if line.strip():
-                        yield _read(line)
+                        yield _read_object(line)
             if rest.strip():
-                yield _read(rest)
+                yield _read_object(rest)
 
     def _target(self, path: str, params: Mapping[str, Any]) -> str:
         words = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in params.items()}
@@ -435,6 +435,13 @@ def _is_refusal(answer: http.client.HTTPResponse) -> bool:
 def _read(content: bytes) -> Any:
     with _breaks():
         return json.loads(content)
+
+
+def _read_object(content: bytes) -> dict[str, Any]:
+    found = _read(content)
+    if not isinstance(found, dict):
+        raise ConnectionError(f"a line of the answer is no object: {content[:60]!r}")
+    return found
 
 
 @contextmanager

@@ -55,8 +55,8 @@ class Engine:
     @cached_property
     def _info(self) -> dict[str, Any]:
         with engine_errors("describe itself"):
-            info: dict[str, Any] = self.calls.get("/info")
-        return info
+            info = self.calls.get("/info")
+        return _object(info, self.address)
 
     def close(self) -> None:
         """Close the connections."""
@@ -161,23 +161,22 @@ TIMEOUT_SECONDS = 10.0
 
 def engine_info(address: EngineAddress) -> dict[str, Any]:
     """The engine's description of itself and its machine (`GET /info`). Raises EngineError."""
-    info: dict[str, Any] | None = _ask(address, "/info")
+    info = _ask(address, "/info")
     if info is None:
-        raise EngineError(f"What answers at {address.host} is no Docker engine: it has no /info.")
+        raise _no_engine(address)
     return info
 
 
 def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
     """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
-    found: dict[str, Any] | None = _ask(address, f"/images/{name}/json")
-    return found
+    return _ask(address, f"/images/{name}/json")
 
 
-def _ask(address: EngineAddress, path: str) -> Any:
+def _ask(address: EngineAddress, path: str) -> dict[str, Any] | None:
     """The answer to a GET; None for 404. Without a version in the path the engine takes its newest."""
     with closing(EngineCalls(address, seconds=TIMEOUT_SECONDS)) as calls:
         try:
-            return calls.get(path)
+            return _object(calls.get(path), address)
         except (ConnectionError, TimeoutError) as error:
             reason = reason_of(error)
             raise EngineAwayError(
@@ -186,5 +185,16 @@ def _ask(address: EngineAddress, path: str) -> Any:
         except CallRefused as refused:
             if refused.status == HTTPStatus.NOT_FOUND:
                 return None
-            told = f"does not tell {path}: {refused.explanation.strip()}"
+            told = f"does not tell {path}: {engine_words(refused.explanation)}."
             raise EngineError(f"The Docker engine at {address.host} {told}") from refused
+
+
+def _object(answer: Any, address: EngineAddress) -> dict[str, Any]:
+    """A description. Raises EngineError for JSON of another kind, such as a proxy's."""
+    if not isinstance(answer, dict):
+        raise _no_engine(address)
+    return answer
+
+
+def _no_engine(address: EngineAddress) -> EngineError:
+    return EngineError(f"What answers at {address.host} is no Docker engine: it does not describe itself.")
