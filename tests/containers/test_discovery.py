@@ -243,7 +243,7 @@ def test_addresses_are_completed(host: str, tls: str, full: str, local: bool) ->
 
 
 @pytest.mark.parametrize(
-    "host", ["npipe:////./pipe/docker_engine", "tcp://", "unix://", "tcp://h:x", "fd://3"]
+    "host", ["npipe:////./pipe/docker_engine", "tcp://", "unix://", "tcp://h:x", "tcp://h:0", "fd://3"]
 )
 def test_what_is_no_address_is_refused(host: str) -> None:
     with pytest.raises(EngineError, match="is not an address of a Docker engine") as refused:
@@ -262,6 +262,25 @@ def test_tls_is_asked_for_as_docker_does(short: Path) -> None:
     assert named_engine({**host, "DOCKER_CERT_PATH": "/c"}) == EngineAddress(
         host="tcp://box:2376", origin="DOCKER_HOST", tls_folder="/c", tls_verify=False
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"cert.pem": "no certificate", "key.pem": ""}, r"PEM lib"),
+        ({"cert.pem": ""}, "key.pem is missing"),
+        ({"ca.pem": "no certificate"}, "no certificate"),
+    ],
+)
+def test_tls_files_that_cannot_be_used_are_named(short: Path, files: dict[str, str], words: str) -> None:
+    folder = short / "tls"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(EngineError, match=rf"the TLS files in {folder} cannot be used: .*{words}"):
+            find_engine({"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)})
 
 
 @pytest.mark.parametrize("host", ["unix:/run/x.sock", "unix:run/x.sock", "/run/x.sock", "unix://run/x.sock"])

@@ -45,7 +45,8 @@ def checked(address: EngineAddress) -> EngineAddress:
         from urllib.parse import urlsplit
 
         url = urlsplit(host)
-        port = url.port or 0
+        if url.port == 0:
+            raise ValueError("no engine listens at port 0")
     except ValueError as error:
         raise _malformed(address, f"{error}") from error
     if url.scheme not in _SCHEMES:
@@ -56,7 +57,7 @@ def checked(address: EngineAddress) -> EngineAddress:
         return msgspec.structs.replace(address, host=f"unix://{url.path}")
     if not url.hostname:
         raise _malformed(address, "it names no host")
-    if url.scheme != "ssh" and not port:
+    if url.scheme != "ssh" and url.port is None:
         secure = url.scheme == "https" or bool(address.tls_folder)
         host = f"{url.scheme}://{url.netloc.rstrip(':')}:{TLS_PORT if secure else PLAIN_PORT}"
     return msgspec.structs.replace(address, host=host)

@@ -30,7 +30,7 @@ COMPLAINT_SECONDS = 1.0
 _SSH_OPTIONS = ("-T", "-o", f"ConnectTimeout={SSH_CONNECT_SECONDS}")
 _ANSWER_LIMIT = 64 * 1024
 _BLOCK_BYTES = 64 * 1024
-_SSL_DECORATION = re.compile(r"^\[SSL[^\]]*\] | \(_ssl\.c:\d+\)$")
+_SSL_DECORATION = re.compile(r"^\[(?:SSL|X509)[^\]]*\] | \(_ssl\.c:\d+\)$")
 
 
 def open_connection(address: EngineAddress, timeout: float | None) -> socket.socket:
@@ -150,19 +150,28 @@ def _ssh_command(url: SplitResult) -> list[str]:
 
 
 def _tls_context(address: EngineAddress) -> ssl.SSLContext:
-    """Docker's three files: ca.pem, cert.pem, key.pem; each may be missing."""
+    """TLS with Docker's three files: ca.pem, and cert.pem with key.pem. Without ca.pem the system's count.
+
+    Raises ValueError for files that cannot be used.
+    """
     import ssl
 
     folder = Path(address.tls_folder) if address.tls_folder else None
     authority = folder / "ca.pem" if folder else None
-    context = ssl.create_default_context(
-        cafile=os.fspath(authority) if authority and authority.exists() else None
-    )
-    if not address.tls_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if folder and (folder / "cert.pem").exists():
-        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    try:
+        context = ssl.create_default_context(
+            cafile=os.fspath(authority) if authority and authority.exists() else None
+        )
+        if not address.tls_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if folder and (folder / "cert.pem").exists():
+            if not (folder / "key.pem").exists():
+                raise ValueError("key.pem is missing")
+            context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        why = f"the TLS files in {folder} cannot be used: {reason_of(error)}"
+        raise ValueError(why) from error
     return context
 
 

@@ -81,7 +81,7 @@ class ExecSession:
         wait_until(self._tell_size, START_SECONDS, START_PAUSE_SECONDS)
 
     def _tell_size(self) -> bool:
-        """Whether the engine took the size: not if the command or the engine has just ended, or it is slow."""
+        """Whether the engine took the size: not if the command or the engine has just ended, or is slow."""
         try:
             columns, lines = os.get_terminal_size(STDIN)  # not COLUMNS and LINES, which a shell may have set
             self._calls.post(f"/exec/{self._id}/resize", h=lines, w=columns)
