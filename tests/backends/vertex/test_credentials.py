@@ -125,7 +125,9 @@ def test_a_bad_token_file(tmp_path: Path, content: bytes | None, words: str) -> 
 
 
 @pytest.mark.parametrize(
-    "content", [None, "no json", "{}", '{"type": "service_account"}', '{"type": "x"}', "[]"]
+    "content",
+    [None, "no json", "{}", '{"type": "service_account"}', '{"type": "x"}', "[]", "[" * 100_000],
+    ids=range(7),
 )
 def test_a_bad_credentials_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None) -> None:
     file = tmp_path / "key.json"

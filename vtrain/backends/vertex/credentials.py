@@ -170,7 +170,15 @@ def _read_file(file: Path, origin: str) -> Credentials:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of its own name, and of users without a quota project
             return google.auth.load_credentials_from_file(str(file), scopes=SCOPES)[0]
-    except (GoogleAuthError, OSError, ValueError, KeyError, AttributeError) as error:
+    except (
+        GoogleAuthError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         reason = (
             "there is no such file" if not file.exists() else "it is not a credentials file, or a broken one"
         )
