@@ -9,16 +9,17 @@ request against the one that the library's own client makes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vtrain.backends import ServiceAccess, Tell
-from vtrain.backends.vertex.refusals import CallFailed, Trouble, refused, shortened, unanswered
+from vtrain.backends.vertex.refusals import CallFailed, Trouble, refused, shortened, told_time, unanswered
 from vtrain.backends.vertex.retries import Document, Search, create_once, repeat
 from vtrain.errors import (
+    ConfigError,
     InterruptedByUser,
     NotFoundError,
     ServiceAwayError,
@@ -59,13 +60,22 @@ DELETE_SECONDS = 120.0
 OPERATION_PAUSE = 0.5
 """Seconds between two looks at an operation."""
 
+_REGION = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 FOREIGN_HINT = "Is there a proxy in between, or an endpoint override that leads elsewhere?"
 
 
 def service_endpoint(location: str) -> str:
-    """The address of the API in a region, without a trailing slash: gcloud's override, else Google's own."""
-    override = endpoint_override("aiplatform").rstrip("/")
-    return override or f"https://{location}-aiplatform.googleapis.com"
+    """The address of the API in a region, without a trailing slash: gcloud's override, else Google's own.
+
+    Raises ConfigError for a location that is no region.
+    """
+    if override := endpoint_override("aiplatform").rstrip("/"):
+        return override
+    if not _REGION.fullmatch(location):  # the token would go to another host than Google's
+        raise ConfigError(
+            f"{location!r} is not a region.", hint="Write the name with its region, such as us-central1."
+        )
+    return f"https://{location}-aiplatform.googleapis.com"
 
 
 def quoted(text: str) -> str:
@@ -288,7 +298,7 @@ class VertexApi:
                 timeout=CREATE_SECONDS if is_create else CALL_SECONDS,
                 allow_redirects=method == "GET",
             )
-        self._service_time = _clock(response)
+        self._service_time = told_time(response, "Date")
         return _document(response)
 
 
@@ -348,13 +358,6 @@ def _document(response: Response) -> Document:
 
 def _foreign(url: str, answer: str) -> str:
     return f"{url} answered with something that is not of this API: {answer}"
-
-
-def _clock(response: Response) -> float:
-    try:
-        return parsedate_to_datetime(response.headers["Date"]).timestamp()
-    except (KeyError, TypeError, ValueError):
-        return 0.0
 
 
 def _named(answer: Document, expected: str) -> Document:

@@ -166,7 +166,7 @@ class CloudLog:
             place.resume = time.time() + max(self._timing.quota_retry, seconds_asked(response))
             return "The read quota of Cloud Logging is used up; the log goes on in a moment."
         if code == 408 or code >= 500:
-            return self._fail(place, f"Cloud Logging cannot answer (HTTP {code})")
+            return self._fail(place, f"Cloud Logging cannot answer (HTTP {code})", seconds_asked(response))
         project, page_token = self._project_at(place, name), place.page_token
         place.end_page("")
         if page_token or self._project_at(place, name) != project:
@@ -179,11 +179,11 @@ class CloudLog:
             )
         return f"The log is not shown, Cloud Logging refuses: {_words(response)}"
 
-    def _fail(self, place: Place, trouble: str) -> str:
-        """Leave the service alone for a while."""
+    def _fail(self, place: Place, trouble: str, asked: float = 0.0) -> str:
+        """Leave the service alone for a while, at least for the seconds that it asks for."""
         pause = min(self._timing.first_retry * 2**place.failures, self._timing.longest_retry)
         place.failures += 1
-        place.resume = time.time() + pause
+        place.resume = time.time() + max(pause, asked)
         return f"{trouble}; the log goes on when it does."
 
     def _nothing(self, place: Place, trouble: str = "") -> LogPage:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -87,7 +89,7 @@ _ADVICE = (
     ),
     Advice(
         "PERMISSION_DENIED",
-        r"([a-z]+\.[A-Za-z]+\.[a-z][A-Za-z]+)",
+        r"(?<![\w/.])([a-z]+\.(?!googleapis\b)[A-Za-z]+\.[a-z][A-Za-z]+)(?![\w/]|\.\w)",  # and no host
         "The account needs a role with {0}, such as roles/aiplatform.user, in this project. "
         "Is it the project and the account that you mean?",
     ),
@@ -194,7 +196,18 @@ def refused(response: Response) -> CallFailed:
 def seconds_asked(response: Response) -> float:
     """How long a service asks to be left alone (`Retry-After`); 0 where it does not."""
     text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0
+    if text.isdecimal():
+        return float(text)
+    until = told_time(response, "Retry-After")  # RFC 9110 has a date, too, by the clock of the service
+    return max(until - (told_time(response, "Date") or time.time()), 0.0) if until else 0.0
+
+
+def told_time(response: Response, header: str) -> float:
+    """The date in a header, in seconds since 1970; 0 where there is none."""
+    try:
+        return parsedate_to_datetime(response.headers[header]).timestamp()
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return 0.0
 
 
 def _without_envelope(response: Response) -> str:
