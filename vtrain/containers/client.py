@@ -202,7 +202,7 @@ class EngineCalls:
         """
         self._address = address
         self._seconds = seconds
-        self._prefix = f"/v{_older(version, NEWEST_VERSION)}" if version else ""
+        self._prefix = f"/v{older(version, NEWEST_VERSION)}" if version else ""
         self.idle: list[EngineConnection] = []
         """Connections that wait for the next call."""
 
@@ -478,8 +478,8 @@ def _breaks() -> Iterator[None]:
         raise ConnectionError(reason_of(error)) from error
 
 
-def _older(version: str, other: str) -> str:
-    """The older of two versions of the API."""
+def older(version: str, other: str) -> str:
+    """The older of two versions of the API; `other` where the first is none."""
 
     def order(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split("."))

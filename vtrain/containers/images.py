@@ -24,6 +24,10 @@ Tell = Callable[[str], None]
 """Takes one line of progress."""
 
 
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386"}
+"""The kernel's names of architectures, which `--platform` takes too, and those that images have."""
+
+
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """An image that the engine has. `id` is `sha256:...`, `size` in bytes, `env` `NAME=value` entries."""
 
@@ -103,10 +107,10 @@ def fits_platform(image: Image, platform: str) -> bool:
     """Whether the image is for `platform` (`os/architecture[/variant]`); any is where none is asked for."""
     if not platform:
         return True
-    wanted = platform.split("/")
-    if wanted[:2] != [image.os, image.architecture]:
+    system, architecture, *variant = platform.split("/")
+    if (system, ARCHITECTURES.get(architecture, architecture)) != (image.os, image.architecture):
         return False
-    return len(wanted) < 3 or not image.variant or wanted[2] == image.variant
+    return not variant or not image.variant or variant == [image.variant]
 
 
 def list_images(engine: Engine, labels: Mapping[str, str]) -> tuple[ListedImage, ...]:
