@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.outlook import Outlook
 
+LARGEST_PAGE = 1_000_000
+_PAGE_TOKEN = re.compile(r"[0-9]{1,18}")
+"""The number of a row: SQLite has none of 20 digits."""
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL; Vertex's own is not documented, this is Kubernetes' default."""
 WORK = ("replicas/*/work", "replicas/*/restarts/*/work")
@@ -150,13 +154,13 @@ class LocalBackend:
         """Jobs, newest first. Raises ConfigError for a page token that is none."""
         if not has_store(self._home):
             return Page(jobs=())
-        if query.page_token and not query.page_token.isdecimal():
-            raise ConfigError(f"{query.page_token!r} is not a page token.")
+        if query.page_token and not _PAGE_TOKEN.fullmatch(query.page_token):
+            raise ConfigError(f"{query.page_token!r:.100} is not a page token.")
         records, token = self._open_store().page(
             query.collection,
             project=query.project,
             location=query.location,
-            size=max(query.page_size, 1),
+            size=min(max(query.page_size, 1), LARGEST_PAGE),
             token=query.page_token,
             labels=query.labels,
         )
