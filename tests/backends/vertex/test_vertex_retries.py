@@ -91,8 +91,19 @@ def test_a_delete_whose_answer_was_lost(vertex: VertexService, backend: VertexBa
     assert vertex.resources == {}
 
 
-def test_a_delete_with_an_empty_answer(vertex: VertexService, backend: VertexBackend) -> None:
-    vertex.answer(b"", method="DELETE")
+def test_a_delete_that_fails_in_the_end(vertex: VertexService, backend: VertexBackend) -> None:
+    for error, words in ((b'{"message": "It is locked."}', "It is locked."), (b'"odd"', "odd")):
+        name = PARENT.encode() + b"/operations/7"
+        vertex.answer(b'{"name": "%s", "done": true, "error": %s}' % (name, error), method="DELETE")
+        with pytest.raises(ServiceError, match=words):
+            backend.delete(JOB)
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"odd": 1}', b'{"done": false}'])
+def test_a_delete_whose_answer_is_no_operation(
+    vertex: VertexService, backend: VertexBackend, answer: bytes
+) -> None:
+    vertex.answer(answer, method="DELETE")
     backend.delete(JOB)
     assert len(vertex.requests) == 1
 

@@ -227,14 +227,16 @@ class VertexApi:
 
         def is_done() -> bool:
             nonlocal operation
-            if operation and not operation.get("done"):
-                operation = self._operations(location, str(operation.get("name")))
-            return not operation or bool(operation.get("done"))
+            if operation.get("name") and not operation.get("done"):
+                operation = self._operations(location, str(operation["name"]))
+            # An answer that is no operation says that the request was taken: there is nothing to ask for.
+            return not operation.get("name") or bool(operation.get("done"))
 
         if not wait_until(is_done, DELETE_SECONDS, OPERATION_PAUSE):
             raise ServiceError(f"{operation.get('name')} is not done after {DELETE_SECONDS:g} s; it goes on.")
-        if operation.get("error"):
-            raise ServiceError(str(operation["error"].get("message", "The operation failed.")))
+        if error := operation.get("error"):
+            words = error.get("message", "The operation failed.") if isinstance(error, dict) else error
+            raise ServiceError(str(words))
 
     def _operations(self, location: str, path: str) -> Document:
         """An operation as it stands, or those of a resource, newest first."""
