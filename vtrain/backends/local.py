@@ -107,7 +107,7 @@ class LocalBackend:
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
-        """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
+        """The job's replicas. Raises as `plan` does, but for conditions that only running has."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.replica import trial_spec
@@ -121,11 +121,11 @@ class LocalBackend:
         return self._planner.view(own, trial_id)
 
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
-        """What the job's environments will lack here. Raises EnvironmentFailed for a damaged package."""
+        """The packages that the job's environments will lack. Raises EnvironmentFailed for a damaged one."""
         return self._planner.outlook(runnable(job), trainer)
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
-        """What has to be made for the environments. Raises EnvironmentFailed for a damaged package."""
+        """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""
         return self._planner.environment_steps(runnable(job), trainer)
 
     def submit(self, plan: Plan) -> Job:

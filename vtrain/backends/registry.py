@@ -133,7 +133,7 @@ def open_resources(found: Backend, settings: BackendSettings) -> ResourceBackend
 
 
 def end_warm_slots(home: Path, owner: str) -> None:
-    """End what waits in a home for jobs of a persistent resource, whichever backend keeps it.
+    """End the processes and containers that wait for jobs of a persistent resource, on all backends.
 
     Raises UnavailableError for a plug-in that fails; those built in come before it.
     """
@@ -143,7 +143,7 @@ def end_warm_slots(home: Path, owner: str) -> None:
 
 
 def launcher_of(name: str) -> Launcher:
-    """What starts the replicas of jobs that were submitted to a backend of the local runtime."""
+    """The launcher of jobs that were submitted to a backend of the local runtime."""
     return _runtime_backend(name).launcher()
 
 
@@ -178,7 +178,7 @@ def _plugins(name: str = "") -> list[EntryPoint]:
 
 
 def _load_plugin(entry: EntryPoint) -> Backend:
-    """What a plug-in registers: a Backend, or its class."""
+    """The Backend that a plug-in registers, itself or by its class."""
     with plugin_faults(entry.name, "cannot be loaded"):
         registered = entry.load()
         found = registered() if isinstance(registered, type) else registered

@@ -437,7 +437,7 @@ def _read_some(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _is_refusal(answer: http.client.HTTPResponse) -> bool:
-    """Whether the status is an error; a redirection, which no path of ours deserves, is one too."""
+    """Whether the status is an error; so is a redirection, which the Engine API does not have."""
     return answer.status >= HTTPStatus.MULTIPLE_CHOICES and answer.status != HTTPStatus.NOT_MODIFIED
 
 

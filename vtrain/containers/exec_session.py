@@ -31,7 +31,7 @@ START_SECONDS = 5.0
 START_PAUSE_SECONDS = 0.02
 """The time for the engine to start a command, in which its terminal has no size yet."""
 DETACH_KEYS = ",".join(["ctrl-@"] * 8)
-"""Nobody types this. The engine's own choice would swallow Ctrl-P, which is a shell's last command."""
+"""Nobody types this. The engine's default takes Ctrl-P away, which is a shell's previous command."""
 _HEADER = struct.Struct(">BxxxL")
 
 
@@ -148,7 +148,7 @@ def _copy_frames(link: socket.socket) -> None:
 
 
 def _exactly(link: socket.socket, count: int) -> bytes:
-    """That many bytes; none where the connection ends before."""
+    """Exactly `count` bytes; none where the connection ends before."""
     data = b""
     while len(data) < count:
         block = link.recv(count - len(data))

@@ -43,9 +43,9 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the containers of a persistent resource wait, of which it has at most `most`.
+    """The place where containers of a persistent resource wait, at most `most` of them.
 
-    Those of one `key` are alike; `folder` is the resource's own.
+    Containers with the same `key` are alike. `folder` belongs to the resource.
     """
 
     folder: str

@@ -121,7 +121,7 @@ class ServerContainer:
         self._container = container
 
     def failure(self) -> str:
-        """What it wrote last, where it has ended; empty while it runs."""
+        """Its last lines, where it has ended; empty while it runs."""
         with engine_errors("look at the model's container"):
             state = self._engine.calls.get(f"/containers/{self._container}/json")["State"]
             if state["Running"]:

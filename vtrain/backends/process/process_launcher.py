@@ -189,7 +189,7 @@ class ProcessLauncher:
 
 
 def job_context(order: JobOrder, ports: list[int]) -> JobContext:
-    """What the replicas share, given a free port for each and one for MASTER_PORT."""
+    """The facts that all replicas share, given a free port for each and one for MASTER_PORT."""
     name = parse_name(order.name)
     assert name is not None
     *own, master = ports
@@ -209,7 +209,7 @@ def job_context(order: JobOrder, ports: list[int]) -> JobContext:
 
 
 def free_ports(count: int) -> list[int]:
-    """That many different ports that are free now, on all addresses of this machine.
+    """Find `count` different ports that are free now, on all addresses of this machine.
 
     A trainer listens seconds later. So the ports are none of those that the kernel gives to programs which
     ask for any port, or which connect to somewhere, as long as there are others.
@@ -309,7 +309,7 @@ def _own_environments(order: JobOrder) -> Path:
 
 
 def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
-    """What decides the environment of a pool."""
+    """The key of a pool's environment: pools with equal keys share one."""
     return package_files(pool), pool.python_package_spec and pool.python_package_spec.executor_image_uri
 
 

@@ -67,7 +67,7 @@ class RunningProcess:
         )
 
     def _entrance(self) -> Callable[[], None] | None:
-        """What shows /gcs to the child, where the replica sees it."""
+        """A function that shows /gcs to the child; None where the replica does not see it."""
         folder, place = self._order.gcs, self._order.cwd
         if not folder:
             return None

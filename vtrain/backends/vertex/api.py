@@ -56,7 +56,7 @@ CALL_SECONDS = 60.0
 CREATE_SECONDS = 120.0
 """The deadline of a create: the service checks the whole job, its accounts and its quota."""
 DELETE_SECONDS = 120.0
-"""How long the service may take to delete a job."""
+"""The time in which the service has to delete a job."""
 OPERATION_PAUSE = 0.5
 """Seconds between two looks at an operation."""
 
@@ -131,11 +131,11 @@ class VertexApi:
             )
 
     def cancel(self, name: ResourceName) -> None:
-        """Ask a job to end; a second request finds it ending, or ended."""
+        """Ask a job to end. A second request does no harm: the job is ending, or has ended."""
         self._ask("POST", name, ":cancel")
 
     def reboot(self, name: ResourceName) -> Document:
-        """The operation of a reboot; made again only when it was refused, as a second one reboots again."""
+        """The operation of a reboot. It is repeated only after a refusal: a second one would reboot again."""
         return self._ask("POST", name, ":reboot", repeats=self._unless_done, outcome="it is rebooted")
 
     def delete(self, name: ResourceName, verb: str = "") -> Document:
@@ -209,7 +209,7 @@ class VertexApi:
             return create_once(post, document, search, self._again)
 
     def begin(self, within: ResourceName, verb: str, document: Document, outcome: str) -> Document:
-        """The operation of a request on a collection (`:upload`); made again only when it was refused."""
+        """The operation of a request on a collection (`:upload`). It is repeated only after a refusal."""
         path = f"{_collection(within)}{verb}"
         with _errors(outcome):
             return self._unless_done(lambda: self._exchange("POST", within.location, path, body=document))

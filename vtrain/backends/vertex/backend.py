@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Resource)
 Documents = list[dict[str, Any]]
 _ENDS_A_PATH = set("?#%")
-"""What no resource's name holds; not every version of the library would encode it."""
+"""Characters that no resource's name has. Not every version of the library would encode them."""
 
 
 def open_vertex(settings: BackendSettings) -> VertexBackend:
@@ -75,7 +75,7 @@ class VertexBackend:
         return Plan(job=job, backend="vertex", notices=notices_about(job))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
-        """What the job's replicas will see; the service is not asked."""
+        """The replicas of the job as they will be; no request is made."""
         check_sendable(job)
         return replica_views(job, self._settings, trial_id)
 
@@ -99,7 +99,7 @@ class VertexBackend:
         return Page(jobs=jobs, next_page_token=token)
 
     def logs(self, query: LogQuery) -> LogPage:
-        """What Cloud Logging has of the job's log now, from the cursor on."""
+        """The entries that Cloud Logging has of the job now, from the cursor on."""
         job = self._just_seen.pop(query.name, None) or self.get(query.name)
         return self._log.read(query, job)
 

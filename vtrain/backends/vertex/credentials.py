@@ -45,7 +45,7 @@ def find_credentials(access: ServiceAccess) -> Credentials:
 
 
 def refused_credentials(error: GoogleAuthError) -> CredentialsError:
-    """What to tell of credentials for which no token could be had, or that a service turned down."""
+    """The error for credentials that get no token, or that a service turned down."""
     text = str(error.args[0] if error.args else error).strip()
     reason = text.partition("\n")[0].rstrip(".")
     if "impersonate" in text.lower() or "getAccessToken" in text or "iamcredentials" in text:
@@ -107,7 +107,7 @@ def _application_default() -> Credentials | None:
 
 
 def _of_gcloud(account: str) -> Credentials | None:
-    """What `gcloud auth login` and `gcloud auth activate-service-account` keep for other programs."""
+    """The file that `gcloud auth login` and `activate-service-account` keep for other programs."""
     file = gcloud_folder() / "legacy_credentials" / account / "adc.json"
     return _read_file(file, "gcloud's configuration") if account and file.is_file() else None
 

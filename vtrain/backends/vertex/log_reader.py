@@ -1,4 +1,4 @@
-"""The log of a job, from Cloud Logging (`entries.list`). What goes wrong here never decides about the job."""
+"""The log of a job, from Cloud Logging (`entries.list`). A failure here never decides the job's verdict."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CloudLog:
         self._session: Any = None
 
     def read(self, query: LogQuery, job: Job) -> LogPage:
-        """One question, and what it brought; `job` as it was seen last, before this question.
+        """One request, and the entries in its answer. `job` is as it was seen last, before this request.
 
         Raises CredentialsError. Trouble with Cloud Logging is told in the page, and asked again later.
         """
@@ -92,7 +92,7 @@ class CloudLog:
         return _page(place, entries, self._end_page(place, answer.next_page_token or ""))
 
     def _end_page(self, place: Place, token: str) -> str:
-        """Go on behind a page; what is wrong where the service repeats itself or never comes to an end."""
+        """Go on after a page; a sentence where the service repeats a page, or its pages do not end."""
         place.pages += 1
         if not token or (token != place.page_token and place.pages < MOST_PAGES):
             place.end_page(token)
@@ -118,7 +118,7 @@ class CloudLog:
         place.begin_look(" AND ".join(clauses), lower, bounded=bounded)
 
     def _ask(self, place: Place, name: str) -> tuple[Answer | None, str]:
-        """The answer; or None, and what is wrong."""
+        """The answer; or None, and a sentence on what is wrong."""
         import requests
         from google.auth.exceptions import GoogleAuthError
 
@@ -149,7 +149,7 @@ class CloudLog:
         return response
 
     def _project_at(self, place: Place, name: str) -> str:
-        """Whose log is asked: first of the project that gcloud is set to, then of the job's own.
+        """The project whose log is read: first the one that gcloud is set to, then the job's own.
 
         The service names jobs by their project's number, which is no other project.
         """
@@ -160,7 +160,7 @@ class CloudLog:
         return self._project
 
     def _refused(self, place: Place, response: Response, name: str) -> str:
-        """What an answer without entries means: come again later, begin the look anew, or give up."""
+        """Act on a refusal: ask again later, begin the look anew, or give up; a sentence on it."""
         code = response.status_code
         if code == 429:
             place.resume = time.time() + max(self._timing.quota_retry, seconds_asked(response))
@@ -213,7 +213,7 @@ def _log_id(name: str, job: Job) -> str:
 
 
 def _words(response: Response) -> str:
-    """What the service says, else its status."""
+    """The service's words, else its status."""
     try:
         return str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from requests import Response
 
 SHOWN_CHARACTERS = 300
-"""How much is shown of an answer that is no JSON."""
+"""Characters shown of an answer that is no JSON."""
 _TRANSIENT = (500, 502, 503, 504)
 _LASTING_QUOTA = ("exceed quota limits", "custom_model_training")
 _CLASSES: dict[str, type[VtrainError]] = {
@@ -133,7 +133,7 @@ class Trouble(Enum):
 class CallFailed(Exception):
     """One request failed: the error for the user, and what matters for asking again.
 
-    `retry_after` is how long the service asks to be left alone, in seconds.
+    `retry_after` is the pause that the service asks for, in seconds.
     """
 
     def __init__(self, error: VtrainError, trouble: Trouble, retry_after: float = 0.0) -> None:
@@ -170,7 +170,7 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 def read_envelope(content: bytes) -> ErrorBody | None:
-    """The error in an answer; None where somebody else than the API has written it."""
+    """The error in an answer; None for an answer that is not the API's, such as a proxy's."""
     try:
         return msgspec.json.decode(content, type=_Envelope).error
     except (msgspec.DecodeError, RecursionError):
@@ -178,7 +178,7 @@ def read_envelope(content: bytes) -> ErrorBody | None:
 
 
 def refused(response: Response) -> CallFailed:
-    """The failure that an answer with a status from 400 on tells."""
+    """The failure in an answer whose status is 400 or higher."""
     code, content = response.status_code, response.content
     body = read_envelope(content) or ErrorBody(message=_without_envelope(response))
     known = body.status or _STATUSES.get(body.code or code, "")
@@ -194,7 +194,7 @@ def refused(response: Response) -> CallFailed:
 
 
 def seconds_asked(response: Response) -> float:
-    """How long a service asks to be left alone (`Retry-After`); 0 where it does not."""
+    """The pause that a service asks for (`Retry-After`), in seconds; 0 where it asks for none."""
     text = response.headers.get("Retry-After", "")
     if text.isdecimal():
         return float(text)

@@ -32,7 +32,7 @@ from vtrain.runtime.replica import (
 MOST_REPLICAS = 1000
 UNKNOWN_JOB = "0" * 19
 UNKNOWN_PROJECT = "<PROJECT_NUMBER>"
-"""What stands for the number of the project: only the service knows it."""
+"""Stands for the number of the project, which only the service knows."""
 
 
 def library_has_fields(message: str, document: Mapping[str, Any], api_version: str) -> bool:
