@@ -5,9 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 import pytest
@@ -69,6 +71,31 @@ def test_five_attempts_are_all(vertex: VertexService, backend: VertexBackend, jo
     with pytest.raises(ServiceAwayError, match="UNAVAILABLE: Busy"):
         backend.get(job)
     assert len(vertex.requests) == 5
+
+
+def test_a_connection_that_ends_within_tls_is_made_again(
+    tmp_path: Path, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a proxy or a load balancer that is restarted ends it: nothing is wrong with its certificate."""
+    taken = []
+
+    def cut_off(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    taken.append(connection.recv(4096))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=cut_off, args=(server,))
+        thread.start()
+        here = f"https://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", here)
+        with pytest.raises(ServiceAwayError, match="closed the connection without an answer"):
+            open_vertex(settings_at(tmp_path)).get(JOB)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert len(taken) == retries.ATTEMPTS
 
 
 def test_a_short_retry_after_is_waited_for_and_a_long_one_is_not(

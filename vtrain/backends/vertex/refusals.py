@@ -281,10 +281,17 @@ def _trouble_of(error: Exception) -> Trouble:
         requests.exceptions.ContentDecodingError,
     )
     if isinstance(error, requests.exceptions.SSLError):
-        return Trouble.REFUSED
+        return Trouble.LOST if _is_cut(error) else Trouble.REFUSED
     if _is_unreachable(error):
         return Trouble.NOT_DONE
     return Trouble.LOST if isinstance(error, lost) else Trouble.REFUSED
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether the connection ended within TLS, as that of a restarted proxy; no certificate was refused."""
+    import ssl
+
+    return isinstance(_root(error), ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
 def _is_unreachable(error: Exception) -> bool:
@@ -303,7 +310,7 @@ def _no_answer(error: Exception, endpoint: str) -> VtrainError:
     from urllib3.exceptions import LocationParseError
 
     hint = "Check the network, proxies and CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM."
-    if isinstance(error, requests.exceptions.SSLError):
+    if isinstance(error, requests.exceptions.SSLError) and not _is_cut(error):
         return ServiceError(f"{endpoint} does not speak TLS as it should: {_innermost(error)}.", hint=hint)
     if isinstance(error, requests.exceptions.InvalidProxyURL | requests.exceptions.InvalidSchema):
         return ServiceError(f"The proxy to {endpoint} cannot be used: {_innermost(error)}.", hint=hint)
@@ -322,7 +329,11 @@ def _no_answer(error: Exception, endpoint: str) -> VtrainError:
 
 def _innermost(error: BaseException) -> str:
     """The reason at the bottom of a chain of exceptions, without addresses of objects."""
+    root = _root(error)
+    return str(getattr(root, "strerror", None) or root).rstrip(".")
+
+
+def _root(error: BaseException) -> BaseException:
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
-    strerror = getattr(error, "strerror", None)
-    return str(strerror or error).rstrip(".")
+    return error
