@@ -173,9 +173,8 @@ def _read(file: Path, cls: type[S]) -> S:
 
 
 def _hint(address: EngineAddress, reason: str) -> str:
-    if reason == "permission denied":
-        return _permission_hint({reason: [address.host.removeprefix("unix://")]})
-    return f"Start that engine, or correct {address.origin}."
+    permission = _permission_hint({reason: [address.host.removeprefix("unix://")]})
+    return permission or f"Start that engine, or correct {address.origin}."
 
 
 def _permission_hint(tried: Mapping[str, list[str]]) -> str:

@@ -38,7 +38,11 @@ def open_vertex(settings: BackendSettings) -> VertexBackend:
 
 def check_installed() -> None:
     """Raise UnavailableError where the extra is not installed."""
-    if not _is_installed("google.auth"):
+    try:
+        found = find_spec("google.auth")
+    except ModuleNotFoundError:  # not even the package `google`
+        found = None
+    if found is None:
         raise UnavailableError(
             "The backend vertex needs Google's libraries, which are not installed.",
             hint=f"Install it with: {install_command('vertex')}. To run on this machine: --backend=local.",
@@ -151,13 +155,6 @@ class VertexBackend:
     def _within(self, collection: str) -> ResourceName:
         settings = self._settings
         return ResourceName(project=settings.project, location=settings.region, collection=collection, id="")
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def full_name_of(name: str) -> ResourceName:

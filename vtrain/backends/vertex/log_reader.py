@@ -17,7 +17,7 @@ from vtrain.backends.vertex.log_entries import (
     read_entry,
     read_place,
 )
-from vtrain.backends.vertex.refusals import seconds_asked
+from vtrain.backends.vertex.refusals import read_envelope, seconds_asked
 from vtrain.errors import UnusableAnswerError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import parse_name
@@ -177,7 +177,9 @@ class CloudLog:
                 f"The log is not shown: the role roles/logging.viewer is missing in project {project}. "
                 "The job is followed nevertheless."
             )
-        return f"The log is not shown, Cloud Logging refuses: {_words(response)}"
+        refusal = read_envelope(response.content)
+        words = (refusal and refusal.message) or f"HTTP {code}"
+        return f"The log is not shown, Cloud Logging refuses: {words}"
 
     def _fail(self, place: Place, trouble: str, asked: float = 0.0) -> str:
         """Leave the service alone for a while, at least for the seconds that it asks for."""
@@ -210,11 +212,3 @@ def _log_id(name: str, job: Job) -> str:
     if isinstance(job, TrainingPipeline) and isinstance(job.training_task_metadata, dict):
         name = job.training_task_metadata.get("backingCustomJob") or name
     return name.rpartition("/")[2]
-
-
-def _words(response: Response) -> str:
-    """The service's words, else its status."""
-    try:
-        return str(response.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {response.status_code}"
