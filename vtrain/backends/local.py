@@ -165,7 +165,7 @@ class LocalBackend:
             labels=query.labels,
         )
         for record in records:
-            if record.state != states.QUEUED:
+            if record.state != states.QUEUED:  # `attend` looks after those, all at once
                 with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
                     self._adopt(record)
         attend(self._open_store(), self._home)
@@ -189,6 +189,7 @@ class LocalBackend:
             folder = self._folder(query.name)
             with suppress(FileNotFoundError):  # in the middle of it, where the job is being deleted
                 if folder.logs.exists():
+                    # The state was read before the lines are: all lines of an ended job are there by now.
                     ended = states.has_ended(record.state)
                     started = folder.started_replicas() if ended else ()
                     children = trial_logs(folder) or task_logs(folder)
@@ -241,7 +242,7 @@ class LocalBackend:
             return
         store.check_writable()
         store.request(name, verb)
-        if not self._folder(name).wake():
+        if not self._folder(name).wake():  # no supervisor lives that could read the request
             self._adopt(record, at_once=True)
 
     def delete(self, name: str) -> None:

@@ -287,6 +287,7 @@ class EngineCalls:
         connection.response_class = _HeadOnly
         try:
             with _breaks():
+                # These tell a proxy in between that both directions stay open.
                 headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
                 answer = connection.ask("POST", self._target(path, params), body, headers)
                 if _is_refusal(answer):
@@ -406,7 +407,7 @@ class _HeadOnly(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp.close()
-        self.fp = sock.makefile("rb", buffering=1)
+        self.fp = sock.makefile("rb", buffering=1)  # a larger buffer would swallow the program's first bytes
 
 
 def _accepted(answer: http.client.HTTPResponse, content: bytes) -> bytes:

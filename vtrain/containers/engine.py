@@ -26,6 +26,7 @@ _GOING = re.compile(
     r"transport is closing|error while dialing|connection is closing|shutting down"
     r"|containerd.*not (running|ready)|from store: open |update store for object"
 )
+"""Words of dockerd while it, or its containerd, stops or starts. The status may be 500, as for any fault."""
 _FULL = "no space left on device"
 _PREFIXES = re.compile(r"^(Error response from daemon|error from daemon in stream): ", re.IGNORECASE)
 

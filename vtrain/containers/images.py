@@ -144,6 +144,7 @@ def remove_image(engine: Engine, id_or_tag: str) -> None:
             f"The image {id_or_tag} is kept: the container {users[0]} uses it.",
             hint="Remove the container, or wait for the end of its job.",
         )
+    # The engine refuses to remove an image by its id as long as it has several tags.
     with_all_tags = id_or_tag.removeprefix("sha256:") in image.id
     for reference in (*image.tags, image.id) if with_all_tags else (id_or_tag,):
         with image_errors(f"remove {reference}", reference):

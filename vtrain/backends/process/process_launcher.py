@@ -121,6 +121,7 @@ class ProcessLauncher:
 
     def start(self, replica: ReplicaFolder) -> None:
         keep_serving(replica.job)
+        # A replica that was touched is another shim's: two of them would run the trainer twice.
         lock = None if replica.touched else hold_lock(replica.lock)
         if lock is None:
             return
@@ -287,6 +288,7 @@ def _start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int:
 
 def _start_shim(replica: ReplicaFolder, lock: int) -> int:
     shim = Path(__file__).parents[2] / "runtime" / "shim.py"
+    # Isolated and without site-packages: it starts sooner, and the user's PYTHONPATH does not reach it.
     argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
     return spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
 

@@ -298,7 +298,7 @@ class VertexApi:
                 data=None if body is None else json.dumps(body).encode(),
                 headers=None if body is None else {"Content-Type": "application/json"},
                 timeout=CREATE_SECONDS if is_create else CALL_SECONDS,
-                allow_redirects=method == "GET",
+                allow_redirects=method == "GET",  # requests would follow with a GET, and lose the body
             )
         self._service_time = told_time(response, "Date")
         return _document(response)

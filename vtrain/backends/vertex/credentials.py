@@ -122,7 +122,7 @@ def _of_machine() -> Credentials | None:
 
 
 def _is_google_machine() -> bool:
-    if os.environ.get("NO_GCE_CHECK", "").lower() == "true":
+    if os.environ.get("NO_GCE_CHECK", "").lower() == "true":  # google-auth's variable, as the two below
         return False
     import http.client
 

@@ -20,6 +20,7 @@ NO_SEVERITY = "DEFAULT"
 NO_TASK = "unknown_task"
 TRIAL_LABEL = "ml.googleapis.com/trial_id"
 _LATEST = 2**63 - 1
+"""The largest number that a cursor holds, in MessagePack."""
 
 FIRST = 3600 * 1_000_000_000
 """The time at which the first look begins, in nanoseconds since the epoch; gcloud has the same."""

@@ -112,6 +112,7 @@ class CloudLog:
             f'timestamp>="{from_nanoseconds(lower, 9)}"',
         ]
         before = time.time() - self._timing.hold_back
+        # Until the job has been over for a while, a later look has the young entries, in their order.
         bounded = place.looks == 0 or not 0 < place.ended < before
         if bounded:
             clauses.append(f'timestamp<"{from_nanoseconds(round(before * NANOSECONDS), 9)}"')
