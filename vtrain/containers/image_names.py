@@ -78,6 +78,17 @@ def check_tag_name(text: str, what: str) -> str:
     return text
 
 
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386"}
+"""The kernel's names of architectures, which Docker takes too, and those that images have."""
+
+
+def usual_platform(platform: str) -> str:
+    """A platform (`os/architecture[/variant]`) with the name that images have of its architecture."""
+    system, slash, rest = platform.partition("/")
+    architecture, *variant = rest.split("/")
+    return system + slash + "/".join([_ARCHITECTURES.get(architecture, architecture), *variant])
+
+
 PUBLISHED_PLATFORM = "linux/amd64"
 """The platform of Vertex AI's machines."""
 NAMELESS = "unnamed"

@@ -16,16 +16,13 @@ from vtrain.containers.engine import (
     engine_errors,
     engine_words,
 )
+from vtrain.containers.image_names import usual_platform
 from vtrain.containers.progress import LayerProgress
 from vtrain.containers.refusals import explain_refusal
 from vtrain.errors import EngineAwayError, EngineError, ImageError
 
 Tell = Callable[[str], None]
 """Takes one line of progress."""
-
-
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386"}
-"""The kernel's names of architectures, which `--platform` takes too, and those that images have."""
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +104,8 @@ def fits_platform(image: Image, platform: str) -> bool:
     """Whether the image is for `platform` (`os/architecture[/variant]`); any is where none is asked for."""
     if not platform:
         return True
-    system, architecture, *variant = platform.split("/")
-    if (system, ARCHITECTURES.get(architecture, architecture)) != (image.os, image.architecture):
+    system, architecture, *variant = usual_platform(platform).split("/")
+    if (system, architecture) != (image.os, image.architecture):
         return False
     return not variant or not image.variant or variant == [image.variant]
 

@@ -178,10 +178,11 @@ def _read_file(file: Path, origin: str) -> Credentials:
         TypeError,
         AttributeError,
         RecursionError,
-    ) as error:
-        reason = (
-            "there is no such file" if not file.exists() else "it is not a credentials file, or a broken one"
-        )
+    ) as error:  # the library takes the fields of a file as they come
+        reason = "there is no such file"
+        if file.exists():
+            words = error.strerror if isinstance(error, OSError) else ""
+            reason = words or "it is not a credentials file, or a broken one"
         raise CredentialsError(
             f"The credentials of {file} (from {origin}) cannot be read: {reason}.", hint=LOGIN
         ) from error
