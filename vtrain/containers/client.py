@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import ssl
 
 SSH_CONNECT_SECONDS = 15
+KEEP_ALIVE_SECONDS = 30
+"""The silence after which the kernel asks whether the other machine is still there."""
 COMPLAINT_SECONDS = 1.0
 """The time for ssh to say why it closed the connection."""
 _SSH_OPTIONS = ("-T", "-o", f"ConnectTimeout={SSH_CONNECT_SECONDS}")
@@ -46,6 +48,12 @@ def open_connection(address: EngineAddress, timeout: float | None) -> socket.soc
     secure = url.scheme == "https" or bool(address.tls_folder)
     port = url.port or (TLS_PORT if secure else PLAIN_PORT)
     plain = socket.create_connection((url.hostname or "localhost", port), timeout)
+    # A stream waits for ever: the kernel has to notice that the engine's machine is gone. It asks after two
+    # hours unless it is told otherwise.
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # Linux, macOS
+    if idle is not None:
+        plain.setsockopt(socket.IPPROTO_TCP, idle, KEEP_ALIVE_SECONDS)
     if not secure:
         return plain
     try:
