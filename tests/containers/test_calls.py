@@ -64,16 +64,17 @@ def test_a_line_that_breaks_in_the_middle(docker_engine: Engine) -> None:
 
 
 @contextmanager
-def saying(content: bytes) -> Iterator[EngineAddress]:
-    """A server whose every answer has this content."""
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(content), content)
+def saying(content: bytes, *, is_whole: bool = False) -> Iterator[EngineAddress]:
+    """A server whose every answer has this content, or is it as a whole."""
+    head = b"" if is_whole else b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
+    answer = head + content
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=_answer_once_each, args=(server, [], answer), daemon=True).start()
         yield EngineAddress(host=f"tcp://127.0.0.1:{server.getsockname()[1]}", origin="test")
         server.shutdown(socket.SHUT_RDWR)
 
 
-@pytest.mark.parametrize("content", [b"[]", b"null", b'"hello"'])
+@pytest.mark.parametrize("content", [b"[]", b"null", b'"hello"', b"{}", b'{"NCPU": null, "MemTotal": 1}'])
 def test_a_description_that_is_none(content: bytes) -> None:
     words = "is no Docker engine: it does not describe itself"
     with saying(content) as address:
@@ -81,8 +82,20 @@ def test_a_description_that_is_none(content: bytes) -> None:
             engine_info(address)
         with closing(Engine(address, "")) as engine, pytest.raises(EngineError, match=words):
             engine.info()
-        with pytest.raises(EngineError, match=words):
-            image_facts(address, "python")
+
+
+def test_an_image_that_is_described_as_something_else() -> None:
+    with saying(b"[]") as address, pytest.raises(EngineError, match="is no Docker engine"):
+        image_facts(address, "python")
+
+
+def test_an_answer_that_ends_in_the_middle() -> None:
+    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"NCPU":'
+    with saying(answer, is_whole=True) as address:
+        with pytest.raises(EngineAwayError, match="does not answer: it closed the connection in the middle"):
+            engine_info(address)
+        with closing(Engine(address, "")) as engine, pytest.raises(EngineAwayError, match="in the middle of"):
+            engine.info()
 
 
 @pytest.mark.parametrize("content", [b'"Pulling"\n', b"{}\n[]", b"5"])

@@ -509,5 +509,7 @@ def reason_of(error: Exception) -> str:
         return "nobody listens there"
     if isinstance(error, PermissionError):
         return "permission denied"
+    if isinstance(error, http.client.IncompleteRead):
+        return "it closed the connection in the middle of its answer"
     words = (error.strerror if isinstance(error, OSError) else "") or str(error)
     return _SSL_DECORATION.sub("", words).rstrip(".")

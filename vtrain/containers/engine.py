@@ -57,7 +57,7 @@ class Engine:
     def _info(self) -> dict[str, Any]:
         with engine_errors("describe itself"):
             info = self.calls.get("/info")
-        return _object(info, self.address)
+        return _description(info, self.address)
 
     def close(self) -> None:
         """Close the connections."""
@@ -162,22 +162,22 @@ TIMEOUT_SECONDS = 10.0
 
 def engine_info(address: EngineAddress) -> dict[str, Any]:
     """The engine's description of itself and its machine (`GET /info`). Raises EngineError."""
-    info = _ask(address, "/info")
-    if info is None:
-        raise _no_engine(address)
-    return info
+    return _description(_ask(address, "/info"), address)
 
 
 def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
     """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
-    return _ask(address, f"/images/{name}/json")
+    facts = _ask(address, f"/images/{name}/json")
+    if facts is not None and not isinstance(facts, dict):
+        raise _no_engine(address)
+    return facts
 
 
-def _ask(address: EngineAddress, path: str) -> dict[str, Any] | None:
+def _ask(address: EngineAddress, path: str) -> Any:
     """The answer to a GET; None for 404. Without a version in the path the engine takes its newest."""
     with closing(EngineCalls(address, seconds=TIMEOUT_SECONDS)) as calls:
         try:
-            return _object(calls.get(path), address)
+            return calls.get(path)
         except (ConnectionError, TimeoutError) as error:
             reason = reason_of(error)
             raise EngineAwayError(
@@ -190,11 +190,13 @@ def _ask(address: EngineAddress, path: str) -> dict[str, Any] | None:
             raise EngineError(f"The Docker engine at {address.host} {told}") from refused
 
 
-def _object(answer: Any, address: EngineAddress) -> dict[str, Any]:
-    """A description. Raises EngineError for JSON of another kind, such as a proxy's."""
-    if not isinstance(answer, dict):
+def _description(info: Any, address: EngineAddress) -> dict[str, Any]:
+    """An engine's answer to `GET /info`. Raises EngineError for what is none, such as a proxy's."""
+    if not isinstance(info, dict) or not all(
+        isinstance(info.get(name), int) for name in ("NCPU", "MemTotal")
+    ):
         raise _no_engine(address)
-    return answer
+    return info
 
 
 def _no_engine(address: EngineAddress) -> EngineError:
