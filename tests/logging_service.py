@@ -32,6 +32,7 @@ class LoggingService:
         self.targets: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.faults: list[int] = []
+        self.retry_after = ""
         self.repeats = self.shuffles = self.forgets_tokens = False
         self.page_size = 1000
         self._entries: list[tuple[float, dict[str, Any]]] = []
@@ -130,6 +131,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if service.retry_after:
+            self.send_header("Retry-After", service.retry_after)
         self.end_headers()
         self.wfile.write(data)
 

@@ -78,6 +78,23 @@ def test_the_drain_finds_what_the_follower_missed(tmp_path: Path) -> None:
     assert asked == [256, 2048]
 
 
+@given(st.integers(0, 40), st.integers(1, 40), st.integers(-3600, 3600))
+def test_a_clock_that_is_set_back_doubles_nothing_at_the_end(
+    tmp_path_factory: object, stored: int, step: int, seconds: int
+) -> None:
+    """The engine's times follow the machine's clock, while the order of its lines stays."""
+    base = tmp_path_factory.mktemp("log") / "workerpool0-0"  # type: ignore[attr-defined]
+    begin = 5000 * SECOND
+    whole = [
+        (stream, time + begin + (seconds * SECOND if number >= step else 0), words)
+        for number, (stream, time, words) in enumerate(numbered(40))
+    ]
+    transcript = store(base, whole[:stored])
+    transcript.drain(lambda count: whole[-count:], no_stream)
+    transcript.close()
+    assert text(base) == b"".join(piece[2] for piece in whole)
+
+
 def test_a_drain_of_a_whole_log_reads_a_little(tmp_path: Path) -> None:
     base = tmp_path / "workerpool0-0"
     whole = [(1, SECOND + number, b"%d\n" % number) for number in range(3000)]

@@ -288,6 +288,9 @@ def test_home_is_private_and_delete_empties_it(process_backend: LocalBackend, ho
     assert folder_of(home, name).log("workerpool0-0").read_bytes() == b"x\n"
     with pytest.raises(ConfigError):
         process_backend.list(Query(page_token="x"))
+    with pytest.raises(ConfigError, match="is not a page token"):
+        process_backend.list(Query(page_token="9" * 30))
+    assert process_backend.list(Query(page_size=10**30)).jobs == process_backend.list(Query()).jobs
     process_backend.delete(name)
     assert list((home / "jobs").iterdir()) == []
 

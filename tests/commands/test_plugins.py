@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,12 @@ from typing import Any
 
 import pytest
 
+from vtrain.backends import registry
+from vtrain.errors import UnavailableError
+
 SITE = '''
 from vtrain.backends.base import Backend, TrainerForm
+from vtrain.backends.health import Check
 from vtrain.errors import ConfigError
 from vtrain.testing.memory import MemoryBackend
 
@@ -66,11 +71,61 @@ class Failing(Slurm):
 
     def open(self, settings):
         raise ZeroDivisionError("a fault of the plug-in")
+
+
+class Opening(Slurm):
+    """Opens nothing."""
+
+    name = "opening"
+
+    def open(self, settings):
+        return None
+
+
+class Faulty(Slurm):
+    """Fails wherever all backends are asked."""
+
+    name = "faulty"
+
+    def checks(self, line):
+        yield Check(name="queue", probe=lambda: 1 / 0)
+        raise NotImplementedError
+
+    def garbage(self, search):
+        raise KeyError("garbage")
+
+    def usage(self, home):
+        raise KeyError("usage")
+
+    def end_warm_slots(self, home, owner):
+        raise KeyError("slots")
+
+
+class Probing(Slurm):
+    name = "probing"
+
+    def checks(self, line):
+        return [Check(name="queue", probe=lambda: 1 / 0)]
+
+
+class Docker(Slurm):
+    """Takes the name of a backend that vtrain has."""
+
+    name = "docker"
 '''
 NAMES = (
     "slurm=Slurm cluster=Cluster pods=Pods odd=Odd vague=Vague alias=Alias other=open_other "
-    "refusing=Refusing failing=Failing"
+    "refusing=Refusing failing=Failing "
+    "opening=Opening faulty=Faulty probing=Probing docker=Docker"
 )
+
+
+def register(folder: Path, distribution: str, entries: list[str]) -> None:
+    """Install a distribution that registers these backends."""
+    info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[vtrain.backends]", *entries, ""]))
 
 
 @pytest.fixture
@@ -78,11 +133,10 @@ def site(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     """An installed distribution with these backends, and a configured project."""
     folder = tmp_path_factory.mktemp("site")
     (folder / "cluster_plugin.py").write_text(SITE)
-    info = folder / "cluster_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: cluster-plugin\nVersion: 1.0\n")
-    entries = "\n".join(name.replace("=", "=cluster_plugin:") for name in NAMES.split())
-    (info / "entry_points.txt").write_text(f"[vtrain.backends]\n{entries}\n")
+    (folder / "exiting_plugin.py").write_text("raise SystemExit('not on this machine')\n")
+    register(folder, "cluster-plugin", [name.replace("=", "=cluster_plugin:") for name in NAMES.split()])
+    register(folder, "other-plugin", ["slurm2=cluster_plugin:Slurm", "twice=cluster_plugin:Slurm"])
+    register(folder, "third-plugin", ["twice=cluster_plugin:Pods", "exiting=exiting_plugin:Exiting"])
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "europe-west4")
@@ -161,6 +215,9 @@ def test_local_run_on_a_service(
         ("other", "The backend plug-in 'other' registers cluster_plugin:open_other, which is no Backend."),
         ("refusing", "The cluster is not configured.\n  Run cluster-setup."),
         ("failing", "The backend plug-in 'failing' cannot be opened: a fault of the plug-in."),
+        ("opening", "The backend plug-in 'opening' opens None, which is no JobBackend."),
+        ("exiting", "The backend plug-in 'exiting' cannot be loaded: not on this machine."),
+        ("twice", "Several plug-ins register the backend 'twice': other-plugin, third-plugin.\n  Uninstall"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_says_why(
@@ -169,3 +226,29 @@ def test_a_plugin_that_cannot_be_used_says_why(
     ended = vtrain("custom-jobs", "list", f"--backend={backend}")
     assert (ended.code, ended.out) == (1, "")
     assert f"ERROR: {words}" in ended.err
+
+
+def test_a_plugin_that_fails_is_no_reason_to_leave_the_others_out(vtrain: Any, site: ModuleType) -> None:
+    examined = vtrain("doctor", "--format=json", "--backend=process")
+    lines = {(line["subject"], line["check"]): line for line in json.loads(examined.out)}
+    assert lines["process", "uv"]["status"] == "ok"
+    assert lines["faulty", "plug-in"]["text"] == "The backend plug-in 'faulty' failed: NotImplementedError."
+    assert lines["probing", "queue"]["status"] == "failed"
+    assert lines["probing", "queue"]["text"] == "ZeroDivisionError: division by zero."
+    assert len([subject for subject, check in lines if (subject, check) == ("docker", "engine")]) <= 1
+    swept = vtrain("gc", "--dry-run", "--kind=environment")
+    assert swept.code == 0, swept.err
+    swept = vtrain("gc", "--dry-run")
+    assert swept.code == 0, swept.err
+    assert "The backend plug-in 'faulty' failed: 'garbage'." in swept.err
+
+
+def test_the_names_of_vtrain_s_own_backends_are_taken(site: ModuleType) -> None:
+    names = [backend.name for backend in registry.every_backend()]
+    assert names.count("docker") == 1
+    assert "slurm" in names and "twice" not in names and "exiting" not in names
+
+
+def test_warm_slots_are_ended_although_a_plugin_fails(site: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="The backend plug-in 'faulty' failed: 'slots'"):
+        registry.end_warm_slots(tmp_path, "projects/local/locations/us-central1/persistentResources/a")

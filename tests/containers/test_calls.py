@@ -6,15 +6,15 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from engine_relay import relay
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.client import CallRefused, EngineCalls
-from vtrain.containers.engine import Engine, engine_errors
+from vtrain.containers.client import CallRefused, EngineCalls, open_connection
+from vtrain.containers.engine import Engine, engine_errors, engine_info, image_facts
 from vtrain.errors import EngineAwayError, EngineError
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -63,6 +63,62 @@ def test_a_line_that_breaks_in_the_middle(docker_engine: Engine) -> None:
             calls.get("/info")
 
 
+@contextmanager
+def saying(content: bytes, *, is_whole: bool = False) -> Iterator[EngineAddress]:
+    """A server whose every answer has this content, or is it as a whole."""
+    head = b"" if is_whole else b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content)
+    answer = head + content
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_answer_once_each, args=(server, [], answer), daemon=True).start()
+        yield EngineAddress(host=f"tcp://127.0.0.1:{server.getsockname()[1]}", origin="test")
+        server.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"null", b'"hello"', b"{}", b'{"NCPU": null, "MemTotal": 1}'])
+def test_a_description_that_is_none(content: bytes) -> None:
+    words = "is no Docker engine: it does not describe itself"
+    with saying(content) as address:
+        with pytest.raises(EngineError, match=words):
+            engine_info(address)
+        with closing(Engine(address, "")) as engine, pytest.raises(EngineError, match=words):
+            engine.info()
+
+
+def test_an_image_that_is_described_as_something_else() -> None:
+    with saying(b"[]") as address, pytest.raises(EngineError, match="is no Docker engine"):
+        image_facts(address, "python")
+
+
+def test_an_answer_that_ends_in_the_middle() -> None:
+    answer = b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"NCPU":'
+    with saying(answer, is_whole=True) as address:
+        with pytest.raises(EngineAwayError, match="does not answer: it closed the connection in the middle"):
+            engine_info(address)
+        with closing(Engine(address, "")) as engine, pytest.raises(EngineAwayError, match="in the middle of"):
+            engine.info()
+
+
+@pytest.mark.parametrize("content", [b'"Pulling"\n', b"{}\n[]", b"5"])
+def test_messages_of_another_kind(content: bytes) -> None:
+    with (
+        saying(content) as address,
+        closing(EngineCalls(address)) as calls,
+        pytest.raises(EngineAwayError, match="a line of the answer is no object"),
+        engine_errors("pull"),
+    ):
+        list(calls.post_stream("/images/create"))
+
+
+def test_an_engine_whose_machine_is_gone_is_noticed() -> None:
+    """A pull or a build waits as long as the engine is silent: nobody else tells that its machine is off."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = EngineAddress(host=f"tcp://127.0.0.1:{server.getsockname()[1]}", origin="test")
+        with open_connection(address, 5) as connection:
+            assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            if hasattr(socket, "TCP_KEEPIDLE"):
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 60
+
+
 @pytest.fixture
 def answering() -> Iterator[tuple[EngineAddress, list[int]]]:
     """A server that answers one request a connection, does not say so, and closes; and what it took."""
@@ -73,7 +129,7 @@ def answering() -> Iterator[tuple[EngineAddress, list[int]]]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def _answer_once_each(server: socket.socket, taken: list[int]) -> None:
+def _answer_once_each(server: socket.socket, taken: list[int], answer: bytes = ANSWER) -> None:
     while True:
         try:
             near, _ = server.accept()
@@ -81,7 +137,7 @@ def _answer_once_each(server: socket.socket, taken: list[int]) -> None:
             return
         with near:
             taken.append(len(near.recv(65536)))
-            near.sendall(ANSWER)
+            near.sendall(answer)
 
 
 def wait_until_closed(calls: EngineCalls) -> None:

@@ -117,7 +117,7 @@ def test_the_default_context_means_the_usual_sockets(short: Path, listen: Callab
 
 
 def test_a_context_brings_its_tls_files(short: Path) -> None:
-    from vtrain.containers.address import current_context
+    from vtrain.containers.discovery import current_context
 
     _context(short, "far", {"Host": "tcp://10.0.0.1:2376", "SkipTLSVerify": True})
     files = short / "contexts/tls" / hashlib.sha256(b"far").hexdigest() / "docker"
@@ -134,6 +134,25 @@ def test_a_configuration_that_is_no_json_gets_a_sentence(short: Path) -> None:
     (short / "config.json").write_text("{")
     with pytest.raises(EngineError, match=r"config\.json cannot be read"):
         find_engine({"DOCKER_CONFIG": str(short)})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"Endpoints": null}',
+        '{"Endpoints": []}',
+        '{"Endpoints": {"docker": null}}',
+        '{"Endpoints": {"docker": {"Host": 5}}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_context_gets_a_sentence(short: Path, content: str) -> None:
+    _context(short, "far", {})
+    (meta,) = short.glob("contexts/meta/*/meta.json")
+    meta.write_text(content)
+    with pytest.raises(EngineError, match=r"meta\.json cannot be read") as told:
+        find_engine({"DOCKER_CONFIG": str(short), "DOCKER_CONTEXT": "far"})
+    assert told.value.hint == "Correct it, or set DOCKER_HOST."
 
 
 def test_usual_sockets_cover_the_known_engines(short: Path) -> None:
@@ -224,7 +243,7 @@ def test_addresses_are_completed(host: str, tls: str, full: str, local: bool) ->
 
 
 @pytest.mark.parametrize(
-    "host", ["npipe:////./pipe/docker_engine", "tcp://", "unix://", "tcp://h:x", "fd://3"]
+    "host", ["npipe:////./pipe/docker_engine", "tcp://", "unix://", "tcp://h:x", "tcp://h:0", "fd://3"]
 )
 def test_what_is_no_address_is_refused(host: str) -> None:
     with pytest.raises(EngineError, match="is not an address of a Docker engine") as refused:
@@ -243,6 +262,25 @@ def test_tls_is_asked_for_as_docker_does(short: Path) -> None:
     assert named_engine({**host, "DOCKER_CERT_PATH": "/c"}) == EngineAddress(
         host="tcp://box:2376", origin="DOCKER_HOST", tls_folder="/c", tls_verify=False
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"cert.pem": "no certificate", "key.pem": ""}, r"PEM lib"),
+        ({"cert.pem": ""}, "key.pem is missing"),
+        ({"ca.pem": "no certificate"}, "no certificate"),
+    ],
+)
+def test_tls_files_that_cannot_be_used_are_named(short: Path, files: dict[str, str], words: str) -> None:
+    folder = short / "tls"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(EngineError, match=rf"the TLS files in {folder} cannot be used: .*{words}"):
+            find_engine({"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(folder)})
 
 
 @pytest.mark.parametrize("host", ["unix:/run/x.sock", "unix:run/x.sock", "/run/x.sock", "unix://run/x.sock"])

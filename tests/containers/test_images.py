@@ -200,7 +200,9 @@ def test_an_id_removes_all_tags_and_a_tag_only_itself(
         ("", True),
         ("linux/arm64", True),
         ("linux/arm64/v8", True),
+        ("linux/aarch64", True),
         ("linux/arm64/v7", False),
+        ("linux/x86_64", False),
         ("linux/amd64", False),
     ],
 )

@@ -186,3 +186,12 @@ def test_a_pull_takes_few_lines(lines: list[str]) -> None:
     assert lines[0] == "Pulling a:1"
     assert lines[1].startswith("Pulling a:1: 1 of 3 layers, 0.4 of 2.0 MB")
     assert lines[-1] == "Pulled a:1 (5.0 s, 1 of 3 layers were there)"
+
+
+def test_a_layer_that_has_not_moved_yet(lines: list[str]) -> None:
+    """Docker's JSON leaves out a `current` of 0, as it does with images in containerd's store."""
+    clock = [0.0]
+    pull = LayerProgress("Pulling", "a:1", lines.append, lambda: clock[0])
+    clock[0] = 3.0
+    pull.take({"status": "Downloading", "id": "x", "progressDetail": {"total": 2_000_000}})
+    assert lines == ["Pulling a:1", "Pulling a:1: 0 of 1 layers, 0.0 of 2.0 MB"]

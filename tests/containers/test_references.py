@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.containers.image_names import ImageName, check_image_name, check_tag_name, read_image_name
+from vtrain.backends.image_order import ImageWish, published_image
+from vtrain.containers.image_names import (
+    ImageName,
+    check_image_name,
+    check_tag_name,
+    read_image_name,
+    usual_platform,
+)
 from vtrain.errors import ConfigError
 
 DIGEST = "sha256:" + "0a" * 32
@@ -80,3 +87,23 @@ def test_no_name_that_passes_can_end_a_line_or_a_word(text: str) -> None:
 def test_an_image_cannot_be_given_a_digest_as_its_name() -> None:
     with pytest.raises(ConfigError, match="holds a digest"):
         check_tag_name(f"a@{DIGEST}", "output-image-uri")
+
+
+@pytest.mark.parametrize(
+    ("text", "usual"),
+    [
+        ("", ""),
+        ("linux/amd64", "linux/amd64"),
+        ("linux/x86_64", "linux/amd64"),
+        ("linux/aarch64/v8", "linux/arm64/v8"),
+    ],
+)
+def test_platforms_by_the_names_of_images(text: str, usual: str) -> None:
+    assert usual_platform(text) == usual
+
+
+def test_a_published_image_is_for_the_machines_of_the_service() -> None:
+    for platform in ("", "linux/amd64", "linux/x86_64"):
+        assert published_image(ImageWish(platform=platform, project="demo")).platform == "linux/amd64"
+    with pytest.raises(ConfigError, match="the machines of Vertex AI are linux/amd64, not linux/arm64"):
+        published_image(ImageWish(platform="linux/arm64", project="demo"))

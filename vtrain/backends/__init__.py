@@ -1,6 +1,8 @@
-"""The seam: what every backend does, and the values that it is given and gives back.
+"""The interface of backends: their verbs, and the values that they take and return.
 
-A backend never waits. Waiting, following, formatting and exit codes are written once, above it.
+`JobBackend` is for every backend. The other protocols are optional: vtrain looks whether the object has their
+methods, so that nothing has to be registered. A backend never waits. Waiting, following, formatting and exit
+codes are written once, above it. `vtrain.backends.base.Backend` opens a backend.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.job_order import LentTerminal, SimulatedPreemption, TypedCommand
 
 PROTOCOL_VERSION = 2
+"""Changes when a backend that was written for this interface no longer works. `JobBackend` states its own."""
 
 
 class Replica(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,39 +39,41 @@ class Replica(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """Sentences on what would have to be made first, names of what is there (`Environment`), and notes."""
+    """The steps before a job can run. `notes` are sentences that change nothing about the result."""
 
     would: tuple[str, ...] = ()
+    """Sentences on what has to be made: "Would install …"."""
     cached: tuple[str, ...] = ()
+    """Names of what is there already: "Environment"."""
     notes: tuple[str, ...] = ()
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly what `submit` would do.
-
-    `job` is what would be sent. `replicas` is what would be started (empty where a service does that).
-    `notices` are sentences for people: what is missing, what may be refused. `not_reproduced` names what the
-    job asks for and this backend does not reproduce: it declares that, and `--strict` refuses it.
-    `notes` are sentences about what does not change the result. `steps` are sentences on what would be made
-    first ("Would pull …"), `cached` names what is there already. `source_folder` is where the
-    trainer's code lies on the machine of the user, so that a failure can be shown in it, `in_pool_spec`
-    that --worker-pool-spec named it, so that advice fits, and `snapshot` the
-    archive of its files as they were packaged. `unknown_fields` is a document of fields that the API is not
-    known to have, sent along as they are.
-    """
+    """Exactly what `submit` would do. A backend needs `job` and `backend`; vtrain fills in the last four."""
 
     job: Job
+    """The job as it would be sent, with the defaults that the backend knows."""
     backend: str
     replicas: tuple[Replica, ...] = ()
+    """The replicas as they would be started; none where a service does that."""
     notices: tuple[str, ...] = ()
+    """Warnings for people: something is missing, or may be refused."""
     notes: tuple[str, ...] = ()
+    """Sentences about facts that do not change the result."""
     not_reproduced: tuple[str, ...] = ()
+    """What the job asks for and this backend does not reproduce. `--strict` refuses such a job."""
     steps: tuple[str, ...] = ()
+    """Sentences on what would be made first: "Would pull …"."""
     cached: tuple[str, ...] = ()
+    """Names of what is there already."""
     source_folder: str = ""
+    """The folder of the trainer's code on the user's machine, so that a failure can be shown in it."""
     in_pool_spec: bool = False
+    """Whether `--worker-pool-spec` named that folder, so that advice fits."""
     snapshot: str = ""
+    """The archive of the trainer's files as they were packaged."""
     unknown_fields: dict[str, Any] = {}
+    """Fields that the API is not known to have. They are sent along as they are."""
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +129,7 @@ Tell = Callable[[str], None]
 
 
 def _unheard(_text: str) -> None:
-    """Nobody listens."""
+    """Drop a line of progress."""
 
 
 class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,15 +144,13 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings with which a backend is opened. It may `tell` its progress while a command waits.
+    """The settings with which a backend is opened: the place of jobs, and options of new ones.
 
-    `terminal` is for new jobs of one replica. `python` is the version or the interpreter of the environments
-    that it makes (empty: the backend decides). Where `active_python` names an interpreter, trainers run on it
-    as it is, and no environment is made. `command` is the line that makes a job, kept with it. `study` is for
-    new tuning jobs, and `preload` for new persistent resources: the modules that their slots keep imported.
+    A plug-in may ignore what it has no use for: `Backend.heeded_flags` decides which flags reach it.
     """
 
     home: Path
+    """vtrain's folder of this machine (VTRAIN_HOME)."""
     project: str
     region: str
     container: ContainerOptions = ContainerOptions()
@@ -155,14 +158,22 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     debugger: Debugger | None = None
     aip_dirs: str = ""
     python_downloads: bool = False
+    """Whether an interpreter that is missing may be downloaded."""
     terminal: LentTerminal | None = None
+    """The user's terminal, for new jobs of one replica."""
     command: TypedCommand | None = None
+    """The command line that makes a job, to be kept with it."""
     python: str = ""
+    """The version or the path of the interpreter of environments; empty: the backend decides."""
     active_python: str = ""
+    """An interpreter on which trainers run as it is. No environment is made then."""
     study: StudyOptions = StudyOptions()
+    """For new tuning jobs."""
     preload: tuple[str, ...] = ()
+    """For new persistent resources: the modules that their slots keep imported."""
     access: ServiceAccess = ServiceAccess()
     tell: Tell = _unheard
+    """Takes one line of progress while a command waits."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,30 +191,34 @@ LOCAL_PACE = Pace(fastest=0.015, slowest=0.15)
 
 
 class JobBackend(Protocol):
-    """Runs jobs. Every verb raises NotFoundError for a name that it does not know.
+    """Runs jobs. The verbs take full resource names, and return at once.
+
+    Each raises NotFoundError for a name that it does not know, and ServiceAwayError or ServiceBusyError for a
+    failure that may pass: the loop that follows a job asks again for the seconds of `Pace.patience`.
 
     Optional beside the verbs: `pace`, a Pace (without it: `LOCAL_PACE`), and `kill`, a cancel with force.
     """
 
     protocol_version: int
+    """PROTOCOL_VERSION of the interface that the backend was written for."""
 
     def plan(self, job: Job) -> Plan:
         """Exactly what submit would do; touches nothing. Raises ConfigError for what would be refused."""
 
     def submit(self, plan: Plan) -> Job:
-        """Start the job and return once it cannot be lost: named, PENDING or QUEUED.
+        """Start the job and return it, named, PENDING or QUEUED, once it cannot be lost.
 
-        A backend that can compare idempotency keys in the same step raises KeyTakenError.
+        Raises KeyTakenError where another job has its idempotency key, if the backend compares them itself.
         """
 
     def get(self, name: str) -> Job:
-        """The job as it stands now; an ended job stays ended."""
+        """The job as it stands now. An ended job never changes again."""
 
     def list(self, query: Query) -> Page:
         """Jobs of a collection, newest first."""
 
     def logs(self, query: LogQuery) -> LogPage:
-        """The log entries that there are now, from a cursor on."""
+        """The log entries that there are now, from `query.cursor` on. An empty page is no end."""
 
     def cancel(self, name: str) -> None:
         """Ask the job to end. Asking twice, or too late, is fine."""
@@ -214,18 +229,18 @@ class JobBackend(Protocol):
 
 @runtime_checkable
 class ServiceBackend(Protocol):
-    """Speaks to a service, in somebody's name."""
+    """Sends requests to a service with the user's credentials."""
 
     def sign_in(self) -> None:
-        """Find out as whom, before anything that takes long. Raises CredentialsError where it is nobody."""
+        """Get a token, before any step that takes long. Raises CredentialsError without credentials."""
 
 
 @runtime_checkable
 class ViewingBackend(Protocol):
-    """Tells what replicas see, without a job, and without asking anybody who might not be there."""
+    """Shows replicas without a job. Works without a network."""
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
-        """The replicas of the job, the primary first; as the job of that trial, where one is given."""
+        """The replicas of the job, the primary first. With `trial_id` they are those of that trial."""
 
 
 @runtime_checkable
@@ -233,10 +248,13 @@ class EnvironmentBackend(Protocol):
     """Makes the environment of Python packages itself, and can tell beforehand what it will lack."""
 
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
-        """The same answer whatever was built before. Without `trainer` the job's packages are read."""
+        """The packages that the environments will lack, whether or not these are built already.
+
+        Without `trainer` the job's packages are read.
+        """
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
-        """What has to be made, and what is there. Damaged packages of `trainer` are still to be built."""
+        """The steps that make the environments. Damaged packages of `trainer` count as not built."""
 
 
 class Holdings(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,7 +297,7 @@ class RepeatableBackend(Protocol):
 
 @runtime_checkable
 class HostBackend(Protocol):
-    """Runs replicas on this machine, so that users can look into them, and at the files that they leave."""
+    """Runs replicas on this machine, so that users can look into them, and at their files."""
 
     def hosted(self, name: str) -> HostedJob:
         """The job and its running replicas. Raises NotFoundError."""
@@ -330,7 +348,7 @@ EndWarmSlots = Callable[[Path, str], None]
 
 @runtime_checkable
 class ResourceBackend(Protocol):
-    """Keeps persistent resources. What takes long is answered with an Operation, at once."""
+    """Keeps persistent resources. A request that takes long returns an Operation at once."""
 
     def create_resource(
         self, resource_id: str, resource: PersistentResource, unknown_fields: dict[str, Any]
@@ -344,7 +362,7 @@ class ResourceBackend(Protocol):
         """Resources of a project and location."""
 
     def delete_resource(self, name: str, *, force: bool = False) -> Operation:
-        """Remove a resource. With `force` what runs on it is cancelled, which a service always does."""
+        """Remove a resource. With `force` the jobs on it are cancelled, as a service always does."""
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the machines of a resource anew."""

@@ -64,7 +64,7 @@ class TrainerForm(Enum):
 
 
 def _nobody_to_ask() -> str:
-    """The region that is chosen where there is no terminal: none."""
+    """Choose no region, as there is no terminal."""
     return ""
 
 
@@ -96,19 +96,19 @@ class Backend(ABC):
     """Describes a backend and opens it. The defaults suit one that runs packages on this machine."""
 
     name: str
-    """What `--backend` calls it; a plug-in's is that of its entry point."""
+    """Its name in `--backend`. For a plug-in it has to be the name of the entry point."""
     is_local: bool = True
     """Whether resources live under projects/local: no project is needed, and only their owner reads them."""
     trainer_form: TrainerForm = TrainerForm.PACKAGE
-    """What a trainer becomes where the command line does not say."""
+    """The form of a trainer where the command line does not say."""
     image_form: TrainerForm | None = None
     """The image that a trainer becomes where one is asked for; None: the backend runs no images."""
     heeded_flags: frozenset[str] = frozenset()
     """Flags about how a job is run that have an effect here, such as `--memory`."""
     no_entry_hint: str = ""
-    """The alternative to running a command in a replica."""
+    """A hint how else to look into a replica; for `exec` and `shell` on a backend without hosts."""
     no_usage_hint: str = ""
-    """Where to see here what a replica uses."""
+    """A hint where users see the resources that a replica uses; for `top` on a backend without hosts."""
 
     @abstractmethod
     def open(self, settings: BackendSettings) -> JobBackend:
@@ -135,7 +135,7 @@ class Backend(ABC):
         )
 
     def end_warm_slots(self, home: Path, owner: str) -> None:  # noqa: B027 - most keep nothing
-        """End what this backend keeps for the next job of the persistent resource `owner`: nothing."""
+        """End the processes or containers that wait for jobs of the persistent resource `owner`."""
 
     def model_serving(self, settings: BackendSettings) -> ModelServing:  # noqa: ARG002
         """The way to serve a model of this machine. Raises UnavailableError where it serves none."""
@@ -144,7 +144,7 @@ class Backend(ABC):
         )
 
     def settings(self, line: CommandLine) -> BackendSettings:
-        """What a command line, and the configuration behind it, mean here. Raises ConfigError, UsageError."""
+        """The settings in a command line and the configuration. Raises ConfigError, UsageError."""
         return local_settings(line) if self.is_local else service_settings(line)
 
     def buckets(self, settings: BackendSettings) -> Buckets:
@@ -167,7 +167,7 @@ class Backend(ABC):
         document: Mapping[str, Any],  # noqa: ARG002
         settings: BackendSettings,  # noqa: ARG002
     ) -> bool:
-        """Whether the backend takes all fields in a document of the message, which vtrain does not know."""
+        """Whether the backend knows all fields of a document, none of which vtrain knows."""
         return False
 
     def unheeded(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ class Backend(ABC):
         return f"{flag} concerns containers, and has no effect on {self.name}."
 
     def image_order(self, wish: ImageWish) -> ImageOrder:
-        """How a trainer becomes an image for this backend.
+        """The order to make a trainer's image for this backend.
 
         Raises UsageError where it runs none, ConfigError for a name or a platform that it does not take.
         """
@@ -217,11 +217,11 @@ class Backend(ABC):
         return ()
 
     def garbage(self, search: Search) -> Iterable[Candidate]:  # noqa: ARG002 - for those that leave some
-        """What it keeps outside vtrain's home and may be removed."""
+        """Things that it keeps outside vtrain's home, as candidates for `vtrain gc`."""
         return ()
 
     def usage(self, home: Path) -> Iterable[Usage]:  # noqa: ARG002
-        """What it keeps outside vtrain's home, counted."""
+        """The space that it uses outside vtrain's home."""
         return ()
 
 
@@ -250,11 +250,11 @@ class RuntimeBackend(Backend):
 
     @abstractmethod
     def planner(self, settings: BackendSettings) -> Planner:
-        """How jobs are planned here, before a supervisor takes over."""
+        """The planner, which works before a supervisor takes over."""
 
     @abstractmethod
     def launcher(self) -> Launcher:
-        """How the supervisor of a job starts and stops its replicas."""
+        """The launcher, by which a job's supervisor starts and stops replicas."""
 
     @abstractmethod
     def running(self, replica: ReplicaFolder) -> RunningReplica:

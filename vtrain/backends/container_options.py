@@ -8,7 +8,7 @@ import msgspec
 
 PULL_POLICIES = ("missing", "always", "never")
 CREDENTIALS_TARGET = "/tmp/keys/cred_key.json"
-"""Where a credentials file lies in a container, as gcloud's local-run has it."""
+"""The place of a credentials file in a container, as gcloud's local-run has it."""
 
 
 class Mount(msgspec.Struct, frozen=True, kw_only=True):

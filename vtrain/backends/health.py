@@ -50,3 +50,5 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         except OSError as error:
             place = f": {error.filename}" if error.filename else ""
             return Finding(text=f"{error.strerror or error}{place}.", health=health)
+        except Exception as error:  # a fault of one check, such as a plug-in's, does not hide the others
+            return Finding(text=f"{type(error).__name__}: {error}.", health=health)

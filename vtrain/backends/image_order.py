@@ -68,9 +68,14 @@ def local_image(wish: ImageWish) -> ImageOrder:
 
 def published_image(wish: ImageWish) -> ImageOrder:
     """An image that is pushed to a registry for a service. Raises ConfigError for what it does not take."""
-    from vtrain.containers.image_names import PUBLISHED_PLATFORM, check_published_name, default_repository
+    from vtrain.containers.image_names import (
+        PUBLISHED_PLATFORM,
+        check_published_name,
+        default_repository,
+        usual_platform,
+    )
 
-    if wish.platform not in ("", PUBLISHED_PLATFORM):
+    if usual_platform(wish.platform) not in ("", PUBLISHED_PLATFORM):
         raise ConfigError(
             f"--platform: the machines of Vertex AI are {PUBLISHED_PLATFORM}, not {wish.platform}.",
             hint=f"Take --platform={PUBLISHED_PLATFORM}, or leave it out.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.outlook import Outlook
 
+LARGEST_PAGE = 1_000_000
+_PAGE_TOKEN = re.compile(r"[0-9]{1,18}")
+"""The number of a row: SQLite has none of 20 digits."""
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL; Vertex's own is not documented, this is Kubernetes' default."""
 WORK = ("replicas/*/work", "replicas/*/restarts/*/work")
@@ -103,7 +107,7 @@ class LocalBackend:
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
-        """What the job's replicas see. Raises as `plan` does, but for what only running needs."""
+        """The job's replicas. Raises as `plan` does, but for conditions that only running has."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.replica import trial_spec
@@ -117,11 +121,11 @@ class LocalBackend:
         return self._planner.view(own, trial_id)
 
     def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
-        """What the job's environments will lack here. Raises EnvironmentFailed for a damaged package."""
+        """The packages that the job's environments will lack. Raises EnvironmentFailed for a damaged one."""
         return self._planner.outlook(runnable(job), trainer)
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
-        """What has to be made for the environments. Raises EnvironmentFailed for a damaged package."""
+        """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""
         return self._planner.environment_steps(runnable(job), trainer)
 
     def submit(self, plan: Plan) -> Job:
@@ -150,18 +154,18 @@ class LocalBackend:
         """Jobs, newest first. Raises ConfigError for a page token that is none."""
         if not has_store(self._home):
             return Page(jobs=())
-        if query.page_token and not query.page_token.isdecimal():
-            raise ConfigError(f"{query.page_token!r} is not a page token.")
+        if query.page_token and not _PAGE_TOKEN.fullmatch(query.page_token):
+            raise ConfigError(f"{query.page_token!r:.100} is not a page token.")
         records, token = self._open_store().page(
             query.collection,
             project=query.project,
             location=query.location,
-            size=max(query.page_size, 1),
+            size=min(max(query.page_size, 1), LARGEST_PAGE),
             token=query.page_token,
             labels=query.labels,
         )
         for record in records:
-            if record.state != states.QUEUED:
+            if record.state != states.QUEUED:  # `attend` looks after those, all at once
                 with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
                     self._adopt(record)
         attend(self._open_store(), self._home)
@@ -185,6 +189,7 @@ class LocalBackend:
             folder = self._folder(query.name)
             with suppress(FileNotFoundError):  # in the middle of it, where the job is being deleted
                 if folder.logs.exists():
+                    # The state was read before the lines are: all lines of an ended job are there by now.
                     ended = states.has_ended(record.state)
                     started = folder.started_replicas() if ended else ()
                     children = trial_logs(folder) or task_logs(folder)
@@ -237,7 +242,7 @@ class LocalBackend:
             return
         store.check_writable()
         store.request(name, verb)
-        if not self._folder(name).wake():
+        if not self._folder(name).wake():  # no supervisor lives that could read the request
             self._adopt(record, at_once=True)
 
     def delete(self, name: str) -> None:

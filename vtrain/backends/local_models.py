@@ -39,13 +39,14 @@ class LocalModels:
     def copy_model(self, source: str, target: ModelTarget, kms_key_name: str = "") -> Operation:
         """Keep another version that has the files of the source."""
         original = self.get_model(source)
+        info = original.model_source_info  # CUSTOM is the API's word for the models of users, too
         copied = msgspec.structs.replace(
             original,
             version_aliases=(),
             training_pipeline="",
             create_time="",
             encryption_spec=EncryptionSpec(kms_key_name=kms_key_name) if kms_key_name else None,
-            model_source_info=ModelSourceInfo(source_type=_source_type(original), copy=True),
+            model_source_info=ModelSourceInfo(source_type=info.source_type if info else "CUSTOM", copy=True),
             original_model_info=OriginalModelInfo(model=f"{original.name}@{original.version_id}"),
         )
         return self._keep(copied, target)
@@ -114,8 +115,3 @@ class LocalModels:
         if name and not has_store(self._home):
             raise NotFoundError(f"Model {name} not found.", hint="See what there is:\n$ vtrain models list")
         return ModelRegistry(Store.open(self._home))
-
-
-def _source_type(model: Model) -> str:
-    """The origin of a model; the API has one for those that a custom training job has made or a user."""
-    return model.model_source_info.source_type if model.model_source_info else "CUSTOM"

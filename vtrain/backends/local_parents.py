@@ -33,7 +33,7 @@ def check_parent(job: Job, settings: BackendSettings) -> tuple[str, ...]:
 
 
 def parent_parts(job: Job, settings: BackendSettings) -> dict[str, Any]:
-    """The fields of an order that only a job has which is made of others."""
+    """The fields of an order that only tuning jobs and training pipelines have."""
     from vtrain.messages.codec import to_document
     from vtrain.messages.training_pipeline import TrainingPipeline
 
@@ -57,7 +57,7 @@ def _tuning_job(job: Job) -> HyperparameterTuningJob | None:
 
 
 def _check_study(job: HyperparameterTuningJob, settings: BackendSettings) -> tuple[str, ...]:
-    """Notes on parts of a study without effect, and on how parameters are suggested if that is left open."""
+    """Notes on parts of a study that have no effect, and on the sampler where the study leaves it open."""
     from vtrain.messages.hyperparameter_tuning_job import StudySpec
     from vtrain.messages.study_rules import check_tuning_job, not_reproduced_of_study
     from vtrain.runtime.tuning.study import GRID, RANDOM
@@ -75,7 +75,7 @@ def _check_study(job: HyperparameterTuningJob, settings: BackendSettings) -> tup
 
 
 def _study_part(job: HyperparameterTuningJob, settings: BackendSettings) -> StudyPart:
-    """What the order of a tuning job has beyond that of its trials."""
+    """The part of a tuning job's order that the orders of its trials do not have."""
     from vtrain.messages.codec import to_document
     from vtrain.messages.hyperparameter_tuning_job import StudySpec
     from vtrain.runtime.job_order import StudyPart

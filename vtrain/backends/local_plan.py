@@ -35,21 +35,20 @@ class Planner(Protocol):
         """Exactly what submitting the job would do; touches nothing."""
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
-        """What the job's replicas see; asks nobody who might not be there."""
+        """The job's replicas. Works without an engine or a network."""
 
     def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
-        """What the environments that are made for the job will lack."""
+        """The packages that the job's environments will lack."""
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
-        """What has to be made for the job's environments, and what is there."""
+        """The steps that make the job's environments, and the parts that are there."""
 
     def complete(self, order: JobOrder) -> JobOrder:
-        """The order with what only this backend needs."""
+        """The order with the parts that only this backend needs."""
 
 
 def runnable(job: Job) -> CustomJob:
-    """What of the job runs here: a custom job itself, or what each trial of a tuning job is made of; of a
-    training pipeline that of its task.
+    """The custom job that runs here: the job itself, the job of each trial, or that of a pipeline's task.
 
     Raises UnavailableError for a task of another kind, ConfigError where the job of the trials is missing.
     """
@@ -96,7 +95,7 @@ def completed(job: CustomJob) -> CustomJob:
 
 
 def local_claim(spec: CustomJobSpec, *, memory_bytes: int = 0, all_gpus: bool = False) -> Claim:
-    """What a job claims of this machine. Raises ConfigError for a limit that cannot be meant."""
+    """A job's claim on this machine's resources. Raises ConfigError for a limit that cannot be meant."""
     from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
     from vtrain.runtime.capacity.offer import machine_offer
 

@@ -1,4 +1,4 @@
-"""The seam of models: a registry that keeps them, and a server that answers predictions with one of them."""
+"""The interface of models: a registry that keeps them, and a server that answers predictions with one."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ class ModelServer(Protocol):
     """Of this machine: 127.0.0.1."""
 
     def failure(self) -> str:
-        """Its last words, where it has ended by itself; empty while it runs."""
+        """Its last lines, where it has ended by itself; empty while it runs."""
 
     def remarks(self) -> str:
-        """What it wrote that the user should know, such as a warning; empty for nothing."""
+        """Lines of its output that the user should see, such as a warning; empty without any."""
 
 
 class ModelServing(Protocol):

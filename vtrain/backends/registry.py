@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,12 @@ def find_backend(name: str) -> Backend:
     if not entries:
         hint = did_you_mean(name, NAMES, otherwise=f"The built-in ones are {', '.join(NAMES)}.")
         raise ConfigError(f"There is no backend called {name!r}.", hint=hint)
+    if len(entries) > 1:  # which one comes first depends on the order of folders
+        owners = sorted(entry.dist.name if entry.dist else "unknown" for entry in entries)
+        raise UnavailableError(
+            f"Several plug-ins register the backend {name!r}: {', '.join(owners)}.",
+            hint="Uninstall all but one of them.",
+        )
     return _load_plugin(entries[0])
 
 
@@ -88,18 +94,37 @@ def open_found(found: Backend, settings: BackendSettings) -> JobBackend:
     """A backend, ready for use. Raises UnavailableError where something is not installed or does not fit."""
     if found.name in BUILT_IN:
         return found.open(settings)
-    try:
+    with plugin_faults(found.name, "cannot be opened"):
         opened = found.open(settings)
-    except VtrainError:
-        raise
-    except Exception as error:  # a plug-in is other people's code: whatever it raises is reported by its name
-        raise UnavailableError(f"The backend plug-in {found.name!r} cannot be opened: {error}.") from error
-    if opened.protocol_version != PROTOCOL_VERSION:
+    version = getattr(opened, "protocol_version", None)
+    if version is None:
         raise UnavailableError(
-            f"The backend plug-in {found.name!r} speaks protocol {opened.protocol_version}, "
+            f"The backend plug-in {found.name!r} opens {opened!r}, which is no JobBackend.",
+            hint="Its `open` has to return an object with the verbs of vtrain.backends.JobBackend.",
+        )
+    if version != PROTOCOL_VERSION:
+        raise UnavailableError(
+            f"The backend plug-in {found.name!r} speaks protocol {version}, "
             f"and this vtrain speaks {PROTOCOL_VERSION}."
         )
     return opened
+
+
+@contextmanager
+def plugin_faults(name: str, what: str = "failed") -> Iterator[None]:
+    """Report what the code of a plug-in raises by the plug-in's name, as an UnavailableError.
+
+    Errors of vtrain pass as they are, and so do the faults of the backends built in.
+    """
+    try:
+        yield
+    except VtrainError:
+        raise
+    except (Exception, SystemExit) as error:
+        if name in BUILT_IN:
+            raise
+        words = str(error) or type(error).__name__
+        raise UnavailableError(f"The backend plug-in {name!r} {what}: {words}.") from error
 
 
 def open_resources(found: Backend, settings: BackendSettings) -> ResourceBackend:
@@ -108,13 +133,17 @@ def open_resources(found: Backend, settings: BackendSettings) -> ResourceBackend
 
 
 def end_warm_slots(home: Path, owner: str) -> None:
-    """End what waits in a home for jobs of a persistent resource, whichever backend keeps it."""
+    """End the processes and containers that wait for jobs of a persistent resource, on all backends.
+
+    Raises UnavailableError for a plug-in that fails; those built in come before it.
+    """
     for backend in every_backend():
-        backend.end_warm_slots(home, owner)
+        with plugin_faults(backend.name):
+            backend.end_warm_slots(home, owner)
 
 
 def launcher_of(name: str) -> Launcher:
-    """What starts the replicas of jobs that were submitted to a backend of the local runtime."""
+    """The launcher of jobs that were submitted to a backend of the local runtime."""
     return _runtime_backend(name).launcher()
 
 
@@ -133,9 +162,12 @@ def _runtime_backend(name: str) -> RuntimeBackend:
 def every_backend() -> Iterator[Backend]:
     """The backends built in, then the plug-ins; one that cannot be loaded is left out."""
     yield from map(find_backend, BUILT_IN)
-    for entry in _plugins():
-        with suppress(UnavailableError):
-            yield _load_plugin(entry)
+    for name in dict.fromkeys(entry.name for entry in _plugins() if entry.name not in NAMES):
+        try:
+            found = find_backend(name)
+        except UnavailableError:  # a command that names it says why
+            continue
+        yield found
 
 
 def _plugins(name: str = "") -> list[EntryPoint]:
@@ -146,12 +178,10 @@ def _plugins(name: str = "") -> list[EntryPoint]:
 
 
 def _load_plugin(entry: EntryPoint) -> Backend:
-    """What a plug-in registers: a Backend, or its class."""
-    try:
+    """The Backend that a plug-in registers, itself or by its class."""
+    with plugin_faults(entry.name, "cannot be loaded"):
         registered = entry.load()
         found = registered() if isinstance(registered, type) else registered
-    except Exception as error:  # as in `open_found`
-        raise UnavailableError(f"The backend plug-in {entry.name!r} cannot be loaded: {error}.") from error
     if not isinstance(found, Backend):
         raise UnavailableError(
             f"The backend plug-in {entry.name!r} registers {entry.value}, which is no Backend.",

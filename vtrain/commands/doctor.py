@@ -15,7 +15,7 @@ import msgspec
 
 from vtrain.backends.base import Backend, CommandLine
 from vtrain.backends.health import Check, Finding, Health
-from vtrain.backends.registry import LOCAL_CHOICE, every_backend, find_backend, is_choice
+from vtrain.backends.registry import LOCAL_CHOICE, every_backend, find_backend, is_choice, plugin_faults
 from vtrain.commands.session import open_console, service_access
 from vtrain.errors import UnavailableError
 from vtrain.flags.options import CommonFlags, PlaceFlags
@@ -108,10 +108,20 @@ def _subjects(choice: Choice, chosen: Backend, line: CommandLine) -> Iterator[Su
         may_be_chosen = is_choice(choice.value) and backend.name in LOCAL_CHOICE
         yield Subject(
             name=backend.name,
-            checks=backend.checks(line),
+            checks=_checks(backend, line),
             is_needed=is_needed,
             may_be_asked=is_needed or may_be_chosen,
         )
+
+
+def _checks(backend: Backend, line: CommandLine) -> tuple[Check, ...]:
+    """The checks of a backend; of a plug-in that fails one that says so."""
+    try:
+        with plugin_faults(backend.name):
+            return tuple(backend.checks(line))
+    except UnavailableError as error:
+        finding = Finding(text=error.message, health=Health.FAILED, mend=error.hint)
+        return (Check(name="plug-in", probe=lambda: finding),)
 
 
 def _examined(subjects: Iterable[Subject]) -> Iterator[Line]:

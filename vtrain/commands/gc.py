@@ -10,9 +10,9 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from vtrain.backends.registry import every_backend
+from vtrain.backends.registry import every_backend, plugin_faults
 from vtrain.commands.session import open_console
-from vtrain.errors import EngineError, UsageError
+from vtrain.errors import EngineError, UnavailableError, UsageError
 from vtrain.flags.grammar import duration_seconds, join_lists
 from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
 from vtrain.messages.nearest import did_you_mean
@@ -96,8 +96,9 @@ def _found(console: Console, search: Search) -> Iterator[Candidate]:
 def _of_backends(console: Console, search: Search) -> Iterator[Candidate]:
     for backend in every_backend():
         try:
-            yield from backend.garbage(search)
-        except EngineError as error:
+            with plugin_faults(backend.name):
+                yield from backend.garbage(search)
+        except (EngineError, UnavailableError) as error:
             if search.kinds:
                 raise
             console.status(f"Images and containers are left as they are: {error.message}")
@@ -128,7 +129,7 @@ def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]
 
     found = [*usage_of_home(search.home)] if search.wants(*ON_MACHINE) else []
     for backend in every_backend() if search.wants(*ON_ENGINE) else ():
-        with suppress(EngineError):
+        with suppress(EngineError, UnavailableError), plugin_faults(backend.name):
             found += backend.usage(search.home)
     for usage in found:
         going = [entry for entry in documents if entry["kind"] in usage.kinds and not _stays(entry)]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from vtrain.digests import content_digest
 from vtrain.errors import EngineError
 
 PLAIN_PORT = 2375
@@ -48,7 +45,8 @@ def checked(address: EngineAddress) -> EngineAddress:
         from urllib.parse import urlsplit
 
         url = urlsplit(host)
-        port = url.port or 0
+        if url.port == 0:
+            raise ValueError("no engine listens at port 0")
     except ValueError as error:
         raise _malformed(address, f"{error}") from error
     if url.scheme not in _SCHEMES:
@@ -59,7 +57,7 @@ def checked(address: EngineAddress) -> EngineAddress:
         return msgspec.structs.replace(address, host=f"unix://{url.path}")
     if not url.hostname:
         raise _malformed(address, "it names no host")
-    if url.scheme != "ssh" and not port:
+    if url.scheme != "ssh" and url.port is None:
         secure = url.scheme == "https" or bool(address.tls_folder)
         host = f"{url.scheme}://{url.netloc.rstrip(':')}:{TLS_PORT if secure else PLAIN_PORT}"
     return msgspec.structs.replace(address, host=host)
@@ -80,42 +78,3 @@ def _malformed(address: EngineAddress, why: str) -> EngineError:
         f"'{address.host}' (from {address.origin}) is not an address of a Docker engine: {why}.",
         hint="Write it as unix:///path/docker.sock, tcp://host:2376 or ssh://user@host.",
     )
-
-
-def current_context(folder: Path, named: str) -> EngineAddress | None:
-    """The engine of the context `named` (DOCKER_CONTEXT), else of the configuration's current one.
-
-    None where neither names one. Raises EngineError for a context that is not there or not readable.
-    """
-    origin = "DOCKER_CONTEXT" if named else f"currentContext in {folder / 'config.json'}"
-    name = named or str(_read(folder / "config.json").get("currentContext") or "")
-    if name in ("", "default"):
-        return None
-    place = content_digest(name.encode())
-    endpoint = _read(folder / "contexts/meta" / place / "meta.json").get("Endpoints", {}).get("docker", {})
-    host = endpoint.get("Host", "")
-    if not host:
-        raise EngineError(
-            f"{origin} names the Docker context '{name}', which {folder} does not have.",
-            hint='"docker context ls" lists the contexts.',
-        )
-    files = folder / "contexts/tls" / place / "docker"
-    tls = files.is_dir() and host.startswith(("tcp:", "https:"))
-    verify = not endpoint.get("SkipTLSVerify", False)
-    if not verify and not tls:
-        host = host.replace("tcp://", "https://", 1)
-    return EngineAddress(
-        host=host, origin=f"the context {name}", tls_folder=str(files) if tls else "", tls_verify=verify
-    )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is no such file."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=dict[str, Any])
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, msgspec.DecodeError) as error:
-        raise EngineError(
-            f"Docker's configuration {file} cannot be read: {error}.", hint="Correct it, or set DOCKER_HOST."
-        ) from error

@@ -182,7 +182,7 @@ class _Outcome:
         """Read to the end. Raises ImageError when the build failed, _Refused before it began."""
         for message in messages:
             aux = message.get("aux")
-            if message.get("id") == TRACE and isinstance(aux, str):
+            if message.get("id") == TRACE and isinstance(aux, str):  # BuildKit; `stream` is the classic one's
                 self._traced = True
                 follow_trace(aux, self._steps)
             elif isinstance(aux, dict) and aux.get("ID"):

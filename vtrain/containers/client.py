@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     import ssl
 
 SSH_CONNECT_SECONDS = 15
+KEEP_ALIVE_SECONDS = 30
+"""The silence after which the kernel asks whether the other machine is still there."""
 COMPLAINT_SECONDS = 1.0
 """The time for ssh to say why it closed the connection."""
 _SSH_OPTIONS = ("-T", "-o", f"ConnectTimeout={SSH_CONNECT_SECONDS}")
 _ANSWER_LIMIT = 64 * 1024
 _BLOCK_BYTES = 64 * 1024
-_SSL_DECORATION = re.compile(r"^\[SSL[^\]]*\] | \(_ssl\.c:\d+\)$")
+_SSL_DECORATION = re.compile(r"^\[(?:SSL|X509)[^\]]*\] | \(_ssl\.c:\d+\)$")
 
 
 def open_connection(address: EngineAddress, timeout: float | None) -> socket.socket:
@@ -46,6 +48,12 @@ def open_connection(address: EngineAddress, timeout: float | None) -> socket.soc
     secure = url.scheme == "https" or bool(address.tls_folder)
     port = url.port or (TLS_PORT if secure else PLAIN_PORT)
     plain = socket.create_connection((url.hostname or "localhost", port), timeout)
+    # A stream waits for ever: the kernel has to notice that the engine's machine is gone. It asks after two
+    # hours unless it is told otherwise.
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    idle = getattr(socket, "TCP_KEEPIDLE", getattr(socket, "TCP_KEEPALIVE", None))  # Linux, macOS
+    if idle is not None:
+        plain.setsockopt(socket.IPPROTO_TCP, idle, KEEP_ALIVE_SECONDS)
     if not secure:
         return plain
     try:
@@ -150,19 +158,28 @@ def _ssh_command(url: SplitResult) -> list[str]:
 
 
 def _tls_context(address: EngineAddress) -> ssl.SSLContext:
-    """Docker's three files: ca.pem, cert.pem, key.pem; each may be missing."""
+    """TLS with Docker's three files: ca.pem, and cert.pem with key.pem. Without ca.pem the system's count.
+
+    Raises ValueError for files that cannot be used.
+    """
     import ssl
 
     folder = Path(address.tls_folder) if address.tls_folder else None
     authority = folder / "ca.pem" if folder else None
-    context = ssl.create_default_context(
-        cafile=os.fspath(authority) if authority and authority.exists() else None
-    )
-    if not address.tls_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if folder and (folder / "cert.pem").exists():
-        context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    try:
+        context = ssl.create_default_context(
+            cafile=os.fspath(authority) if authority and authority.exists() else None
+        )
+        if not address.tls_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if folder and (folder / "cert.pem").exists():
+            if not (folder / "key.pem").exists():
+                raise ValueError("key.pem is missing")
+            context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        why = f"the TLS files in {folder} cannot be used: {reason_of(error)}"
+        raise ValueError(why) from error
     return context
 
 
@@ -193,7 +210,7 @@ class EngineCalls:
         """
         self._address = address
         self._seconds = seconds
-        self._prefix = f"/v{_older(version, NEWEST_VERSION)}" if version else ""
+        self._prefix = f"/v{older(version, NEWEST_VERSION)}" if version else ""
         self.idle: list[EngineConnection] = []
         """Connections that wait for the next call."""
 
@@ -278,6 +295,7 @@ class EngineCalls:
         connection.response_class = _HeadOnly
         try:
             with _breaks():
+                # These tell a proxy in between that both directions stay open.
                 headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
                 answer = connection.ask("POST", self._target(path, params), body, headers)
                 if _is_refusal(answer):
@@ -309,9 +327,9 @@ class EngineCalls:
                     raise ConnectionError(f"a line of the answer has more than {LARGEST_ANSWER} bytes")
                 for line in lines:
                     if line.strip():
-                        yield _read(line)
+                        yield _read_object(line)
             if rest.strip():
-                yield _read(rest)
+                yield _read_object(rest)
 
     def _target(self, path: str, params: Mapping[str, Any]) -> str:
         words = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in params.items()}
@@ -397,7 +415,7 @@ class _HeadOnly(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp.close()
-        self.fp = sock.makefile("rb", buffering=1)
+        self.fp = sock.makefile("rb", buffering=1)  # a larger buffer would swallow the program's first bytes
 
 
 def _accepted(answer: http.client.HTTPResponse, content: bytes) -> bytes:
@@ -428,13 +446,20 @@ def _read_some(answer: http.client.HTTPResponse) -> bytes:
 
 
 def _is_refusal(answer: http.client.HTTPResponse) -> bool:
-    """Whether the status is an error; a redirection, which no path of ours deserves, is one too."""
+    """Whether the status is an error; so is a redirection, which the Engine API does not have."""
     return answer.status >= HTTPStatus.MULTIPLE_CHOICES and answer.status != HTTPStatus.NOT_MODIFIED
 
 
 def _read(content: bytes) -> Any:
     with _breaks():
         return json.loads(content)
+
+
+def _read_object(content: bytes) -> dict[str, Any]:
+    found = _read(content)
+    if not isinstance(found, dict):
+        raise ConnectionError(f"a line of the answer is no object: {content[:60]!r}")
+    return found
 
 
 @contextmanager
@@ -462,8 +487,8 @@ def _breaks() -> Iterator[None]:
         raise ConnectionError(reason_of(error)) from error
 
 
-def _older(version: str, other: str) -> str:
-    """The older of two versions of the API."""
+def older(version: str, other: str) -> str:
+    """The older of two versions of the API; `other` where the first is none."""
 
     def order(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split("."))
@@ -484,5 +509,7 @@ def reason_of(error: Exception) -> str:
         return "nobody listens there"
     if isinstance(error, PermissionError):
         return "permission denied"
+    if isinstance(error, http.client.IncompleteRead):
+        return "it closed the connection in the middle of its answer"
     words = (error.strerror if isinstance(error, OSError) else "") or str(error)
     return _SSL_DECORATION.sub("", words).rstrip(".")

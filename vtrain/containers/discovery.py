@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from vtrain.containers.address import EngineAddress as EngineAddress
-from vtrain.containers.address import checked, current_context
+from vtrain.containers.address import checked
 from vtrain.containers.client import SSH_CONNECT_SECONDS, ping, reason_of
+from vtrain.digests import content_digest
 from vtrain.errors import EngineError
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 PING_SECONDS = 2.0
 _START_HINT = (
@@ -102,10 +108,73 @@ def named_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress | Non
     return checked(context) if context else None
 
 
+class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of Docker's config.json that names an engine."""
+
+    current_context: str | None = None
+
+
+class _Endpoint(msgspec.Struct, frozen=True, rename="pascal"):
+    """The engine of a context."""
+
+    host: str = ""
+    skip_tls_verify: bool = msgspec.field(name="SkipTLSVerify", default=False)
+
+
+class _Endpoints(msgspec.Struct, frozen=True):
+    docker: _Endpoint = _Endpoint()
+
+
+class _Context(msgspec.Struct, frozen=True, rename="pascal"):
+    """A context's meta.json."""
+
+    endpoints: _Endpoints = _Endpoints()
+
+
+def current_context(folder: Path, named: str) -> EngineAddress | None:
+    """The engine of the context `named` (DOCKER_CONTEXT), else of the configuration's current one.
+
+    None where neither names one. Raises EngineError for a context that is not there or not readable.
+    """
+    origin = "DOCKER_CONTEXT" if named else f"currentContext in {folder / 'config.json'}"
+    name = named or _read(folder / "config.json", _Configuration).current_context
+    if not name or name == "default":
+        return None
+    place = content_digest(name.encode("utf-8", "surrogateescape"))  # Docker's own name of the folder
+    endpoint = _read(folder / "contexts/meta" / place / "meta.json", _Context).endpoints.docker
+    if not endpoint.host:
+        raise EngineError(
+            f"{origin} names the Docker context '{name}', which {folder} does not have.",
+            hint='"docker context ls" lists the contexts.',
+        )
+    files = folder / "contexts/tls" / place / "docker"
+    has_tls = files.is_dir() and endpoint.host.startswith(("tcp:", "https:"))
+    host = endpoint.host
+    if endpoint.skip_tls_verify and not has_tls:
+        host = host.replace("tcp://", "https://", 1)
+    return EngineAddress(
+        host=host,
+        origin=f"the context {name}",
+        tls_folder=str(files) if has_tls else "",
+        tls_verify=not endpoint.skip_tls_verify,
+    )
+
+
+def _read(file: Path, cls: type[S]) -> S:
+    """A JSON file; the defaults where there is none."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=cls)
+    except (FileNotFoundError, NotADirectoryError):
+        return cls()
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
+        raise EngineError(
+            f"Docker's configuration {file} cannot be read: {error}.", hint="Correct it, or set DOCKER_HOST."
+        ) from error
+
+
 def _hint(address: EngineAddress, reason: str) -> str:
-    if reason == "permission denied":
-        return _permission_hint({reason: [address.host.removeprefix("unix://")]})
-    return f"Start that engine, or correct {address.origin}."
+    permission = _permission_hint({reason: [address.host.removeprefix("unix://")]})
+    return permission or f"Start that engine, or correct {address.origin}."
 
 
 def _permission_hint(tried: Mapping[str, list[str]]) -> str:

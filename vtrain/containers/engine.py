@@ -26,6 +26,7 @@ _GOING = re.compile(
     r"transport is closing|error while dialing|connection is closing|shutting down"
     r"|containerd.*not (running|ready)|from store: open |update store for object"
 )
+"""Words of dockerd while it, or its containerd, stops or starts. The status may be 500, as for any fault."""
 _FULL = "no space left on device"
 _PREFIXES = re.compile(r"^(Error response from daemon|error from daemon in stream): ", re.IGNORECASE)
 
@@ -55,8 +56,8 @@ class Engine:
     @cached_property
     def _info(self) -> dict[str, Any]:
         with engine_errors("describe itself"):
-            info: dict[str, Any] = self.calls.get("/info")
-        return info
+            info = self.calls.get("/info")
+        return _description(info, self.address)
 
     def close(self) -> None:
         """Close the connections."""
@@ -161,16 +162,15 @@ TIMEOUT_SECONDS = 10.0
 
 def engine_info(address: EngineAddress) -> dict[str, Any]:
     """The engine's description of itself and its machine (`GET /info`). Raises EngineError."""
-    info: dict[str, Any] | None = _ask(address, "/info")
-    if info is None:
-        raise EngineError(f"What answers at {address.host} is no Docker engine: it has no /info.")
-    return info
+    return _description(_ask(address, "/info"), address)
 
 
 def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
     """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
-    found: dict[str, Any] | None = _ask(address, f"/images/{name}/json")
-    return found
+    facts = _ask(address, f"/images/{name}/json")
+    if facts is not None and not isinstance(facts, dict):
+        raise _no_engine(address)
+    return facts
 
 
 def _ask(address: EngineAddress, path: str) -> Any:
@@ -186,5 +186,18 @@ def _ask(address: EngineAddress, path: str) -> Any:
         except CallRefused as refused:
             if refused.status == HTTPStatus.NOT_FOUND:
                 return None
-            told = f"does not tell {path}: {refused.explanation.strip()}"
+            told = f"does not tell {path}: {engine_words(refused.explanation)}."
             raise EngineError(f"The Docker engine at {address.host} {told}") from refused
+
+
+def _description(info: Any, address: EngineAddress) -> dict[str, Any]:
+    """An engine's answer to `GET /info`. Raises EngineError for what is none, such as a proxy's."""
+    if not isinstance(info, dict) or not all(
+        isinstance(info.get(name), int) for name in ("NCPU", "MemTotal")
+    ):
+        raise _no_engine(address)
+    return info
+
+
+def _no_engine(address: EngineAddress) -> EngineError:
+    return EngineError(f"What answers at {address.host} is no Docker engine: it does not describe itself.")

@@ -31,7 +31,7 @@ START_SECONDS = 5.0
 START_PAUSE_SECONDS = 0.02
 """The time for the engine to start a command, in which its terminal has no size yet."""
 DETACH_KEYS = ",".join(["ctrl-@"] * 8)
-"""Nobody types this. The engine's own choice would swallow Ctrl-P, which is a shell's last command."""
+"""Nobody types this. The engine's default takes Ctrl-P away, which is a shell's previous command."""
 _HEADER = struct.Struct(">BxxxL")
 
 
@@ -81,11 +81,11 @@ class ExecSession:
         wait_until(self._tell_size, START_SECONDS, START_PAUSE_SECONDS)
 
     def _tell_size(self) -> bool:
-        """Whether the engine took the size: not if the command, or the engine, has just ended."""
-        columns, lines = os.get_terminal_size(STDIN)  # not COLUMNS and LINES, which a shell may have set
+        """Whether the engine took the size: not if the command or the engine has just ended, or is slow."""
         try:
+            columns, lines = os.get_terminal_size(STDIN)  # not COLUMNS and LINES, which a shell may have set
             self._calls.post(f"/exec/{self._id}/resize", h=lines, w=columns)
-        except (CallRefused, ConnectionError):
+        except (CallRefused, OSError):
             return False
         return True
 
@@ -148,7 +148,7 @@ def _copy_frames(link: socket.socket) -> None:
 
 
 def _exactly(link: socket.socket, count: int) -> bytes:
-    """That many bytes; none where the connection ends before."""
+    """Exactly `count` bytes; none where the connection ends before."""
     data = b""
     while len(data) < count:
         block = link.recv(count - len(data))

@@ -35,7 +35,7 @@ class ImageName(msgspec.Struct, frozen=True, kw_only=True):
     def registry(self) -> str:
         """The registry's host; empty where the name leaves it to the engine (Docker Hub)."""
         first, slash, _ = self.repository.partition("/")
-        return first if slash and _is_host(first) else ""
+        return first if slash and is_host(first) else ""
 
 
 def is_built_here(name: str) -> bool:
@@ -54,7 +54,7 @@ def read_image_name(text: str, what: str = "the image name") -> ImageName:
     return ImageName(repository=match["repository"], tag=match["tag"] or "", digest=match["digest"] or "")
 
 
-def _is_host(first: str) -> bool:
+def is_host(first: str) -> bool:
     """Whether the first part of a name is a registry's host; without a mark it is a folder."""
     return any(mark in first for mark in ".:[") or first == "localhost"
 
@@ -62,7 +62,7 @@ def _is_host(first: str) -> bool:
 def _has_capitals(repository: str) -> bool:
     """Whether there are capitals outside the registry's host: the grammar lets the first part have them."""
     first = repository.partition("/")[0]
-    return first != first.lower() and not _is_host(first)
+    return first != first.lower() and not is_host(first)
 
 
 def check_image_name(text: str, what: str = "the image name") -> str:
@@ -76,6 +76,17 @@ def check_tag_name(text: str, what: str) -> str:
     if read_image_name(text, what).digest:
         raise ConfigError(f"{what}: {text} holds a digest, which only a registry gives.", hint="Give a tag.")
     return text
+
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386"}
+"""The kernel's names of architectures, which Docker takes too, and those that images have."""
+
+
+def usual_platform(platform: str) -> str:
+    """A platform (`os/architecture[/variant]`) with the name that images have of its architecture."""
+    system, slash, rest = platform.partition("/")
+    architecture, *variant = rest.split("/")
+    return system + slash + "/".join([_ARCHITECTURES.get(architecture, architecture), *variant])
 
 
 PUBLISHED_PLATFORM = "linux/amd64"

@@ -16,6 +16,7 @@ from vtrain.containers.engine import (
     engine_errors,
     engine_words,
 )
+from vtrain.containers.image_names import usual_platform
 from vtrain.containers.progress import LayerProgress
 from vtrain.containers.refusals import explain_refusal
 from vtrain.errors import EngineAwayError, EngineError, ImageError
@@ -103,10 +104,10 @@ def fits_platform(image: Image, platform: str) -> bool:
     """Whether the image is for `platform` (`os/architecture[/variant]`); any is where none is asked for."""
     if not platform:
         return True
-    wanted = platform.split("/")
-    if wanted[:2] != [image.os, image.architecture]:
+    system, architecture, *variant = usual_platform(platform).split("/")
+    if (system, architecture) != (image.os, image.architecture):
         return False
-    return len(wanted) < 3 or not image.variant or wanted[2] == image.variant
+    return not variant or not image.variant or variant == [image.variant]
 
 
 def list_images(engine: Engine, labels: Mapping[str, str]) -> tuple[ListedImage, ...]:
@@ -140,6 +141,7 @@ def remove_image(engine: Engine, id_or_tag: str) -> None:
             f"The image {id_or_tag} is kept: the container {users[0]} uses it.",
             hint="Remove the container, or wait for the end of its job.",
         )
+    # The engine refuses to remove an image by its id as long as it has several tags.
     with_all_tags = id_or_tag.removeprefix("sha256:") in image.id
     for reference in (*image.tags, image.id) if with_all_tags else (id_or_tag,):
         with image_errors(f"remove {reference}", reference):
@@ -169,7 +171,7 @@ def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
 
 
 def login_header(name: str, tell: Tell) -> dict[str, str]:
-    """Credentials for the image's registry; without them where a credential helper fails."""
+    """Credentials for the image's registry; none where they cannot be read: most images are public."""
     from docker.errors import DockerException
 
     from vtrain.containers.sdk import registry_login
@@ -177,8 +179,11 @@ def login_header(name: str, tell: Tell) -> dict[str, str]:
     try:
         return registry_login(name)
     except DockerException as error:
-        tell(f"Docker's credentials for {name} cannot be read ({engine_words(str(error))}); trying without.")
-        return {}
+        reason = engine_words(str(error))
+    except (ValueError, TypeError, KeyError, AttributeError):  # the SDK takes what it reads as it comes
+        reason = "a credential helper, or Docker's config.json, holds something else"
+    tell(f"Docker's credentials for {name} cannot be read ({reason}); trying without.")
+    return {}
 
 
 def checked_messages(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:

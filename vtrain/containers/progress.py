@@ -44,13 +44,13 @@ class BuildSteps:
         self.reason = ""
 
     def begin(self, key: str, name: str) -> None:
-        """A step runs."""
+        """Begin a step."""
         if key not in self._steps:
             self._steps[key] = Step(name)
             self._tell(name)
 
     def cached(self, key: str, name: str) -> None:
-        """A step was done before."""
+        """Note a step that the cache has."""
         if key not in self._steps:
             step = self._steps[key] = Step(name)
             step.ended = True
@@ -68,7 +68,7 @@ class BuildSteps:
             self._line(step, line)
 
     def finish(self, key: str) -> None:
-        """A step is done."""
+        """End a step."""
         step = self._steps.get(key)
         if step is not None and not step.ended:
             self._close(step)
@@ -251,12 +251,12 @@ class ClassicProgress:
             self._line(line)
 
     def end(self) -> None:
-        """All was said, and the last step is done."""
+        """End the last step: the build has succeeded."""
         self._flush()
         self._steps.finish(self._key)
 
     def fail(self, reason: str) -> None:
-        """All was said; the step that runs failed."""
+        """End the step that runs: it failed."""
         self._flush()
         self._steps.fail(self._key, self._name, reason)
 
@@ -326,7 +326,7 @@ class LayerProgress:
         self._status[layer] = status
         detail = message.get("progressDetail") or {}
         if status in ("Downloading", "Pushing") and detail.get("total"):
-            self._bytes[layer] = (min(detail["current"], detail["total"]), detail["total"])
+            self._bytes[layer] = (min(detail.get("current", 0), detail["total"]), detail["total"])
         elif layer in self._bytes and status not in ("Downloading", "Pushing"):
             self._bytes[layer] = (self._bytes[layer][1],) * 2
         now = self._clock()
@@ -335,7 +335,7 @@ class LayerProgress:
             self._tell(f"{self._verb} {self._name}: {self._layers()}{self._moved()}")
 
     def end(self, digest: str = "") -> None:
-        """It succeeded."""
+        """Tell that the pull or push succeeded."""
         there = sum(status.startswith(_THERE) for status in self._status.values())
         seconds = self._clock() - self._begun
         facts = [f"{seconds:.1f} s"]

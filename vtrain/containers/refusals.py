@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from vtrain.containers.engine import FULL_DISK_HINT, engine_words
+from vtrain.containers.image_names import is_host
 from vtrain.errors import ImageError
 
 NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
@@ -93,8 +94,7 @@ def explain_program(lines: Sequence[str], exit_code: str, step: str) -> ImageErr
 def registry_of(name: str) -> str:
     """The host of the registry that an image name means."""
     first, slash, _ = name.partition("/")
-    named = slash and ("." in first or ":" in first or first == "localhost")
-    return first if named else "docker.io"
+    return first if slash and is_host(first) else "docker.io"
 
 
 def _access_refusal(said: str, name: str, done: str) -> ImageError:

@@ -15,7 +15,7 @@ from docker import APIClient
 from docker.auth import encode_header, load_config, resolve_authconfig, resolve_repository_name
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 
-from vtrain.containers.client import open_connection
+from vtrain.containers.client import older, open_connection
 from vtrain.http_session import BoundedAdapter, tell_exchange
 
 if TYPE_CHECKING:
@@ -83,22 +83,14 @@ def make_client(address: EngineAddress, engine_version: str) -> APIClient:
     Nothing is asked yet. Raises docker.errors.DockerException for an engine that is too old.
     """
     client = APIClient(
-        base_url="unix:///var/run/docker.sock", version=_common_version(engine_version), timeout=CALL_SECONDS
+        base_url="unix:///var/run/docker.sock",
+        version=older(engine_version, DEFAULT_DOCKER_API_VERSION),
+        timeout=CALL_SECONDS,
     )
     client.get_adapter(_URL).close()
     client.mount("http+docker://", EngineAdapter(address))
     client.trust_env = False  # .netrc, proxies and CA bundles of the environment are for other hosts
     return client
-
-
-def _common_version(engine_version: str) -> str:
-    def order(version: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in version.split("."))
-
-    try:
-        return str(min(engine_version, DEFAULT_DOCKER_API_VERSION, key=order))
-    except ValueError:
-        return str(DEFAULT_DOCKER_API_VERSION)
 
 
 def registry_login(name: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from dripping import DRIPS, answering
 from logging_service import serve_logs
+from privileges import run_bound
 from vertex_jobs import PARENT, settings_at
 
 pytest.importorskip("google.auth")
@@ -125,7 +126,9 @@ def test_a_bad_token_file(tmp_path: Path, content: bytes | None, words: str) -> 
 
 
 @pytest.mark.parametrize(
-    "content", [None, "no json", "{}", '{"type": "service_account"}', '{"type": "x"}', "[]"]
+    "content",
+    [None, "no json", "{}", '{"type": "service_account"}', '{"type": "x"}', "[]", "[" * 100_000],
+    ids=range(7),
 )
 def test_a_bad_credentials_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None) -> None:
     file = tmp_path / "key.json"
@@ -135,6 +138,18 @@ def test_a_bad_credentials_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(CredentialsError, match="from GOOGLE_APPLICATION_CREDENTIALS") as caught:
         find_credentials(ServiceAccess())
     assert ("no such file" in caught.value.message) == (content is None)
+
+
+def test_a_credentials_file_of_somebody_else(tmp_path: Path) -> None:
+    file = keep(tmp_path / "key.json", USER)
+    file.chmod(0)
+    ended = run_bound(
+        [sys.executable, "-m", "vtrain", "custom-jobs", "list", "--region=us-central1", "--project=demo"],
+        {**os.environ, "GOOGLE_APPLICATION_CREDENTIALS": str(file)},
+    )
+    assert ended.returncode == 1
+    assert f"The credentials of {file} (from GOOGLE_APPLICATION_CREDENTIALS) cannot be read: " in ended.stderr
+    assert "Permission denied." in ended.stderr
 
 
 def test_the_account_that_is_named_is_used_and_no_other(folder: Path) -> None:

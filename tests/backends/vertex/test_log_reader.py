@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from typing import Any
 
 import msgspec
@@ -166,6 +168,19 @@ def test_trouble_is_told_and_the_log_goes_on(
     monkeypatch.setattr(time, "time", lambda: now() + 601)
     assert reading.read() == ["a"]
     assert not reading.page.trouble
+
+
+@pytest.mark.parametrize("fault", [429, 503])
+def test_a_service_that_asks_for_a_pause_gets_it(service: LoggingService, fault: int) -> None:
+    soon = datetime.now(timezone.utc) + timedelta(seconds=3600)
+    for asked in ("3600", format_datetime(soon, usegmt=True)):
+        reading = Reading()
+        service.faults, service.retry_after = [fault], asked
+        reading.read()
+        count = len(service.bodies)
+        time.sleep(2 * QUICK.longest_retry)
+        assert reading.read() == []
+        assert len(service.bodies) == count
 
 
 @pytest.mark.parametrize("odd", [{"severity": 5}, {"insertId": 5}, {"jsonPayload": "odd"}])

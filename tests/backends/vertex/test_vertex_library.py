@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple
 
+import pytest
 from google.auth.credentials import AnonymousCredentials
 from vertex_jobs import CLUSTER, CUSTOM_JOB, PARENT, TUNING_JOB
 from vertex_service import Request, VertexService
@@ -17,6 +18,8 @@ from vertex_service import Request, VertexService
 from vtrain.backends import Query
 from vtrain.backends.vertex.api import NOUNS
 from vtrain.backends.vertex.backend import VertexBackend
+from vtrain.backends.vertex.vertex_plan import library_has_fields
+from vtrain.errors import UnavailableError
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
@@ -172,3 +175,11 @@ def test_without_the_extra_the_way_to_get_it_is_told() -> None:
         else:
             raise AssertionError("no error")
     """)
+
+
+def test_a_field_that_only_the_library_can_judge_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """google-auth alone comes with many other packages."""
+    monkeypatch.setitem(sys.modules, "google.cloud.aiplatform_v1", None)
+    with pytest.raises(UnavailableError, match="google-cloud-aiplatform, which is not installed") as told:
+        library_has_fields("CustomJob", {"newField": 1}, "v1")
+    assert "pip install" in told.value.hint

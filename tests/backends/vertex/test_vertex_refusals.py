@@ -13,6 +13,7 @@ from vtrain.backends import ServiceAccess
 from vtrain.backends.vertex import retries
 from vtrain.backends.vertex.backend import VertexBackend, open_vertex
 from vtrain.errors import (
+    ConfigError,
     ConflictError,
     CredentialsError,
     NotFoundError,
@@ -24,6 +25,18 @@ from vtrain.errors import (
 JOB = f"{PARENT}/customJobs/1"
 DISABLED: list[dict[str, Any]] = [
     {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "SERVICE_DISABLED", "domain": "x"}
+]
+UNKNOWN_PROJECT: list[dict[str, Any]] = [
+    {
+        "@type": "type.googleapis.com/google.rpc.Help",
+        "links": [{"description": "Console", "url": "https://console.developers.google.com"}],
+    },
+    {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": "CONSUMER_INVALID",
+        "domain": "googleapis.com",
+        "metadata": {"service": "aiplatform.googleapis.com", "consumer": "projects/demo"},
+    },
 ]
 VIOLATIONS: list[dict[str, Any]] = [
     {
@@ -86,6 +99,15 @@ CASES = [
         "PERMISSION_DENIED",
         "aiplatform.customJobs.create, such as roles/aiplatform.user",
         id="permission",
+    ),
+    pytest.param(
+        403,
+        "Permission denied on resource project demo.",
+        UNKNOWN_PROJECT,
+        ServiceError,
+        "PERMISSION_DENIED",
+        "The account needs the role roles/aiplatform.user in this project.",
+        id="project",
     ),
     pytest.param(
         403,
@@ -280,6 +302,16 @@ def test_a_service_that_stays_away(vertex: VertexService, backend: VertexBackend
     vertex.drop(times=9)
     with pytest.raises(ServiceAwayError, match="closed the connection"):
         backend.get(JOB)
+
+
+@pytest.mark.parametrize("location", ["me@evil.example\\", "evil.example:80", "evil.example", "-", ""])
+def test_a_region_that_would_lead_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    """A region is a part of the host that gets the token."""
+    monkeypatch.setenv("CLOUDSDK_AUTH_DISABLE_CREDENTIALS", "true")
+    with pytest.raises(ConfigError, match="is not"):
+        open_vertex(settings_at(tmp_path)).get(f"projects/demo/locations/{location}/customJobs/1")
 
 
 def test_a_create_that_is_refused_leaves_nothing(vertex: VertexService, backend: VertexBackend) -> None:

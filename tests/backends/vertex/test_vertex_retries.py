@@ -5,7 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 import pytest
@@ -69,6 +73,31 @@ def test_five_attempts_are_all(vertex: VertexService, backend: VertexBackend, jo
     assert len(vertex.requests) == 5
 
 
+def test_a_connection_that_ends_within_tls_is_made_again(
+    tmp_path: Path, vertex: VertexService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a proxy or a load balancer that is restarted ends it: nothing is wrong with its certificate."""
+    taken = []
+
+    def cut_off(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    taken.append(connection.recv(4096))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = Thread(target=cut_off, args=(server,))
+        thread.start()
+        here = f"https://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", here)
+        with pytest.raises(ServiceAwayError, match="closed the connection without an answer"):
+            open_vertex(settings_at(tmp_path)).get(JOB)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert len(taken) == retries.ATTEMPTS
+
+
 def test_a_short_retry_after_is_waited_for_and_a_long_one_is_not(
     vertex: VertexService, backend: VertexBackend, job: str
 ) -> None:
@@ -76,9 +105,11 @@ def test_a_short_retry_after_is_waited_for_and_a_long_one_is_not(
     started = time.monotonic()
     backend.get(job)
     assert time.monotonic() - started >= 1
-    vertex.fail(503, headers={"Retry-After": "600"})
-    with pytest.raises(ServiceAwayError):
-        backend.get(job)
+    soon = {"Retry-After": format_datetime(datetime.now(timezone.utc) + timedelta(seconds=600), usegmt=True)}
+    for headers in ({"Retry-After": "600"}, soon):
+        vertex.fail(503, headers=headers)
+        with pytest.raises(ServiceAwayError):
+            backend.get(job)
 
 
 def test_a_delete_whose_answer_was_lost(vertex: VertexService, backend: VertexBackend, job: str) -> None:
@@ -87,8 +118,19 @@ def test_a_delete_whose_answer_was_lost(vertex: VertexService, backend: VertexBa
     assert vertex.resources == {}
 
 
-def test_a_delete_with_an_empty_answer(vertex: VertexService, backend: VertexBackend) -> None:
-    vertex.answer(b"", method="DELETE")
+def test_a_delete_that_fails_in_the_end(vertex: VertexService, backend: VertexBackend) -> None:
+    for error, words in ((b'{"message": "It is locked."}', "It is locked."), (b'"odd"', "odd")):
+        name = PARENT.encode() + b"/operations/7"
+        vertex.answer(b'{"name": "%s", "done": true, "error": %s}' % (name, error), method="DELETE")
+        with pytest.raises(ServiceError, match=words):
+            backend.delete(JOB)
+
+
+@pytest.mark.parametrize("answer", [b"", b'{"odd": 1}', b'{"done": false}'])
+def test_a_delete_whose_answer_is_no_operation(
+    vertex: VertexService, backend: VertexBackend, answer: bytes
+) -> None:
+    vertex.answer(answer, method="DELETE")
     backend.delete(JOB)
     assert len(vertex.requests) == 1
 

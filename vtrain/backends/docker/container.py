@@ -43,9 +43,9 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the containers of a persistent resource wait, of which it has at most `most`.
+    """The place where containers of a persistent resource wait, at most `most` of them.
 
-    Those of one `key` are alike; `folder` is the resource's own.
+    Containers with the same `key` are alike. `folder` belongs to the resource.
     """
 
     folder: str
@@ -174,7 +174,7 @@ def _host_config(
     # or one whose rotation takes lines away from a follower that is slower than the trainer.
     config: dict[str, Any] = {
         "NetworkMode": network or DEFAULT_BRIDGE,
-        "Init": True,
+        "Init": True,  # a trainer as process 1 would ignore SIGTERM, and leave orphans as zombies
         "RestartPolicy": {"Name": "no"},
         "LogConfig": {"Type": "json-file", "Config": {}},
         "Mounts": [*mounts],
@@ -185,6 +185,7 @@ def _host_config(
         "DeviceRequests": list(resources.device_requests),
     }
     if resources.memory_bytes:
+        # The same limit for both means no swap, which Vertex AI's machines do not have.
         config |= {"Memory": resources.memory_bytes, "MemorySwap": resources.memory_bytes}
     if resources.cpus:
         config["NanoCpus"] = int(resources.cpus * 1_000_000_000)

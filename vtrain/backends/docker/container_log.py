@@ -205,7 +205,7 @@ class Transcript:
             count *= TAIL_GROWTH
             pieces = read_tail(count)
         since = self.resume()
-        for part in [pieces] if is_enough else read_since(since):
+        for part in [self._beyond_stored(pieces)] if is_enough else read_since(since):
             self.take(part)
         self._behind = {}
 
@@ -241,6 +241,20 @@ class Transcript:
         latest = max(self._cursors, key=lambda stream: self._cursors[stream].time)
         reached = self._cursors[latest].time
         return any(stream == latest and moment < reached for stream, moment, _ in pieces)
+
+    def _beyond_stored(self, pieces: list[Piece]) -> list[Piece]:
+        """These last pieces without those that are stored: all up to the last one of its stream.
+
+        Times alone would not do: where the machine's clock was set back, earlier pieces have later times.
+        """
+        ends: dict[int, int] = {}
+        for stream, cursor in self._cursors.items():
+            last = (stream, cursor.time)
+            same = [place for place, piece in enumerate(pieces) if piece[:2] == last][: cursor.pieces]
+            if same:
+                ends[stream] = same[-1]
+                self._behind.pop(stream, None)
+        return [piece for place, piece in enumerate(pieces) if place > ends.get(piece[0], -1)]
 
     def _store(self, stream: int, texts: list[bytes], cursor: Cursor) -> None:
         self._journal.write(b"".join(texts), stream, cursor.time, cursor.pieces)

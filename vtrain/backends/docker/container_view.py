@@ -13,6 +13,7 @@ from vtrain.backends.docker.container_log import FrameReader, Piece, read_blocks
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import growing, retry
+from vtrain.times import NANOSECONDS
 
 T = TypeVar("T")
 
@@ -110,7 +111,7 @@ class ContainerView:
 
     def read_log(self, since: int, *, follow: bool) -> Generator[list[Piece], None, None]:
         """The log from that time on (nanoseconds; 0: all); `follow` waits for what is still to come."""
-        begin = {"since": _instant(since)} if since else {}
+        begin = {"since": f"{since // NANOSECONDS}.{since % NANOSECONDS:09d}"} if since else {}
         frames = FrameReader()
         try:
             path = f"/containers/{self._name}/logs"
@@ -176,8 +177,3 @@ class ContainerView:
 
 def _is_gone(error: EngineError) -> bool:
     return error.http_status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
-
-
-def _instant(nanoseconds: int) -> str:
-    """A time as the Engine API takes it."""
-    return f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import cache
 from typing import Any
 
 from vtrain.backends.docker.device_requests import TOOLKIT_HINT, offers_gpus
@@ -14,30 +15,34 @@ from vtrain.sizes import memory_in_words
 
 
 def docker_checks() -> tuple[Check, ...]:
-    """The checks; the second one needs the answer of the first."""
-    info: dict[str, Any] = {}
-
-    def engine() -> Finding:
-        with closing(connect()) as found:
-            info.update(found.info())
-            place = masked_text(found.address.host, (), {})
-        size = f"{info.get('NCPU', 0)} CPUs, {memory_in_words(int(info.get('MemTotal', 0)))} of memory"
-        return Finding(text=f"{info.get('ServerVersion', 'unknown version')} at {place}, {size}")
-
-    def gpus() -> Finding:
-        if not find_devices():
-            return Finding(text="not needed: this machine has no GPU", health=Health.SKIPPED)
-        if offers_gpus(info):
-            return Finding(text="the engine gives GPUs to containers")
-        return Finding(
-            text="the engine has no NVIDIA runtime: containers see no GPU.",
-            health=Health.WARNING,
-            mend=TOOLKIT_HINT,
-        )
-
+    """The checks; both need the engine's description of itself, which is asked for once."""
+    described = cache(_describe)
     return (
-        Check(name="engine", probe=engine, asks_network=_is_remote()),
-        Check(name="GPU runtime", probe=gpus, is_vital=False),
+        Check(name="engine", probe=lambda: _engine(*described()), asks_network=_is_remote()),
+        Check(name="GPU runtime", probe=lambda: _gpus(described()[1]), is_vital=False),
+    )
+
+
+def _describe() -> tuple[str, dict[str, Any]]:
+    """The engine's address, and its answer to `GET /info`. Raises EngineError."""
+    with closing(connect()) as found:
+        return masked_text(found.address.host, (), {}), found.info()
+
+
+def _engine(place: str, info: dict[str, Any]) -> Finding:
+    size = f"{info.get('NCPU', 0)} CPUs, {memory_in_words(int(info.get('MemTotal', 0)))} of memory"
+    return Finding(text=f"{info.get('ServerVersion', 'unknown version')} at {place}, {size}")
+
+
+def _gpus(info: dict[str, Any]) -> Finding:
+    if not find_devices():
+        return Finding(text="not needed: this machine has no GPU", health=Health.SKIPPED)
+    if offers_gpus(info):
+        return Finding(text="the engine gives GPUs to containers")
+    return Finding(
+        text="the engine has no NVIDIA runtime: containers see no GPU.",
+        health=Health.WARNING,
+        mend=TOOLKIT_HINT,
     )
 
 

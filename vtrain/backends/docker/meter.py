@@ -141,12 +141,18 @@ def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
 
 def asked_usage(told: Any) -> Usage:
     """The same, from the engine's statistics; what they leave out, or null, is not known."""
-    dropped = number_at(told, "memory_stats", "stats", "total_inactive_file") or number_at(
-        told, "memory_stats", "stats", "inactive_file"
-    )
     used = max(number_at(told, "memory_stats", "max_usage"), number_at(told, "memory_stats", "usage"))
     nanoseconds = number_at(told, "cpu_stats", "cpu_usage", "total_usage")
-    return Usage(peak_memory_bytes=max(int(used - dropped), 0), cpu_seconds=nanoseconds / 1e9)
+    return Usage(peak_memory_bytes=max(int(used) - droppable_bytes(told), 0), cpu_seconds=nanoseconds / 1e9)
+
+
+def droppable_bytes(told: Any) -> int:
+    """The files in the memory of the engine's statistics, which the kernel can drop.
+
+    Control groups of version 1 have the first name, those of version 2 the second.
+    """
+    counts = (number_at(told, "memory_stats", "stats", f"{prefix}inactive_file") for prefix in ("total_", ""))
+    return int(next(filter(None, counts), 0))
 
 
 def number_at(document: Any, *path: str) -> float:

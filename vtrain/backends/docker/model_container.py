@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -64,7 +63,9 @@ class ContainerServing:
         ):
             self._have_image(engine, image)
             run = served(order.model, files.uri)
-            config = _config(spec, run, files) | {"Labels": self._labels(order.scratch)}
+            # By these labels garbage collection finds it, should this command be killed.
+            labels = {SERVING_LABEL: str(order.scratch), HOME_LABEL: home_label(self._settings.home)}
+            config = _config(spec, run, files) | {"Labels": labels}
             name = f"vtrain-predict-{order.scratch.name.rpartition('-')[2]}"
             with _container(engine, name, config) as container:
                 yield ServerContainer(engine, container, _published_port(engine, container, run.port))
@@ -107,10 +108,6 @@ class ContainerServing:
         except PrepareFailed as failed:
             raise StorageError(failed.message) from failed
 
-    def _labels(self, scratch: Path) -> dict[str, str]:
-        """The labels by which garbage collection finds it, should nobody have removed it."""
-        return {SERVING_LABEL: str(scratch), HOME_LABEL: home_label(self._settings.home)}
-
 
 class ServerContainer:
     """A container that runs, or has ended."""
@@ -121,7 +118,7 @@ class ServerContainer:
         self._container = container
 
     def failure(self) -> str:
-        """What it wrote last, where it has ended; empty while it runs."""
+        """Its last lines, where it has ended; empty while it runs."""
         with engine_errors("look at the model's container"):
             state = self._engine.calls.get(f"/containers/{self._container}/json")["State"]
             if state["Running"]:

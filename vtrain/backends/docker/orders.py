@@ -81,11 +81,12 @@ def container_orders(
     found = {}
     for member in context.hosts:
         pool = order.job.job_spec.worker_pool_specs[member.pool]
+        assert pool.task is not None
         runtime = runtimes[member.pool]
         own_labels = labels | {REPLICA_LABEL: member.name, ATTEMPT_LABEL: "0"}
         config = container_config(
             image=runtime.image,
-            program=_program(pool),
+            program=program_of(pool.task),
             env={**storage, **environment(order.job.job_spec, part.container, member, context)},
             host=host_name(host_id, member),
             network=network,
@@ -249,8 +250,3 @@ def _debugged(
         "ExposedPorts": {port: {}},
         "HostConfig": config["HostConfig"] | {"PortBindings": ports},
     }
-
-
-def _program(pool: WorkerPoolSpec) -> dict[str, Any]:
-    assert pool.task is not None
-    return program_of(pool.task)

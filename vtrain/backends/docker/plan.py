@@ -66,7 +66,7 @@ class DockerPlanner:
         )
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
-        """What the job's replicas see. Of an image that is not here, the ENTRYPOINT is not known."""
+        """The job's replicas. The ENTRYPOINT of an image that is not here is not known."""
         there: dict[str, dict[str, Any] | None] = dict.fromkeys(_images(job))
         with suppress(EngineError):
             engine = self._engine()
@@ -123,7 +123,7 @@ class DockerPlanner:
             yield "This Docker engine cannot limit memory or processors; machine types have no effect."
 
     def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
-        """How much less of processors and memory this machine has than the machine types."""
+        """Sentences on the processors and the memory that this machine lacks for the machine types."""
         host, options = host_resources(info), self._settings.container
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
             if pool.task is not None and (line := pool_limits(pool.machine_spec, options, host).sentence):

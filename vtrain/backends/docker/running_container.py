@@ -10,7 +10,7 @@ from typing import Any
 
 from vtrain.backends import ReplicaUsage
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.meter import number_at
+from vtrain.backends.docker.meter import droppable_bytes, number_at
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.exec_session import ExecSession
 from vtrain.errors import CommandError, ConflictError, DamagedError, EngineError
@@ -57,12 +57,9 @@ class RunningContainer:
                 told = engine.calls.get(path, **{"stream": 0, "one-shot": 1})
         except EngineError:  # it has just ended, or the engine is away for a moment
             return None
-        dropped = number_at(told, "memory_stats", "stats", "total_inactive_file") or number_at(
-            told, "memory_stats", "stats", "inactive_file"
-        )
         return ReplicaUsage(
             cpu_seconds=number_at(told, "cpu_stats", "cpu_usage", "total_usage") / 1e9,
-            memory_bytes=max(int(number_at(told, "memory_stats", "usage") - dropped), 0),
+            memory_bytes=max(int(number_at(told, "memory_stats", "usage")) - droppable_bytes(told), 0),
             memory_limit=self._order.memory_bytes,
             processes=int(number_at(told, "pids_stats", "current")),
             gpus=_gpus(self._order.config["HostConfig"].get("DeviceRequests") or []),

@@ -288,7 +288,7 @@ def needs_build(package: Path, home: Path) -> bool:
 
 
 def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePlan:
-    """Sort the packages; builds those that have to be built, once. Raises PackagingError.
+    """Sort the packages, and build those that need it, once. Raises PackagingError.
 
     A pure package without commands is laid over the layer, so that an edit of it builds no image.
     """

@@ -76,7 +76,7 @@ def waiting_folder(home: Path, owner: str) -> Path:
 
 
 def place_of(home: str, owner: str, most: int, order: ContainerOrder, image_id: str) -> WaitingPlace:
-    """Where containers wait in which a replica with that order could start."""
+    """The place of the containers in which a replica with that order could start."""
     fixed = {name: value for name, value in order.config.items() if name not in _OF_ONE_JOB}
     host = order.config["HostConfig"]
     fixed["HostConfig"] = host | {"Mounts": [_place_mount(mount, "") for mount in host["Mounts"]]}

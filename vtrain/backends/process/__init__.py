@@ -25,13 +25,13 @@ class Process(RuntimeBackend):
     heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
 
     def planner(self, settings: BackendSettings) -> Planner:
-        """How jobs of processes are planned."""
+        """The planner of jobs that run as processes."""
         from vtrain.backends.process.process_plan import ProcessPlanner
 
         return ProcessPlanner(settings)
 
     def launcher(self) -> Launcher:
-        """How processes are started and stopped."""
+        """The launcher, which starts and stops processes."""
         from vtrain.backends.process.process_launcher import ProcessLauncher
 
         return ProcessLauncher()

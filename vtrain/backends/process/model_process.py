@@ -87,11 +87,11 @@ class ServerProcess:
         self._output = output
 
     def failure(self) -> str:
-        """What it wrote last, where it has ended; empty while it runs."""
+        """Its last lines, where it has ended; empty while it runs."""
         return "" if self._process.poll() is None else last_lines(self._lines())
 
     def remarks(self) -> str:
-        """What it wrote last: warnings of frameworks, as it says nothing itself."""
+        """Its last lines: warnings of frameworks, as the server itself writes none."""
         lines = self._lines()
         return last_lines(lines) if lines else ""
 

@@ -12,7 +12,7 @@ from vtrain.runtime.job_storage import GS
 from vtrain.staging import LocalBuckets
 
 HOST = "127.0.0.1"
-"""Where replicas that are processes listen."""
+"""The address at which replicas that are processes listen."""
 PROBE_SECONDS = 60.0
 """A probe that takes longer than this, when it should take a tenth of a second, is taken for a refusal."""
 _MENTION = re.compile(r"(?<![\w.-])/gcs(?![\w.-])")
@@ -38,7 +38,10 @@ def buckets_folder(spec: CustomJobSpec, home: Path, aip_dirs: str = "") -> str:
 
 
 def bucket_notices(spec: CustomJobSpec) -> tuple[str, ...]:
-    """That a job which names /gcs will not find it here, and why. Really tries: settings tell half of it."""
+    """A notice that a job which names /gcs will not find it here, and why.
+
+    A mount is really tried: the kernel's settings alone do not tell whether it works.
+    """
     why = refusal() if mentions_buckets(spec) else ""
     if not why:
         return ()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
+from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
@@ -44,6 +46,12 @@ from vtrain.runtime.spawning import spawn_holding
 NAME = "process"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
+LOWEST_PORT = 20_000
+"""Below it many programs have a port of their own."""
+SPARE_PORTS = 100
+"""Ports that are tried beyond twice the wanted number, in place of those in use."""
+FIRST_DYNAMIC_PORT = 49_152
+"""As the IANA has it, and macOS; Linux tells its own."""
 SHIM_KILL_SECONDS = 4.0
 """The time for a shim to kill its replica, and to tell how that ended."""
 UNREAD = "what it wrote last may be lost with the process that kept its lines"
@@ -113,6 +121,7 @@ class ProcessLauncher:
 
     def start(self, replica: ReplicaFolder) -> None:
         keep_serving(replica.job)
+        # A replica that was touched is another shim's: two of them would run the trainer twice.
         lock = None if replica.touched else hold_lock(replica.lock)
         if lock is None:
             return
@@ -181,7 +190,7 @@ class ProcessLauncher:
 
 
 def job_context(order: JobOrder, ports: list[int]) -> JobContext:
-    """What the replicas share, given a free port for each and one for MASTER_PORT."""
+    """The facts that all replicas share, given a free port for each and one for MASTER_PORT."""
     name = parse_name(order.name)
     assert name is not None
     *own, master = ports
@@ -201,14 +210,34 @@ def job_context(order: JobOrder, ports: list[int]) -> JobContext:
 
 
 def free_ports(count: int) -> list[int]:
-    """That many different ports of the loopback that are free now."""
+    """Find `count` different ports that are free now, on all addresses of this machine.
+
+    A trainer listens seconds later. So the ports are none of those that the kernel gives to programs which
+    ask for any port, or which connect to somewhere, as long as there are others.
+    """
+    usual = range(LOWEST_PORT, _first_dynamic_port())
+    ports: list[int] = []
     with ExitStack() as held:
-        ports = []
-        for _ in range(count):
-            listener = held.enter_context(socket.socket())
-            listener.bind((HOST, 0))
-            ports.append(listener.getsockname()[1])
-        return ports
+        for port in chain(random.sample(usual, min(2 * count + SPARE_PORTS, len(usual))), repeat(0)):
+            if len(ports) == count:
+                break
+            probe = held.enter_context(socket.socket())
+            try:
+                probe.bind(("", port))
+            except OSError:
+                if not port:
+                    raise
+                continue
+            ports.append(probe.getsockname()[1])
+    return ports
+
+
+def _first_dynamic_port() -> int:
+    """The first of the ports that the kernel gives to programs which ask for any."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return FIRST_DYNAMIC_PORT
 
 
 def with_devices(order: ReplicaOrder, uuids: tuple[str, ...] | None) -> ReplicaOrder:
@@ -259,6 +288,7 @@ def _start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int:
 
 def _start_shim(replica: ReplicaFolder, lock: int) -> int:
     shim = Path(__file__).parents[2] / "runtime" / "shim.py"
+    # Isolated and without site-packages: it starts sooner, and the user's PYTHONPATH does not reach it.
     argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
     return spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
 
@@ -281,7 +311,7 @@ def _own_environments(order: JobOrder) -> Path:
 
 
 def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
-    """What decides the environment of a pool."""
+    """The key of a pool's environment: pools with equal keys share one."""
     return package_files(pool), pool.python_package_spec and pool.python_package_spec.executor_image_uri
 
 

@@ -55,12 +55,12 @@ class ProcessPlanner:
         )
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
-        """What the job's replicas see. Raises UnavailableError for a job that needs containers."""
+        """The job's replicas. Raises UnavailableError for a job that needs containers."""
         _refuse_containers(job)
         return _planned_replicas(job, self._settings, trial_id)
 
     def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
-        """What the environments will lack. Raises EnvironmentFailed for a damaged package."""
+        """The packages that the environments will lack. Raises EnvironmentFailed for a damaged package."""
         from vtrain.runtime.environments.outlook import Outlook, folder_trainer
 
         own = folder_trainer(trainer) if trainer is not None else None
@@ -90,7 +90,7 @@ class ProcessPlanner:
         )
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
-        """What making the environments would take. Raises EnvironmentFailed for a damaged package."""
+        """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""
         settings, pools = self._settings, job.job_spec.worker_pool_specs
         if settings.active_python:
             return Steps(notes=(f"The trainer runs in {settings.active_python} as it is.",))
@@ -99,7 +99,7 @@ class ProcessPlanner:
         return Steps(would=would, cached=("Environment",) if steps and not would else ())
 
     def complete(self, order: JobOrder) -> JobOrder:
-        """The order with what it claims of this machine."""
+        """The order with its claim on this machine's resources."""
         return msgspec.structs.replace(order, claim=self._claim(order.job))
 
     def _claim(self, job: CustomJob) -> Claim:
@@ -107,7 +107,7 @@ class ProcessPlanner:
         return local_claim(job.job_spec, memory_bytes=self._settings.container.memory_bytes)
 
     def _accelerators(self, job: CustomJob) -> Iterator[str]:
-        """What is to be said of the pools' accelerators. Raises ConfigError where they are required."""
+        """Notices about the pools' accelerators. Raises ConfigError where missing ones are required."""
         claim, required = self._claim(job), self._settings.container.require_accelerators
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
             line = process_notice(pool.machine_spec, pool_devices(claim, number), required=required)
@@ -188,7 +188,7 @@ def _has_packages(pool: WorkerPoolSpec) -> bool:
 
 
 def _packaged(pool: WorkerPoolSpec, home: Path) -> Trainer | None:
-    """The trainer in a pool's packages; None where one of them is not there."""
+    """The trainer in a pool's packages; None where a package is missing."""
     from vtrain.runtime.environments.outlook import packaged_trainer
     from vtrain.runtime.environments.plan import reading_packages
 

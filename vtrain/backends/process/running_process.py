@@ -73,7 +73,7 @@ class RunningProcess:
         return ReplicaUsage(cpu_seconds=seconds, memory_bytes=memory, processes=count, gpus=gpus)
 
     def _entrance(self) -> Callable[[], None] | None:
-        """What shows /gcs to the child, where the replica sees it."""
+        """A function that shows /gcs to the child; None where the replica does not see it."""
         folder, place = self._order.gcs, self._order.cwd
         if not folder:
             return None

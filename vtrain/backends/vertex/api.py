@@ -9,16 +9,17 @@ request against the one that the library's own client makes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vtrain.backends import ServiceAccess, Tell
-from vtrain.backends.vertex.refusals import CallFailed, Trouble, refused, shortened, unanswered
+from vtrain.backends.vertex.refusals import CallFailed, Trouble, refused, shortened, told_time, unanswered
 from vtrain.backends.vertex.retries import Document, Search, create_once, repeat
 from vtrain.errors import (
+    ConfigError,
     InterruptedByUser,
     NotFoundError,
     ServiceAwayError,
@@ -55,17 +56,26 @@ CALL_SECONDS = 60.0
 CREATE_SECONDS = 120.0
 """The deadline of a create: the service checks the whole job, its accounts and its quota."""
 DELETE_SECONDS = 120.0
-"""How long the service may take to delete a job."""
+"""The time in which the service has to delete a job."""
 OPERATION_PAUSE = 0.5
 """Seconds between two looks at an operation."""
 
+_REGION = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 FOREIGN_HINT = "Is there a proxy in between, or an endpoint override that leads elsewhere?"
 
 
 def service_endpoint(location: str) -> str:
-    """The address of the API in a region, without a trailing slash: gcloud's override, else Google's own."""
-    override = endpoint_override("aiplatform").rstrip("/")
-    return override or f"https://{location}-aiplatform.googleapis.com"
+    """The address of the API in a region, without a trailing slash: gcloud's override, else Google's own.
+
+    Raises ConfigError for a location that is no region.
+    """
+    if override := endpoint_override("aiplatform").rstrip("/"):
+        return override
+    if not _REGION.fullmatch(location):  # the token would go to another host than Google's
+        raise ConfigError(
+            f"{location!r} is not a region.", hint="Write the name with its region, such as us-central1."
+        )
+    return f"https://{location}-aiplatform.googleapis.com"
 
 
 def quoted(text: str) -> str:
@@ -121,11 +131,11 @@ class VertexApi:
             )
 
     def cancel(self, name: ResourceName) -> None:
-        """Ask a job to end; a second request finds it ending, or ended."""
+        """Ask a job to end. A second request does no harm: the job is ending, or has ended."""
         self._ask("POST", name, ":cancel")
 
     def reboot(self, name: ResourceName) -> Document:
-        """The operation of a reboot; made again only when it was refused, as a second one reboots again."""
+        """The operation of a reboot. It is repeated only after a refusal: a second one would reboot again."""
         return self._ask("POST", name, ":reboot", repeats=self._unless_done, outcome="it is rebooted")
 
     def delete(self, name: ResourceName, verb: str = "") -> Document:
@@ -199,7 +209,7 @@ class VertexApi:
             return create_once(post, document, search, self._again)
 
     def begin(self, within: ResourceName, verb: str, document: Document, outcome: str) -> Document:
-        """The operation of a request on a collection (`:upload`); made again only when it was refused."""
+        """The operation of a request on a collection (`:upload`). It is repeated only after a refusal."""
         path = f"{_collection(within)}{verb}"
         with _errors(outcome):
             return self._unless_done(lambda: self._exchange("POST", within.location, path, body=document))
@@ -217,14 +227,16 @@ class VertexApi:
 
         def is_done() -> bool:
             nonlocal operation
-            if operation and not operation.get("done"):
-                operation = self._operations(location, str(operation.get("name")))
-            return not operation or bool(operation.get("done"))
+            if operation.get("name") and not operation.get("done"):
+                operation = self._operations(location, str(operation["name"]))
+            # An answer that is no operation says that the request was taken: there is nothing to ask for.
+            return not operation.get("name") or bool(operation.get("done"))
 
         if not wait_until(is_done, DELETE_SECONDS, OPERATION_PAUSE):
             raise ServiceError(f"{operation.get('name')} is not done after {DELETE_SECONDS:g} s; it goes on.")
-        if operation.get("error"):
-            raise ServiceError(str(operation["error"].get("message", "The operation failed.")))
+        if error := operation.get("error"):
+            words = error.get("message", "The operation failed.") if isinstance(error, dict) else error
+            raise ServiceError(str(words))
 
     def _operations(self, location: str, path: str) -> Document:
         """An operation as it stands, or those of a resource, newest first."""
@@ -286,9 +298,9 @@ class VertexApi:
                 data=None if body is None else json.dumps(body).encode(),
                 headers=None if body is None else {"Content-Type": "application/json"},
                 timeout=CREATE_SECONDS if is_create else CALL_SECONDS,
-                allow_redirects=method == "GET",
+                allow_redirects=method == "GET",  # requests would follow with a GET, and lose the body
             )
-        self._service_time = _clock(response)
+        self._service_time = told_time(response, "Date")
         return _document(response)
 
 
@@ -348,13 +360,6 @@ def _document(response: Response) -> Document:
 
 def _foreign(url: str, answer: str) -> str:
     return f"{url} answered with something that is not of this API: {answer}"
-
-
-def _clock(response: Response) -> float:
-    try:
-        return parsedate_to_datetime(response.headers["Date"]).timestamp()
-    except (KeyError, TypeError, ValueError):
-        return 0.0
 
 
 def _named(answer: Document, expected: str) -> Document:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=Resource)
 Documents = list[dict[str, Any]]
 _ENDS_A_PATH = set("?#%")
-"""What no resource's name holds; not every version of the library would encode it."""
+"""Characters that no resource's name has. Not every version of the library would encode them."""
 
 
 def open_vertex(settings: BackendSettings) -> VertexBackend:
@@ -38,7 +38,11 @@ def open_vertex(settings: BackendSettings) -> VertexBackend:
 
 def check_installed() -> None:
     """Raise UnavailableError where the extra is not installed."""
-    if not _is_installed("google.auth"):
+    try:
+        found = find_spec("google.auth")
+    except ModuleNotFoundError:  # not even the package `google`
+        found = None
+    if found is None:
         raise UnavailableError(
             "The backend vertex needs Google's libraries, which are not installed.",
             hint=f"Install it with: {install_command('vertex')}. To run on this machine: --backend=local.",
@@ -75,7 +79,7 @@ class VertexBackend:
         return Plan(job=job, backend="vertex", notices=notices_about(job))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
-        """What the job's replicas will see; the service is not asked."""
+        """The replicas of the job as they will be; no request is made."""
         check_sendable(job)
         return replica_views(job, self._settings, trial_id)
 
@@ -99,7 +103,7 @@ class VertexBackend:
         return Page(jobs=jobs, next_page_token=token)
 
     def logs(self, query: LogQuery) -> LogPage:
-        """What Cloud Logging has of the job's log now, from the cursor on."""
+        """The entries that Cloud Logging has of the job now, from the cursor on."""
         job = self._just_seen.pop(query.name, None) or self.get(query.name)
         return self._log.read(query, job)
 
@@ -151,13 +155,6 @@ class VertexBackend:
     def _within(self, collection: str) -> ResourceName:
         settings = self._settings
         return ResourceName(project=settings.project, location=settings.region, collection=collection, id="")
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def full_name_of(name: str) -> ResourceName:

@@ -45,7 +45,7 @@ def find_credentials(access: ServiceAccess) -> Credentials:
 
 
 def refused_credentials(error: GoogleAuthError) -> CredentialsError:
-    """What to tell of credentials for which no token could be had, or that a service turned down."""
+    """The error for credentials that get no token, or that a service turned down."""
     text = str(error.args[0] if error.args else error).strip()
     reason = text.partition("\n")[0].rstrip(".")
     if "impersonate" in text.lower() or "getAccessToken" in text or "iamcredentials" in text:
@@ -107,7 +107,7 @@ def _application_default() -> Credentials | None:
 
 
 def _of_gcloud(account: str) -> Credentials | None:
-    """What `gcloud auth login` and `gcloud auth activate-service-account` keep for other programs."""
+    """The file that `gcloud auth login` and `activate-service-account` keep for other programs."""
     file = gcloud_folder() / "legacy_credentials" / account / "adc.json"
     return _read_file(file, "gcloud's configuration") if account and file.is_file() else None
 
@@ -122,7 +122,7 @@ def _of_machine() -> Credentials | None:
 
 
 def _is_google_machine() -> bool:
-    if os.environ.get("NO_GCE_CHECK", "").lower() == "true":
+    if os.environ.get("NO_GCE_CHECK", "").lower() == "true":  # google-auth's variable, as the two below
         return False
     import http.client
 
@@ -170,10 +170,19 @@ def _read_file(file: Path, origin: str) -> Credentials:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it warns of its own name, and of users without a quota project
             return google.auth.load_credentials_from_file(str(file), scopes=SCOPES)[0]
-    except (GoogleAuthError, OSError, ValueError, KeyError, AttributeError) as error:
-        reason = (
-            "there is no such file" if not file.exists() else "it is not a credentials file, or a broken one"
-        )
+    except (
+        GoogleAuthError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:  # the library takes the fields of a file as they come
+        reason = "there is no such file"
+        if file.exists():
+            words = error.strerror if isinstance(error, OSError) else ""
+            reason = words or "it is not a credentials file, or a broken one"
         raise CredentialsError(
             f"The credentials of {file} (from {origin}) cannot be read: {reason}.", hint=LOGIN
         ) from error

@@ -20,13 +20,14 @@ NO_SEVERITY = "DEFAULT"
 NO_TASK = "unknown_task"
 TRIAL_LABEL = "ml.googleapis.com/trial_id"
 _LATEST = 2**63 - 1
+"""The largest number that a cursor holds, in MessagePack."""
 
 FIRST = 3600 * 1_000_000_000
-"""Where the first look begins, in nanoseconds since the epoch: gcloud asks so."""
+"""The time at which the first look begins, in nanoseconds since the epoch; gcloud has the same."""
 REMEMBERED = 500
-"""How many entries are known again, so that a look that finds nothing new is one page."""
+"""The number of entries that are remembered, so that a look that finds nothing new is one page."""
 LOOKS_AT_END = 2
-"""How many looks in a row have to find nothing after a job's end."""
+"""The number of looks in a row that have to find nothing after a job's end."""
 
 
 class _Resource(msgspec.Struct):
@@ -123,13 +124,13 @@ class Place(msgspec.Struct, array_like=True):
         self.pages = 0
 
     def begin_at(self, since: int, overlap: int) -> int:
-        """Where the next look begins, not before `since`."""
+        """The time at which the next look begins, not before `since`."""
         if not self.newest:
             return since or FIRST
         return max(self.newest - overlap, self.forgotten, since)
 
     def take(self, entries: Sequence[LogEntry], overlap: int) -> tuple[LogEntry, ...]:
-        """Those of a page that are new, in order; they are known from now on."""
+        """The new entries of a page, in order; they are remembered from now on."""
         known = set(self.seen)
         fresh = []
         for entry in sorted(entries, key=_key):
@@ -177,5 +178,5 @@ def read_place(cursor: str) -> Place:
 
 
 def _key(entry: LogEntry) -> tuple[int, str]:
-    """What an entry is known by. Without an id of the service, its text has to do."""
+    """The identity of an entry: its time and id. Without an id of the service, its text has to do."""
     return entry.time, entry.insert_id or f"{entry.task_name} {entry.message}"

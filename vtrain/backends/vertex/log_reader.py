@@ -1,4 +1,4 @@
-"""The log of a job, from Cloud Logging (`entries.list`). What goes wrong here never decides about the job."""
+"""The log of a job, from Cloud Logging (`entries.list`). A failure here never decides the job's verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vtrain.backends.vertex.log_entries import (
     read_entry,
     read_place,
 )
-from vtrain.backends.vertex.refusals import seconds_asked
+from vtrain.backends.vertex.refusals import read_envelope, seconds_asked
 from vtrain.errors import UnusableAnswerError
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.names import parse_name
@@ -71,7 +71,7 @@ class CloudLog:
         self._session: Any = None
 
     def read(self, query: LogQuery, job: Job) -> LogPage:
-        """One question, and what it brought; `job` as it was seen last, before this question.
+        """One request, and the entries in its answer. `job` is as it was seen last, before this request.
 
         Raises CredentialsError. Trouble with Cloud Logging is told in the page, and asked again later.
         """
@@ -92,7 +92,7 @@ class CloudLog:
         return _page(place, entries, self._end_page(place, answer.next_page_token or ""))
 
     def _end_page(self, place: Place, token: str) -> str:
-        """Go on behind a page; what is wrong where the service repeats itself or never comes to an end."""
+        """Go on after a page; a sentence where the service repeats a page, or its pages do not end."""
         place.pages += 1
         if not token or (token != place.page_token and place.pages < MOST_PAGES):
             place.end_page(token)
@@ -112,13 +112,14 @@ class CloudLog:
             f'timestamp>="{from_nanoseconds(lower, 9)}"',
         ]
         before = time.time() - self._timing.hold_back
+        # Until the job has been over for a while, a later look has the young entries, in their order.
         bounded = place.looks == 0 or not 0 < place.ended < before
         if bounded:
             clauses.append(f'timestamp<"{from_nanoseconds(round(before * NANOSECONDS), 9)}"')
         place.begin_look(" AND ".join(clauses), lower, bounded=bounded)
 
     def _ask(self, place: Place, name: str) -> tuple[Answer | None, str]:
-        """The answer; or None, and what is wrong."""
+        """The answer; or None, and a sentence on what is wrong."""
         import requests
         from google.auth.exceptions import GoogleAuthError
 
@@ -149,7 +150,7 @@ class CloudLog:
         return response
 
     def _project_at(self, place: Place, name: str) -> str:
-        """Whose log is asked: first of the project that gcloud is set to, then of the job's own.
+        """The project whose log is read: first the one that gcloud is set to, then the job's own.
 
         The service names jobs by their project's number, which is no other project.
         """
@@ -160,13 +161,13 @@ class CloudLog:
         return self._project
 
     def _refused(self, place: Place, response: Response, name: str) -> str:
-        """What an answer without entries means: come again later, begin the look anew, or give up."""
+        """Act on a refusal: ask again later, begin the look anew, or give up; a sentence on it."""
         code = response.status_code
         if code == 429:
             place.resume = time.time() + max(self._timing.quota_retry, seconds_asked(response))
             return "The read quota of Cloud Logging is used up; the log goes on in a moment."
         if code == 408 or code >= 500:
-            return self._fail(place, f"Cloud Logging cannot answer (HTTP {code})")
+            return self._fail(place, f"Cloud Logging cannot answer (HTTP {code})", seconds_asked(response))
         project, page_token = self._project_at(place, name), place.page_token
         place.end_page("")
         if page_token or self._project_at(place, name) != project:
@@ -177,13 +178,15 @@ class CloudLog:
                 f"The log is not shown: the role roles/logging.viewer is missing in project {project}. "
                 "The job is followed nevertheless."
             )
-        return f"The log is not shown, Cloud Logging refuses: {_words(response)}"
+        refusal = read_envelope(response.content)
+        words = (refusal and refusal.message) or f"HTTP {code}"
+        return f"The log is not shown, Cloud Logging refuses: {words}"
 
-    def _fail(self, place: Place, trouble: str) -> str:
-        """Leave the service alone for a while."""
+    def _fail(self, place: Place, trouble: str, asked: float = 0.0) -> str:
+        """Leave the service alone for a while, at least for the seconds that it asks for."""
         pause = min(self._timing.first_retry * 2**place.failures, self._timing.longest_retry)
         place.failures += 1
-        place.resume = time.time() + pause
+        place.resume = time.time() + max(pause, asked)
         return f"{trouble}; the log goes on when it does."
 
     def _nothing(self, place: Place, trouble: str = "") -> LogPage:
@@ -210,11 +213,3 @@ def _log_id(name: str, job: Job) -> str:
     if isinstance(job, TrainingPipeline) and isinstance(job.training_task_metadata, dict):
         name = job.training_task_metadata.get("backingCustomJob") or name
     return name.rpartition("/")[2]
-
-
-def _words(response: Response) -> str:
-    """What the service says, else its status."""
-    try:
-        return str(response.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {response.status_code}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from requests import Response
 
 SHOWN_CHARACTERS = 300
-"""How much is shown of an answer that is no JSON."""
+"""Characters shown of an answer that is no JSON."""
 _TRANSIENT = (500, 502, 503, 504)
 _LASTING_QUOTA = ("exceed quota limits", "custom_model_training")
 _CLASSES: dict[str, type[VtrainError]] = {
@@ -87,7 +89,7 @@ _ADVICE = (
     ),
     Advice(
         "PERMISSION_DENIED",
-        r"([a-z]+\.[A-Za-z]+\.[a-z][A-Za-z]+)",
+        r"(?<![\w/.])([a-z]+\.(?!googleapis\b)[A-Za-z]+\.[a-z][A-Za-z]+)(?![\w/]|\.\w)",  # and no host
         "The account needs a role with {0}, such as roles/aiplatform.user, in this project. "
         "Is it the project and the account that you mean?",
     ),
@@ -131,7 +133,7 @@ class Trouble(Enum):
 class CallFailed(Exception):
     """One request failed: the error for the user, and what matters for asking again.
 
-    `retry_after` is how long the service asks to be left alone, in seconds.
+    `retry_after` is the pause that the service asks for, in seconds.
     """
 
     def __init__(self, error: VtrainError, trouble: Trouble, retry_after: float = 0.0) -> None:
@@ -168,7 +170,7 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 def read_envelope(content: bytes) -> ErrorBody | None:
-    """The error in an answer; None where somebody else than the API has written it."""
+    """The error in an answer; None for an answer that is not the API's, such as a proxy's."""
     try:
         return msgspec.json.decode(content, type=_Envelope).error
     except (msgspec.DecodeError, RecursionError):
@@ -176,7 +178,7 @@ def read_envelope(content: bytes) -> ErrorBody | None:
 
 
 def refused(response: Response) -> CallFailed:
-    """The failure that an answer with a status from 400 on tells."""
+    """The failure in an answer whose status is 400 or higher."""
     code, content = response.status_code, response.content
     body = read_envelope(content) or ErrorBody(message=_without_envelope(response))
     known = body.status or _STATUSES.get(body.code or code, "")
@@ -192,9 +194,20 @@ def refused(response: Response) -> CallFailed:
 
 
 def seconds_asked(response: Response) -> float:
-    """How long a service asks to be left alone (`Retry-After`); 0 where it does not."""
+    """The pause that a service asks for (`Retry-After`), in seconds; 0 where it asks for none."""
     text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0
+    if text.isdecimal():
+        return float(text)
+    until = told_time(response, "Retry-After")  # RFC 9110 has a date, too, by the clock of the service
+    return max(until - (told_time(response, "Date") or time.time()), 0.0) if until else 0.0
+
+
+def told_time(response: Response, header: str) -> float:
+    """The date in a header, in seconds since 1970; 0 where there is none."""
+    try:
+        return parsedate_to_datetime(response.headers[header]).timestamp()
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return 0.0
 
 
 def _without_envelope(response: Response) -> str:
@@ -268,10 +281,17 @@ def _trouble_of(error: Exception) -> Trouble:
         requests.exceptions.ContentDecodingError,
     )
     if isinstance(error, requests.exceptions.SSLError):
-        return Trouble.REFUSED
+        return Trouble.LOST if _is_cut(error) else Trouble.REFUSED
     if _is_unreachable(error):
         return Trouble.NOT_DONE
     return Trouble.LOST if isinstance(error, lost) else Trouble.REFUSED
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether the connection ended within TLS, as that of a restarted proxy; no certificate was refused."""
+    import ssl
+
+    return isinstance(_root(error), ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 
 def _is_unreachable(error: Exception) -> bool:
@@ -290,7 +310,7 @@ def _no_answer(error: Exception, endpoint: str) -> VtrainError:
     from urllib3.exceptions import LocationParseError
 
     hint = "Check the network, proxies and CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM."
-    if isinstance(error, requests.exceptions.SSLError):
+    if isinstance(error, requests.exceptions.SSLError) and not _is_cut(error):
         return ServiceError(f"{endpoint} does not speak TLS as it should: {_innermost(error)}.", hint=hint)
     if isinstance(error, requests.exceptions.InvalidProxyURL | requests.exceptions.InvalidSchema):
         return ServiceError(f"The proxy to {endpoint} cannot be used: {_innermost(error)}.", hint=hint)
@@ -309,7 +329,11 @@ def _no_answer(error: Exception, endpoint: str) -> VtrainError:
 
 def _innermost(error: BaseException) -> str:
     """The reason at the bottom of a chain of exceptions, without addresses of objects."""
+    root = _root(error)
+    return str(getattr(root, "strerror", None) or root).rstrip(".")
+
+
+def _root(error: BaseException) -> BaseException:
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__ or error
-    strerror = getattr(error, "strerror", None)
-    return str(strerror or error).rstrip(".")
+    return error

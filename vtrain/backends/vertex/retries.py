@@ -22,14 +22,14 @@ from vtrain.retry import growing, retry
 T = TypeVar("T")
 Document = dict[str, Any]
 Tell = Callable[[CallFailed], None]
-"""Told each failure after which the same request is made again."""
+"""Called with each failure after which the same request is made again."""
 
 ATTEMPTS = 5
 FIRST_PAUSE = 1.5
 """Seconds before the second attempt; every further pause is twice as long."""
 LONGEST_PAUSE = 16.0
 LOOKS = 2
-"""How often a resource is looked for before its create is made again: a list may lag behind."""
+"""The number of searches for a resource before its create is repeated: a list may lag behind."""
 LOOK_PAUSE = 2.0
 """Seconds between two looks."""
 CLOCK_TOLERANCE = 2.0
@@ -42,7 +42,7 @@ SAFE = (Trouble.NOT_DONE, Trouble.LOST)
 def repeat(call: Callable[[], T], *, tell: Tell, troubles: Container[Trouble] = SAFE) -> T:
     """The answer to the call, made again while it fails with one of these troubles.
 
-    Raises CallFailed, and at once where the service asks for a pause that nobody wants to sit through.
+    Raises CallFailed; at once where the service asks for a pause longer than LONGEST_PAUSE.
     """
 
     def least_pause(failed: CallFailed) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 from vtrain.backends import BackendSettings, Replica
 from vtrain.errors import ConfigError, UnavailableError
+from vtrain.extras import install_command
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec
 from vtrain.messages.hardware import check_hardware, mismatches
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
@@ -31,19 +32,27 @@ from vtrain.runtime.replica import (
 MOST_REPLICAS = 1000
 UNKNOWN_JOB = "0" * 19
 UNKNOWN_PROJECT = "<PROJECT_NUMBER>"
-"""What stands for the number of the project: only the service knows it."""
+"""Stands for the number of the project, which only the service knows."""
 
 
 def library_has_fields(message: str, document: Mapping[str, Any], api_version: str) -> bool:
     """Whether the installed google-cloud-aiplatform knows all fields in a document of the message.
 
-    It is asked about fields that vtrain does not know alone: its import takes more than a second.
+    Only fields that vtrain does not know lead here: the library's import takes more than a second. Raises
+    UnavailableError where it is not installed.
     """
     from importlib import import_module
 
-    from google.protobuf.json_format import Error, ParseDict
+    try:
+        from google.protobuf.json_format import Error, ParseDict
 
-    library = import_module(f"google.cloud.aiplatform_{api_version}")
+        library = import_module(f"google.cloud.aiplatform_{api_version}")
+    except ImportError as error:  # google-auth alone, which other packages bring along, sends requests
+        raise UnavailableError(
+            f"Fields that vtrain does not know ({', '.join(document)}) are looked up in "
+            "google-cloud-aiplatform, which is not installed.",
+            hint=f"Install it with: {install_command('vertex')}. Or correct the names of these fields.",
+        ) from error
     known = getattr(library, message)
     try:
         ParseDict(document, known.pb(known()))
