@@ -31,45 +31,65 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     requires_python: str = ""
 
 
+class _ProjectTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The fields of `[project]` that are read; `dependencies` is None where they are not written there."""
+
+    name: str = ""
+    dependencies: tuple[str, ...] | None = None
+    dynamic: tuple[str, ...] = ()
+    requires_python: str = ""
+
+
+class _BuildSystem(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    requires: tuple[str, ...] = DEFAULT_BUILD_REQUIRES
+    build_backend: str = DEFAULT_BACKEND
+
+
+class _Pyproject(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    project: _ProjectTable | None = None
+    build_system: _BuildSystem | None = None
+    tool: dict[str, Any] = {}
+
+
 def read_project(folder: Path) -> Project | None:
-    """The project in the folder; None for a bare folder.
+    """The project in the folder; None for a bare folder. Raises PackagingError for files that are wrong.
 
     A pyproject.toml that only configures tools (no [build-system], no [project]) makes no project, nor does
     an empty setup.py, which names no package.
     """
     pyproject = _read_pyproject(folder / "pyproject.toml")
-    table = pyproject.get("project")
-    system = pyproject.get("build-system")
     has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
-    if table is None and system is None and not has_setup:
+    if pyproject.project is None and pyproject.build_system is None and not has_setup:
         return None
-    table = table if isinstance(table, dict) else {}
-    system = system if isinstance(system, dict) else {}
-    backend = str(system.get("build-backend", DEFAULT_BACKEND))
+    table = pyproject.project or _ProjectTable()
+    system = pyproject.build_system or _BuildSystem()
     return Project(
-        name=str(table.get("name") or _setup_cfg(folder).get("metadata", "name", fallback="")),
-        dependencies=_dependencies(folder, table, pyproject, backend),
-        build_requires=tuple(map(str, system.get("requires", DEFAULT_BUILD_REQUIRES))),
-        backend=backend,
-        requires_python=str(
-            table.get("requires-python") or _setup_cfg(folder).get("options", "python_requires", fallback="")
+        name=table.name or _setup_cfg(folder).get("metadata", "name", fallback=""),
+        dependencies=_dependencies(folder, pyproject, system.build_backend),
+        build_requires=system.requires,
+        backend=system.build_backend,
+        requires_python=(
+            table.requires_python or _setup_cfg(folder).get("options", "python_requires", fallback="")
         ),
     )
 
 
-def _read_pyproject(path: Path) -> dict[str, Any]:
+def _read_pyproject(path: Path) -> _Pyproject:
     if reason := why_special(path):
         raise PackagingError(f"{path.name} in {path.parent} cannot be read: {reason}.")
     if not path.is_file():
-        return {}
+        return _Pyproject()
     toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        document: dict[str, Any] = toml.loads(path.read_text("utf-8"))
+        return msgspec.convert(toml.loads(path.read_text("utf-8")), _Pyproject)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).replace("object", "table").replace(" | null", "").partition(" - at `$.")
+        found = f"{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}"
+        raise PackagingError(f"{path.name} in {path.parent} is wrong at {found}.") from None
     except ValueError as error:
         raise PackagingError(f"{path.name} in {path.parent} is not TOML: {error}.") from None
     except RecursionError:
         raise PackagingError(f"{path.name} in {path.parent} is nested too deeply.") from None
-    return document
 
 
 def _setup_cfg(folder: Path) -> configparser.ConfigParser:
@@ -93,14 +113,13 @@ def has_setup_cfg_metadata(folder: Path) -> bool:
     return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
 
 
-def _dependencies(
-    folder: Path, table: dict[str, Any], pyproject: dict[str, Any], backend: str
-) -> tuple[str, ...] | None:
-    if "dependencies" in table:
-        return tuple(map(str, table["dependencies"]))
-    if "poetry" in pyproject.get("tool", {}) and "name" not in table:
+def _dependencies(folder: Path, pyproject: _Pyproject, backend: str) -> tuple[str, ...] | None:
+    table = pyproject.project or _ProjectTable()
+    if table.dependencies is not None:
+        return table.dependencies
+    if "poetry" in pyproject.tool and not table.name:
         return None
-    if table and "dependencies" not in table.get("dynamic", ()):
+    if pyproject.project is not None and "dependencies" not in table.dynamic:
         return ()
     if not backend.startswith("setuptools."):
         return None
@@ -109,7 +128,7 @@ def _dependencies(
         return tuple(line.strip() for line in listed.splitlines() if line.strip())
     if (folder / "setup.py").is_file():
         return _install_requires(folder / "setup.py")
-    return None if table.get("dynamic") else ()
+    return None if table.dynamic else ()
 
 
 def _install_requires(setup: Path) -> tuple[str, ...] | None:
