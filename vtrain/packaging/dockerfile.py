@@ -209,7 +209,8 @@ def read_image_requirements(source: TrainerSource, project: Project | None) -> I
 
     Raises PackagingError for a line that pip could not read in the image.
     """
-    own = read_given(tuple((project.dependencies or ()) if project else ()), source.folder)
+    dependencies = (project.dependencies or ()) if project else ()
+    own = read_given(dependencies, source.folder, "the project's dependencies")
     file, given = read_requirements((), source.folder), read_given(source.requirements, source.folder)
     _check_options(file, REQUIREMENTS_FILE)
     _check_options(given, "requirements")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import PackagingError
+from vtrain.packaging.module_imports import UNREADABLE, parse
 from vtrain.special_files import why_special
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
@@ -83,7 +86,8 @@ def _read_pyproject(path: Path) -> _Pyproject:
     try:
         return msgspec.convert(toml.loads(path.read_text("utf-8")), _Pyproject)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).replace("object", "table").replace(" | null", "").partition(" - at `$.")
+        words = str(error).replace("object", "table").replace(" | null", "")
+        problem, _, place = words.partition(" - at `$.")
         found = f"{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}"
         raise PackagingError(f"{path.name} in {path.parent} is wrong at {found}.") from None
     except ValueError as error:
@@ -123,28 +127,33 @@ def _dependencies(folder: Path, pyproject: _Pyproject, backend: str) -> tuple[st
         return ()
     if not backend.startswith("setuptools."):
         return None
-    listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
-    if listed.strip():
-        return tuple(line.strip() for line in listed.splitlines() if line.strip())
+    listed = _setup_cfg(folder).get("options", "install_requires", fallback="").strip()
+    if listed.startswith("file:"):
+        return None
+    if listed:
+        # setuptools splits a single line at each semicolon, where others begin a marker
+        return _without_comments(listed.splitlines() if "\n" in listed else listed.split(";"))
     if (folder / "setup.py").is_file():
         return _install_requires(folder / "setup.py")
     return None if table.dynamic else ()
 
 
+def _without_comments(lines: Iterable[str]) -> tuple[str, ...]:
+    """The requirements in lines as setuptools reads them, which knows comments in each."""
+    return tuple(text for line in lines if (text := re.split(r"(?:^| )#", line.strip())[0].strip()))
+
+
 def _install_requires(setup: Path) -> tuple[str, ...] | None:
     """The `install_requires` of a setup.py that writes it out; None when it is computed."""
     try:
-        tree = ast.parse(setup.read_bytes())
-    except (SyntaxError, ValueError):
+        tree = parse(setup.read_bytes())
+    except UNREADABLE:
         return None
-    constants = _list_constants(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _called(node) == "setup":
-            if any(keyword.arg is None for keyword in node.keywords):
-                return None
-            given = [keyword.value for keyword in node.keywords if keyword.arg == "install_requires"]
-            return _strings(given[0], constants) if given else ()
-    return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "setup"]
+    if len(calls) != 1 or any(keyword.arg is None for keyword in calls[0].keywords):
+        return None
+    given = [keyword.value for keyword in calls[0].keywords if keyword.arg == "install_requires"]
+    return _strings(given[0], tree) if given else ()
 
 
 def _called(node: ast.Call) -> str:
@@ -152,28 +161,34 @@ def _called(node: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _list_constants(tree: ast.Module) -> dict[str, ast.expr]:
-    return {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-
-
-def _strings(node: ast.expr, constants: dict[str, ast.expr]) -> tuple[str, ...] | None:
-    if isinstance(node, ast.Name):
-        node = constants.get(node.id, node)
+def _strings(node: ast.expr, tree: ast.Module) -> tuple[str, ...] | None:
+    """The requirements that an expression writes out; None where it computes them."""
     try:
-        value = ast.literal_eval(node)
-    except ValueError:
+        value = ast.literal_eval(_constant(node.id, tree) if isinstance(node, ast.Name) else node)
+    except (TypeError, *UNREADABLE):
         return None
     if isinstance(value, str):
         value = value.splitlines()
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(item.strip() for item in value if item.strip())
+        return _without_comments(value)
     return None
+
+
+def _constant(name: str, tree: ast.Module) -> ast.expr:
+    """The value of a name that a module assigns once and never changes. Raises ValueError for others."""
+    values = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(getattr(to, "id", "") == name for to in node.targets)
+    ]
+    nodes = list(ast.walk(tree))
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    stored = [node for node in names if not isinstance(node.ctx, ast.Load)]
+    # `REQUIRES.append(…)`, `REQUIRES[0] = …`
+    reached = (node.value for node in nodes if isinstance(node, (ast.Attribute, ast.Subscript)))
+    if len(values) != 1 or len(stored) != 1 or any(getattr(node, "id", "") == name for node in reached):
+        raise ValueError(name)
+    return values[0]
 
 
 def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:
