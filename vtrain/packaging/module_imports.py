@@ -126,8 +126,9 @@ def _without_suffixes(path: str) -> str:
 class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     """A trainer's imports, from its entry module on, and its own modules.
 
-    Its files are in `folder` (empty: in an archive). Packages beside it bring the import names `own_names`
-    and the distributions `brought`. With `has_build` a build may add modules.
+    Its files are in `folder` (empty: in an archive); one of them is the `script` that starts it, if a script
+    does. Packages beside it bring the import names `own_names` and the distributions `brought`. With
+    `has_build` a build may add modules.
     """
 
     imports: tuple[Import, ...]
@@ -135,6 +136,7 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     own_names: frozenset[str] = frozenset()
     brought: frozenset[str] = frozenset()
+    script: str = ""
     has_build: bool = False
 
     @property
@@ -231,7 +233,13 @@ def _from_import(
 ) -> Iterator[Import]:
     base = package[: max(len(package) - node.level + 1, 0)] if node.level else ()
     module = ".".join((*base, *(node.module or "").split("."))).strip(".")
-    if module and len(module) <= LONGEST_NAME:
+    if not module:  # `from . import model` beside no package: the neighbours themselves
+        for alias in node.names:
+            if alias.name != "*" and len(alias.name) <= LONGEST_NAME:
+                yield Import(
+                    path=path, line=node.lineno, module=alias.name, is_relative=True, is_certain=is_certain
+                )
+    elif len(module) <= LONGEST_NAME:
         members = (alias.name for alias in node.names if alias.name != "*")
         yield Import(
             path=path,
