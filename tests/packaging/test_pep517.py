@@ -111,3 +111,25 @@ def test_missing_build_requirements_mean_isolation():
     assert tool_versions(("setuptools",)) is not None
     assert tool_versions(("setuptools>=9999",)) is None
     assert tool_versions(("no-such-tool-anywhere",)) is None
+
+
+@pytest.mark.parametrize("project", [True, False])
+@pytest.mark.parametrize("change", ["written", "gone", "a folder"])
+def test_a_file_that_changes_after_the_plan_is_never_packed_under_its_name(
+    make_tree, tmp_path, project, change
+):
+    files = {**TREE, "requirements.txt": "six\n"}
+    if not project:
+        files = {name.removeprefix("src/"): text for name, text in files.items() if name != "pyproject.toml"}
+    folder = make_tree(files)
+    plan = plan_sdist(source(folder))
+    task = folder / plan.entry.path
+    if change == "written":
+        task.write_text("import six as other\n")
+    else:
+        task.unlink()
+    if change == "a folder":
+        task.mkdir()
+    with pytest.raises(PackagingError, match=r"task\.py changed while it was packed"):
+        build_sdist(plan, tmp_path / "packages")
+    assert not (tmp_path / "packages" / plan.content_hash).exists()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
-from vtrain.packaging.direct import Member, write_archive
+from vtrain.packaging.direct import Member, copy_unchanged, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
 from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import SdistPlan
@@ -49,7 +49,7 @@ def _copy_files(plan: SdistPlan, tree: Path) -> None:
     for file in plan.files:
         target = tree / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(plan.source.folder / file.path, target)
+        copy_unchanged(plan.source.folder / file.path, target, file.digest)
         target.chmod(0o755 if file.executable else 0o644)
 
 

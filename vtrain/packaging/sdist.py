@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from vtrain.atomic import holding, publish_file, publishing_file, publishing_fol
 from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import SNAPSHOT, packed_files
-from vtrain.packaging.direct import Member, script_members, write_archive, write_direct
+from vtrain.packaging.direct import Member, copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer
 from vtrain.packaging.source import TrainerSource
@@ -122,9 +121,7 @@ def _notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
 
 def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None:
     for extra in plan.extra_packages:
-        shutil.copyfile(extra.path, work / extra.path.name)
-        if file_digest(work / extra.path.name) != extra.digest:
-            raise PackagingError(f"{extra.path} changed while it was copied.", hint="Run the command again.")
+        copy_unchanged(extra.path, work / extra.path.name, extra.digest)
     if plan.companion:
         _write_companion(plan, work / plan.companion)
     if plan.pep517:
