@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -96,3 +97,11 @@ def test_a_script_with_the_longest_name_is_packed(make_tree, tmp_path):
     script = "s" * 252 + ".py"
     plan = plan_sdist(TrainerSource(folder=make_tree({script: ""}), script=script))
     assert build_sdist(plan, tmp_path / "packages").built
+
+
+@pytest.mark.parametrize("beside", ["setup.py", "pyproject.toml"])
+def test_a_setup_cfg_that_is_a_pipe_is_not_read_for_ever(make_tree, beside):
+    folder = make_tree({beside: "[build-system]\n" if beside == "pyproject.toml" else f"{SETUP}setup()\n"})
+    os.mkfifo(folder / "setup.cfg")
+    with pytest.raises(PackagingError, match=r"setup\.cfg in .* cannot be read: it is a named pipe\."):
+        read_project(folder)

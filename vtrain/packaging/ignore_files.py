@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.errors import PackagingError
 from vtrain.packaging.git_patterns import GitPattern, read_pattern
 from vtrain.settings import home_folder
 
@@ -68,10 +69,9 @@ def _read_rule(line: str) -> Rule | None:
 
 
 def _strip_trailing_blanks(line: str) -> str:
-    text = line.rstrip("\r\n")
-    stripped = text.rstrip(" ")
+    stripped = line.rstrip(" ")
     escaped = len(stripped) - len(stripped.rstrip("\\"))
-    return stripped + " " if escaped % 2 and stripped != text else stripped
+    return stripped + " " if escaped % 2 and stripped != line else stripped
 
 
 class DockerRuleSet(RuleSet, frozen=True, kw_only=True):
@@ -108,10 +108,18 @@ def _rooted(line: str) -> str:
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
-    """The lines of an ignore file; () when there is none. A byte-order mark is dropped, as in git."""
+    """The lines of an ignore file; () when there is none. A byte-order mark is dropped, as in git.
+
+    Raises PackagingError for a file that cannot be read.
+    """
     if not path.is_file():
         return ()
-    return tuple(path.read_text("utf-8-sig", errors="replace").split("\n"))
+    try:
+        text = path.read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise PackagingError(f"Cannot read {path}: {error.strerror}.") from None
+    # git ends a line at a line feed alone, and `Icon\r\r\n` is how people name what macOS calls `Icon\r`.
+    return tuple(line.removesuffix("\r") for line in text.split("\n"))
 
 
 OWN_IGNORE_FILE = ".vtrainignore"

@@ -77,9 +77,13 @@ def read_project(folder: Path) -> Project | None:
     )
 
 
-def _read_pyproject(path: Path) -> _Pyproject:
+def _check_readable(path: Path) -> None:
     if reason := why_special(path):
         raise PackagingError(f"{path.name} in {path.parent} cannot be read: {reason}.")
+
+
+def _read_pyproject(path: Path) -> _Pyproject:
+    _check_readable(path)
     if not path.is_file():
         return _Pyproject()
     toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -97,6 +101,7 @@ def _read_pyproject(path: Path) -> _Pyproject:
 
 
 def _setup_cfg(folder: Path) -> configparser.ConfigParser:
+    _check_readable(folder / "setup.cfg")
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read(folder / "setup.cfg", encoding="utf-8")
