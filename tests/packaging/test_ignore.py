@@ -192,3 +192,22 @@ def test_a_line_ends_where_it_ends_for_git(make_tree):
     files = {"Icon\r": "", "Icon": "", "a.log": "", "b.log": "", ".gitignore": "Icon\r\r\n*.log\r\n!b.log\r"}
     folder = make_tree(files)
     assert set(belonging_files(folder).files) == git_files(folder) == {".gitignore", "Icon", "b.log"}
+
+
+@pytest.mark.parametrize(
+    ("line", "left_out"),
+    [
+        ("**.log", {"a.log", "s/a.log", "s/t/b.log"}),
+        ("s/**.log", set()),
+        ("s**", {"s/a.log", "s/t/b.log", "s/t/c", "stop"}),
+        ("**b.log", {"s/t/b.log"}),
+        ("./s//t/../a.log", {"s/a.log"}),
+        ("#stop", set()),
+        ("**/", {"a.log", "s/a.log", "s/t/b.log", "s/t/c", "stop"}),
+    ],
+)
+def test_dockerignore_means_what_it_means_to_docker(make_tree, line, left_out):
+    """What the client of Docker 28 sends of the same folder."""
+    names = ("a.log", "s/a.log", "s/t/b.log", "s/t/c", "stop")
+    folder = make_tree({**dict.fromkeys(names, ""), ".dockerignore": f"{line}\n!.dockerignore\n"})
+    assert set(belonging_files(folder).files) == {".dockerignore", *names} - left_out
