@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_gs_lies_below_the_home_and_file_where_it_says(tmp_path: Path) -> None:
     assert buckets.local_path("file:///data/a%20b") == Path("/data/a b")
 
 
-@pytest.mark.parametrize("path", ["/tmp/with space", "/tmp/100%", "/tmp/ä#?x"])
+@pytest.mark.parametrize("path", ["/tmp/with space", "/tmp/100%", "/tmp/ä#?x", os.fsdecode(b"/tmp/\xff")])
 def test_a_file_uri_leads_back_to_its_path(path: str, tmp_path: Path) -> None:
     assert LocalBuckets(tmp_path).local_path(file_uri(Path(path))) == Path(path)
 
@@ -97,6 +98,13 @@ def test_no_link_leads_out_of_a_bucket(tmp_path: Path) -> None:
         "gs://../a",
         "file://host/a",
         "file:a",
+        "file:///a?b",
+        "file:///a#b",
+        "file://[/a",
+        "http://[::1",
+        "file://\u2100/a",
+        "gs://bucket/a\0b",
+        "file:///a%00b",
     ],
 )
 def test_other_places_are_refused(uri: str) -> None:
