@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,8 @@ _WHAT = {
     412: "is written by somebody else",
     429: "is asked too often",
 }
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that takes no more: libraries pass them through among those of the network."""
 _LOGIN = "gcloud auth application-default login"
 
 
@@ -187,6 +190,8 @@ def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -
     """The last of several failures. What the file system refused has a name of its own."""
     if isinstance(cause, OSError) and cause.filename is not None:
         return StorageError(f"Cannot read {cause.filename}: {cause.strerror}.")
+    if isinstance(cause, OSError) and cause.errno in _FULL:
+        return StorageError(f"Cannot write the copy of {what}: {cause.strerror}.", hint="Free some space.")
     if getattr(cause, "response", None) is not None:
         return _by_status(what, cause, mend)
     place = urlsplit(str(getattr(getattr(cause, "request", None), "url", "")))

@@ -44,8 +44,12 @@ def _place(folder: Path, blob: Blob, prefix: str) -> Path:
 def _fetch(blob: Blob, file: Path, settings: Settings, mend: Mapping[int, str]) -> Path:
     """Copy one object, in parts that are asked for again where a connection breaks."""
     blob.chunk_size = settings.chunk
-    with refused(_uri(blob), mend):
+    try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except OSError as error:
+        raise StorageError(f"Cannot write {file}: {error.strerror}.") from error
+    with refused(_uri(blob), mend):
         blob.download_to_filename(str(file), timeout=settings.timeout, retry=settings.retry())
     if not is_same(file, blob):
         raise StorageError(f"{_uri(blob)} arrived damaged.", hint="Run the command again.")
