@@ -13,8 +13,7 @@ from storage_relay import QUICK
 from storage_service import StorageEndpoint
 
 from vtrain.errors import ConfigError, StorageError
-from vtrain.staging.cloud import CloudBuckets
-from vtrain.staging.download import _place
+from vtrain.staging.cloud import CloudBuckets, _place
 
 UNIT = 256 * 1024
 

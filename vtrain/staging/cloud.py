@@ -1,4 +1,4 @@
-"""Buckets of Cloud Storage: checked before a job is sent, and filled with its packages."""
+"""Buckets of Cloud Storage: checked before a job is sent, filled with its packages, and copied from."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.buckets import Show, Staged
 from vtrain.staging.client import Settings, SimpleUploader, open_client, refused, storage_credentials
-from vtrain.staging.transfer import Sender, Upload
+from vtrain.staging.transfer import Sender, Upload, is_same, without_repetition
 from vtrain.staging.uris import split_object, split_uri
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
-    from google.cloud.storage import Bucket, Client
+    from google.cloud.storage import Blob, Bucket, Client
 
 CREATE = "storage.objects.create"
 DUAL_REGIONS = {
@@ -82,12 +82,26 @@ class CloudBuckets:
             return sender.send_all([Upload(file=file, uri=uri) for file, uri in uris.items()])
 
     def fetch(self, uri: str, folder: Path) -> None:
-        """Copy the objects below a URI to a folder of this machine. Raises StorageError."""
-        from vtrain.staging.download import fetch_folder
+        """Copy the objects below a URI to a folder of this machine.
 
-        mend = {403: self._grant(split_object(uri)[0])}
+        Raises StorageError for what is refused, for an object whose name leads out of the folder, and where
+        there is none.
+        """
+        bucket, name = split_object(uri)
+        prefix = f"{name.rstrip('/')}/" if name else ""
+        # 404 is not among them: to create the bucket would not bring its objects.
+        settings, mend = self.settings, {403: self._grant(bucket)}
         with closing(self._open()) as client:
-            fetch_folder(client, uri, folder, self.settings, mend)
+            with refused(uri, mend):
+                found = client.list_blobs(
+                    bucket, prefix=prefix, timeout=settings.timeout, retry=settings.retry()
+                )
+                # A name with a slash at its end is how the console makes an empty folder.
+                blobs = [blob for blob in without_repetition(found, bucket) if not blob.name.endswith("/")]
+            if not blobs:
+                raise StorageError(f"There are no files in {uri}.")
+            for blob in blobs:
+                _fetch(blob, _place(folder, blob, prefix), settings, mend)
 
     @cached_property
     def _credentials(self) -> Credentials:
@@ -151,3 +165,29 @@ def holds(bucket: Bucket, region: str) -> bool:
     if location in _PREFIXES:
         return region.startswith(_PREFIXES[location]) and region not in _OUTSIDE
     return location in ("", region)
+
+
+def _place(folder: Path, blob: Blob, prefix: str) -> Path:
+    """Where an object goes. Raises StorageError for a name that leads out of the folder."""
+    place = Path(folder, str(blob.name).removeprefix(prefix)).resolve()
+    if not place.is_relative_to(folder.resolve()) or place == folder.resolve():
+        raise StorageError(f"{_uri(blob)} cannot be copied: its name leads out of the folder.")
+    return place
+
+
+def _fetch(blob: Blob, file: Path, settings: Settings, mend: Mapping[int, str]) -> None:
+    """Copy one object, in parts that are asked for again where a connection breaks."""
+    blob.chunk_size = settings.chunk
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except OSError as error:
+        raise StorageError(f"Cannot write {file}: {error.strerror}.") from error
+    with refused(_uri(blob), mend):
+        blob.download_to_filename(str(file), timeout=settings.timeout, retry=settings.retry())
+    if not is_same(file, blob):
+        raise StorageError(f"{_uri(blob)} arrived damaged.", hint="Run the command again.")
+
+
+def _uri(blob: Blob) -> str:
+    return f"gs://{blob.bucket.name}/{blob.name}"
