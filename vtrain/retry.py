@@ -26,7 +26,8 @@ def retry(
 
     The last error is raised when the pauses are used up, when `seconds` have passed since the first call, and
     at once for an error that `passes` does not take for one that passes. `before_pause` is told each error
-    that is not the last; it may return the least number of seconds to wait, and may raise.
+    that is not the last; it may return the least number of seconds to wait, and may raise. No pause is longer
+    than what is left of the `seconds`.
     """
     deadline = time.monotonic() + seconds
     for pause in pauses:
@@ -36,7 +37,7 @@ def retry(
             if time.monotonic() >= deadline or not passes(error):
                 raise
             least = before_pause(error)
-        (sleep or time.sleep)(max(pause, least or 0.0))
+        (sleep or time.sleep)(min(max(pause, least or 0.0), max(deadline - time.monotonic(), 0.0)))
     return call()
 
 
