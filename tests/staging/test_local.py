@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from privileges import run_bound
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging import LocalBuckets, Staged, file_uri, join_uri, split_uri
@@ -69,6 +71,18 @@ def test_a_bucket_that_cannot_be_made_is_named(tmp_path: Path, package: Path) ->
     (tmp_path / "home").touch()
     with pytest.raises(StorageError, match=r"Cannot stage .*home"):
         LocalBuckets(tmp_path / "home").stage_all({package: URI}, print)
+
+
+def test_a_folder_that_takes_no_files_is_named_and_no_temporary_file(tmp_path: Path, package: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o555)
+    code = (
+        "import sys; from pathlib import Path; from vtrain.staging import LocalBuckets\n"
+        "home, package, uri = sys.argv[1:]\n"
+        "LocalBuckets(Path(home)).stage_all({Path(package): uri}, print)"
+    )
+    uri = file_uri(tmp_path / "closed" / package.name)
+    result = run_bound([sys.executable, "-c", code, str(tmp_path), str(package), uri])
+    assert f"Cannot stage {tmp_path / 'closed'}: Permission denied." in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ def build_sdist(
     try:
         make_private(packages_dir)
         _publish(plan, final, progress)
-    except FileExistsError:  # another process was faster
-        return _built(plan, final, built=False)
     except OSError as error:
+        if isinstance(error, FileExistsError) and is_whole(plan, final):  # another process was faster
+            return _built(plan, final, built=False)
         raise StorageError(
             f"Cannot write the package to {packages_dir}: {error.strerror or error}."
         ) from error
