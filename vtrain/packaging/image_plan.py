@@ -216,7 +216,9 @@ def _digest(content: bytes | Path) -> str:
 
 
 IGNORE_FILE = ".dockerignore"
-_ENV_LINE = re.compile(r"^[ \t]*ENV[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
+_ENV_LINE = re.compile(r"^[ \t]*(?:ENV|ARG)[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\})["']?""")
 _ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
 
 
@@ -289,11 +291,11 @@ def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
 
 
 def _baked_secrets(text: str) -> Iterator[str]:
-    """A sentence for each variable of the image that looks like a secret."""
-    for line in _ENV_LINE.findall(text.replace("\\\n", " ")):
+    """A sentence for each variable or argument of the image that looks like a secret."""
+    for line in _ENV_LINE.findall(_CONTINUED.sub(" ", text)):
         pairs = _ENV_PAIR.findall(line) or [line.partition(" ")[::2]]
         for name, value in pairs:
-            if is_secret(name, value.strip()):
+            if is_secret(name, value.strip()) and not _REFERENCE.fullmatch(value.strip()):
                 yield f"the Dockerfile sets {name}, which looks like a secret and can be read in the image"
 
 
