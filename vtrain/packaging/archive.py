@@ -26,7 +26,7 @@ METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
-"""What names a distribution and its version, and could be part of a folder's name."""
+"""The names and versions of distributions that are safe in the name of a folder."""
 
 
 def is_direct(path: Path) -> bool:
@@ -225,18 +225,13 @@ def _sdist_metadata(path: Path) -> bytes:
             found = [info for info in archive.infolist() if _is_pkg_info(info.filename)]
             return _start(archive, found[0]) if found else b""
     with tarfile.open(path) as tar:
-        return next(_pkg_infos(tar), b"")
+        members = (member for member in tar if member.isfile() and _is_pkg_info(member.name))
+        return next((_content(tar, member) for member in members), b"")
 
 
 def _start(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     with archive.open(info) as source:
         return source.read(METADATA_LIMIT)
-
-
-def _pkg_infos(tar: tarfile.TarFile) -> Iterator[bytes]:
-    for member in tar:
-        if member.isfile() and _is_pkg_info(member.name):
-            yield _content(tar, member)
 
 
 def _is_pkg_info(name: str) -> bool:

@@ -1,7 +1,7 @@
 """The source distribution that vtrain writes itself, for a bare folder or a single script.
 
     NAME-VERSION/
-      setup.cfg            [vtrain] layout = direct: whoever reads it may unpack site/ without pip
+      setup.cfg            [vtrain] layout = direct: a reader may unpack site/ without pip
       PKG-INFO             name, version, Requires-Dist
       pyproject.toml       an in-tree back end without requirements: pip and uv need no network for it
       vtrain_backend.py

@@ -47,6 +47,7 @@ def build_project(plan: SdistPlan, out: Path) -> None:
 
 
 def _copy_files(plan: SdistPlan, tree: Path) -> None:
+    """Copy the plan's files: back ends leave `build/` and `*.egg-info/` where they build."""
     tree.mkdir()
     for file in plan.files:
         target = tree / file.path
@@ -102,6 +103,7 @@ def _run_isolated(tree: Path, dist: Path) -> Path:
     from build.env import DefaultIsolatedEnv
     from pyproject_hooks import quiet_subprocess_runner
 
+    # uv is several times faster; pip is there where uv is not on PATH.
     with DefaultIsolatedEnv(installer="uv" if shutil.which("uv") else "pip") as env:
         builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
         env.install(builder.build_system_requires)

@@ -58,7 +58,7 @@ class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """What there is to say where nothing at all provides it."""
+        """The warning where nothing at all provides it."""
         return f"{self.place}: {self.fault or f'nothing provides the import `{self.shown}`; {self.advice}'}"
 
 
@@ -135,7 +135,7 @@ def _is_in_script(item: Import, trainer: TrainerImports) -> bool:
 
 
 def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -> MissingImport | None:
-    """What is to be said of an import that is not provided; None where a name makes it likely that it is."""
+    """The finding about an import that is not provided; None where a requirement's name resembles it."""
     top, place = item.module.split(".")[0], place_of(item, trainer)
     if _is_in_script(item, trainer):
         fault = f"a script belongs to no package: import `{item.module}` without dots, or give python-module"

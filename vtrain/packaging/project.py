@@ -61,8 +61,7 @@ def read_project(folder: Path) -> Project | None:
     an empty setup.py, which names no package.
     """
     pyproject = _read_pyproject(folder / "pyproject.toml")
-    has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
-    if pyproject.project is None and pyproject.build_system is None and not has_setup:
+    if pyproject.project is None and pyproject.build_system is None and not has_setup(folder):
         return None
     table = pyproject.project or _ProjectTable()
     system = pyproject.build_system or _BuildSystem()
@@ -111,14 +110,11 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
     return parser
 
 
-def has_setup_script(folder: Path) -> bool:
-    """Whether there is a setup.py that is not empty."""
-    path = folder / "setup.py"
-    return path.is_file() and bool(path.read_bytes().strip())
-
-
-def has_setup_cfg_metadata(folder: Path) -> bool:
-    """Whether a setup.cfg describes a project, and not only its tools."""
+def has_setup(folder: Path) -> bool:
+    """Whether a setup.py is not empty, or a setup.cfg describes a project and not only its tools."""
+    script = folder / "setup.py"
+    if script.is_file() and script.read_bytes().strip():
+        return True
     return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
 
 

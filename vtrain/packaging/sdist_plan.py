@@ -12,7 +12,7 @@ import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.direct import SCRIPT_PACKAGE
+from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.keys import check_archive
 from vtrain.packaging.module_imports import TrainerImports
@@ -42,6 +42,15 @@ class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     executable: bool
     digest: str
+
+    def member(self, folder: Path, name: str = "") -> Member:
+        """The file, which lies in `folder`, as a member of an archive; by its own path, or another name."""
+        return Member(
+            name=name or self.path,
+            content=folder / self.path,
+            executable=self.executable,
+            digest=self.digest,
+        )
 
 
 class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +173,7 @@ def _plan(
         extra_dirs=extra_dirs,
         warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
         project=project,
-        tool_versions=_tool_versions(source, project),
+        tool_versions=() if project is None or source.script else tool_versions(project.build_requires),
         credentials=belonging.credentials,
     )
     return _named(plan)
@@ -192,12 +201,6 @@ def _content_hash(plan: SdistPlan) -> str:
     while _READS_AS_VERSION.fullmatch(found[:16]):
         found = content_digest(found.encode())
     return found
-
-
-def _tool_versions(source: TrainerSource, project: Project | None) -> tuple[str, ...] | None:
-    if project is None or source.script:
-        return ()
-    return tool_versions(project.build_requires)
 
 
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:

@@ -120,7 +120,7 @@ def _leads_out(path: PurePosixPath) -> bool:
 
 @contextmanager
 def readable(archive: Path) -> Iterator[None]:
-    """Errors of a damaged archive, whatever its decoder calls them, as PackagingError; others as they are."""
+    """Turn the errors of any decoder about a damaged archive into PackagingError; other errors pass."""
     try:
         yield
     except _DAMAGED as error:

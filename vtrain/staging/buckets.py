@@ -81,6 +81,7 @@ class LocalBuckets:
         target = self.local_path(uri)
         with suppress(OSError):
             os.utime(target.parent)  # what was used lately is not removed as unused
+        # The name promises the content, but a user or a damaged disk may have put other bytes there.
         if target.is_file() and filecmp.cmp(file, target, shallow=False):
             return Staged(uri=uri, written=False)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The client of Cloud Storage: its address, credentials and patience, and its refusals as errors of ours."""
+"""The client of Cloud Storage: its address, credentials and deadlines, and its refusals as errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def storage_credentials(find: Callable[[], Credentials]) -> Credentials:
-    """Whom Cloud Storage is spoken to as: what `find` finds, and nobody where an emulator is named.
+    """The credentials for Cloud Storage: those that `find` returns, or anonymous ones for an emulator.
 
     Raises UnavailableError where the library is not installed, and what `find` raises.
     """
@@ -187,7 +187,7 @@ def _no_token(error: GoogleAuthError) -> CredentialsError:
 
 
 def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -> StorageError:
-    """The last of several failures. What the file system refused has a name of its own."""
+    """The error for the last of several failures. One of the file system names its file."""
     if isinstance(cause, OSError) and cause.filename is not None:
         return StorageError(f"Cannot read {cause.filename}: {cause.strerror}.")
     if isinstance(cause, OSError) and cause.errno in _FULL:
@@ -203,7 +203,7 @@ def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -
 
 
 def _system_reason(cause: BaseException | None) -> str:
-    """What the system says, out of the several layers of words around it."""
+    """The words of the operating system, without those of the libraries around them."""
     found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(cause))
     return found[1] if found else _short(cause)
 
@@ -221,7 +221,7 @@ def _by_status(what: str, error: Any, mend: Mapping[int, str]) -> StorageError:
 
 
 def _reason(error: Any) -> str:
-    """What the service says of its refusal, or the name of the status where it says nothing."""
+    """The service's own message, or the name of the status where it sent none."""
     try:
         message = error.response.json()["error"]["message"]
     except (AttributeError, KeyError, TypeError, ValueError):

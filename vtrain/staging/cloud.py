@@ -37,10 +37,10 @@ _OUTSIDE = ("europe-west2", "europe-west6")
 
 
 class CloudBuckets:
-    """`gs://…` of Cloud Storage, for jobs of one region (empty: wherever).
+    """`gs://…` of Cloud Storage, for jobs of one region (empty: any).
 
-    `credentials` is called when Google is spoken to for the first time, and not where `STORAGE_EMULATOR_HOST`
-    names an emulator.
+    `credentials` is called at the first request to Google, and never for an emulator, which
+    `STORAGE_EMULATOR_HOST` names.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class CloudBuckets:
         return open_client(self.project, self._credentials)
 
     def _find(self, client: Client, name: str) -> Bucket | None:
-        """The bucket's description; None where it is there, but not for these eyes."""
+        """The bucket's description; None where it exists, and the caller may not read it."""
         from google.api_core.exceptions import Forbidden
 
         settings = self.settings
@@ -142,7 +142,7 @@ class CloudBuckets:
             )
 
     def _mend(self, name: str) -> dict[int, str]:
-        """The command that mends what a status of the service tells."""
+        """The command that helps, by the HTTP status of the refusal."""
         return {403: self._grant(name), 404: self._create(name)}
 
     def _create(self, name: str) -> str:
