@@ -42,6 +42,8 @@ _WHAT = {
 }
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a disk that takes no more: libraries pass them through among those of the network."""
+_UNUSABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""Errors of the library on an answer with 200 that has another shape than the service's."""
 _LOGIN = "gcloud auth application-default login"
 
 
@@ -170,6 +172,11 @@ def refused(
         raise StorageError(f"{what} arrived damaged.", hint="Run the command again.") from error
     except OSError as error:
         raise _by_cause(what, error, mend) from error
+    except _UNUSABLE as error:
+        raise StorageError(
+            f"{what}: the answer is not one of Cloud Storage ({type(error).__name__}: {_short(error)}).",
+            hint="Look at the proxy, which may ask for a sign-in, and run the command again.",
+        ) from error
 
 
 def _no_token(error: GoogleAuthError) -> CredentialsError:

@@ -150,7 +150,9 @@ class Sender:
                     timeout=self.settings.timeout,
                     retry=self.settings.retry(),
                 )
-            except ValueError as error:  # the file has fewer bytes than it had
+            except ValueError as error:  # of fewer bytes in the file, or of an answer that is no JSON
+                if upload.file.stat().st_size == size:
+                    raise
                 raise _changed(upload) from error
             self._count(stream.pending)
         return int(blob.generation)
