@@ -17,11 +17,13 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
 from vtrain.packaging.project import Project, read_project
-from vtrain.packaging.unpacking import AGAIN, check_name, readable
+from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, readable
 
 if TYPE_CHECKING:
     from email.message import Message
 
+_LONGEST_VERSION = 20
+"""Letters of a metadata version that are read."""
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -39,7 +41,7 @@ def is_direct(path: Path) -> bool:
             if first is None or not first.isfile() or PurePosixPath(first.name).name != "setup.cfg":
                 return False
             return _layout(_content(tar, first)) == LAYOUT
-    except (tarfile.TarError, zlib.error, OSError, EOFError):
+    except DAMAGED:
         return False
 
 
@@ -179,7 +181,8 @@ def import_names(path: Path) -> tuple[str, ...]:
 
 
 def _version(fields: Message) -> tuple[int, ...]:
-    return tuple(int(part) for part in str(fields["Metadata-Version"]).split(".") if part.isdigit())
+    parts = str(fields["Metadata-Version"])[:_LONGEST_VERSION].split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())
 
 
 def _fields(path: Path) -> Message:

@@ -17,7 +17,7 @@ from vtrain.errors import PackagingError
 from vtrain.sizes import size_in_words
 
 AGAIN = "Make the package again, or fetch it again from where it came."
-_DAMAGED = (
+DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, OSError, ValueError, NotImplementedError, RuntimeError),
 )
@@ -123,7 +123,7 @@ def readable(archive: Path) -> Iterator[None]:
     """Turn the errors of any decoder about a damaged archive into PackagingError; other errors pass."""
     try:
         yield
-    except _DAMAGED as error:
+    except DAMAGED as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL, errno.EISDIR):
             raise
         reason = next(iter(str(error).splitlines()), "").rstrip(".:") or type(error).__name__
