@@ -46,6 +46,7 @@ SETUP = "from setuptools import setup\n"
     [
         ("numpy", ("numpy",)),
         ("numpy; pandas", ("numpy", "pandas")),
+        ("\n  numpy; os_name == 'nt'", ("numpy; os_name == 'nt'",)),
         ("\n  numpy>=1 # arrays\n  # torch\n  six; os_name == 'nt'", ("numpy>=1", "six; os_name == 'nt'")),
         ("file: requirements.in", None),
     ],

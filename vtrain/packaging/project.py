@@ -128,11 +128,11 @@ def _dependencies(folder: Path, pyproject: _Pyproject, backend: str) -> tuple[st
         return ()
     if not backend.startswith("setuptools."):
         return None
-    listed = _setup_cfg(folder).get("options", "install_requires", fallback="").strip()
-    if listed.startswith("file:"):
+    listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
+    if listed.strip().startswith("file:"):
         return None
-    if listed:
-        # setuptools splits a single line at each semicolon, where others begin a marker
+    if listed.strip():
+        # A value on the line of its key is split at each semicolon; in lines below, one begins a marker.
         return _without_comments(listed.splitlines() if "\n" in listed else listed.split(";"))
     if (folder / "setup.py").is_file():
         return _install_requires(folder / "setup.py")
