@@ -61,7 +61,19 @@ def test_the_last_error_is_raised_when_the_pauses_are_used_up(clock: Clock) -> N
 def test_no_attempt_begins_after_the_deadline(clock: Clock) -> None:
     with pytest.raises(OSError, match="4"):
         retry(failing(*(OSError(str(n)) for n in range(9))), OSError, pauses=steady(1.0), seconds=3.5)
-    assert clock.slept == [1.0] * 4
+    assert clock.slept == [1.0, 1.0, 1.0, 0.5]
+
+
+def test_no_pause_leads_past_the_deadline(clock: Clock) -> None:
+    with pytest.raises(OSError, match="1"):
+        retry(
+            failing(*(OSError(str(n)) for n in range(9))),
+            OSError,
+            pauses=steady(1.0),
+            seconds=10.0,
+            before_pause=lambda _: 3600.0,
+        )
+    assert clock.slept == [10.0]
 
 
 def test_other_errors_and_those_that_stay_are_raised_at_once(clock: Clock) -> None:

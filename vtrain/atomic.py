@@ -2,7 +2,7 @@
 
 The content is written beside its place under a temporary name, handed to the disk (fsync), and renamed; then
 the folder is handed to the disk too. A full disk leaves what was there; a crash leaves at most a temporary
-name that begins with `UNPUBLISHED`. What is removed goes out of sight in one step too, then from the disk.
+name that begins with `UNPUBLISHED`. A removal begins with a rename, so that nobody finds a part of a folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from vtrain.privacy import FILE_MODE, FOLDER_MODE, home_label
 UNPUBLISHED = ".unpublished-"
 """The prefix of temporary names; garbage collection removes those that a crash has left."""
 GONE = ".gone-"
-"""The prefix of what is being removed; whoever finds it may go on with that."""
+"""The prefix of names that are being removed; any process may finish the removal."""
 SCRATCH = "vtrain-build-"
 """The prefix of scratch folders below the system's temporary folder."""
 _NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
@@ -45,10 +45,10 @@ def publishing_file(target: Path, mode: int | None = FILE_MODE) -> Iterator[Path
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666 if mode is None else FILE_MODE)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # garbage collection leaves alone what is locked
         yield temporary
         if mode is not None:
-            os.fchmod(descriptor, mode)
+            os.fchmod(descriptor, mode)  # the umask does not count
         os.fsync(descriptor)
         os.replace(temporary, target)  # noqa: PTH105 - tests stop the process here
     except BaseException:

@@ -31,7 +31,7 @@ def file_digest(path: Path) -> str:
 
 
 def stream_digest(stream: Readable) -> str:
-    """The SHA-256 of what a stream still holds, read in blocks. Raises OSError."""
+    """The SHA-256 of the rest of a stream, read in blocks. Raises OSError."""
     from hashlib import sha256
 
     found = sha256()

@@ -14,7 +14,7 @@ from typing import Any
 LARGEST_ANSWER = 64 << 20
 """Bytes of an answer."""
 SLOWEST_UPLOAD = 16 * 1024
-"""Bytes per second of a request's body, which prolong its deadline."""
+"""Bytes per second: a deadline is prolonged by the time that the request's body takes at this rate."""
 CUT_AGAIN_SECONDS = 1.0
 """A socket that is not yet there at the deadline is looked for again after this time."""
 

@@ -1,6 +1,6 @@
 """Sessions of `requests` whose every exchange ends at its deadline, and whose answers have a largest size.
 
-What needs no library is in `http_limits`, for those who speak HTTP without `requests`.
+`http_limits` has the part that needs no library, for code that speaks HTTP without `requests`.
 """
 
 from __future__ import annotations
@@ -155,5 +155,6 @@ def _read(response: Response) -> None:
             response.close()
             address, most = str(response.url).partition("?")[0], http_limits.LARGEST_ANSWER
             raise UnusableAnswerError(f"{address} answered with more than {most} bytes.")
+    # The library has no public way to give a response its body.
     response._content = b"".join(blocks)
     response._content_consumed = True

@@ -1,4 +1,4 @@
-"""Retries: the one way to ask again after a failure, and the one way to wait until something is true."""
+"""Retries of a call that failed, and waiting until a condition is true."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def retry(
 ) -> T:
     """The answer of `call`, which is made again after each pause while it raises one of `errors`.
 
-    The last error is raised when the pauses are used up, when `seconds` have passed since the first call, and
-    at once for an error that `passes` does not take for one that passes. `before_pause` is told each error
-    that is not the last; it may return the least number of seconds to wait, and may raise.
+    The last error is raised when the pauses are used up, or `seconds` have passed since the first call; an
+    error for which `passes` is false is raised at once. `before_pause` gets each error that is not the last;
+    it may return the least number of seconds to wait, and may raise. No pause ends after the `seconds`.
     """
     deadline = time.monotonic() + seconds
     for pause in pauses:
@@ -36,7 +36,7 @@ def retry(
             if time.monotonic() >= deadline or not passes(error):
                 raise
             least = before_pause(error)
-        (sleep or time.sleep)(max(pause, least or 0.0))
+        (sleep or time.sleep)(min(max(pause, least or 0.0), max(deadline - time.monotonic(), 0.0)))
     return call()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 LARGEST = 2**63 - 1
-"""What the Engine API's int64 holds."""
+"""The largest int64, the type of sizes in the Engine API."""
 GIB, MIB = 2**30, 2**20
 _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?(?:([bkmgt])i?b?)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

@@ -1,4 +1,4 @@
-"""Files that are none: a named pipe may be read for ever, and a device gives without end."""
+"""Paths that are no regular files: reading a named pipe may never end, and a device has no end."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def why_special(path: Path) -> str:
         return ""
     try:
         mode = path.stat().st_mode
-    except (OSError, ValueError):  # whoever opens it tells why it cannot be opened
+    except (OSError, ValueError):  # to open it raises the same, with its name
         return ""
     return next((words for is_kind, words in _KINDS if is_kind(mode)), "")

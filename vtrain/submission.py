@@ -31,29 +31,25 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 
 
-def _unseen(_text: str) -> None:
-    """Show nothing: there is no terminal."""
-
-
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The places in which packages are made and staged. Without a bucket they stay in the home's `packages/`.
 
-    In the bucket each package has a folder of its content, unless `flat`. `show` tells on a terminal how far
-    staging is. Without `checks_imports` it is for somebody else to know what trainers can import. They
-    may run on `other_python` than vtrain does.
+    In the bucket each package has a folder named by its content, unless `flat`. `show` gets the progress of
+    staging, for a terminal. Without `checks_imports` the backend checks what trainers can import. With
+    `other_python` they may run on another Python than vtrain does.
     """
 
     home: Path
     buckets: Buckets
     staging_bucket: str = ""
     flat: bool = False
-    show: Show = _unseen
+    show: Show = lambda _: None  # nothing, where there is no terminal
     checks_imports: bool = True
     other_python: bool = False
 
     @classmethod
     def on_this_machine(cls, home: Path, *, staging_bucket: str = "", flat: bool = False) -> Place:
-        """Where packages of local backends lie: `gs://NAME` is a folder of the home."""
+        """The places of local backends: `gs://NAME` is a folder of the home."""
         return cls(home=home, buckets=LocalBuckets(home), staging_bucket=staging_bucket, flat=flat)
 
     @property
@@ -61,7 +57,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.home / "packages"
 
     def uri(self, content_hash: str, file_name: str) -> str:
-        """Where a package of this content will lie. Raises ConfigError where the job could not read it."""
+        """The URI of a package with this content. Raises ConfigError where the job could not read it."""
         below = (file_name,) if self.flat else (content_hash, file_name)
         bucket = self.staging_bucket
         uri = join_uri(bucket, *below) if bucket else file_uri(self.packages.joinpath(*below))
@@ -109,7 +105,10 @@ class Unpackaged(Protocol):
 
 
 def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict: bool) -> SdistPlan:
-    """What packaging would do, its refusals included. `image_uri` tells what the image brings along."""
+    """The plan of the package. The image of that URI decides which imports are provided.
+
+    Raises ConfigError and PackagingError, as packaging would.
+    """
     return plan_sdist(
         source,
         provided=_provided(image_uri) if place.checks_imports else None,
@@ -127,7 +126,7 @@ def _is_newer(image_uri: str) -> bool:
 
 
 def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, strict: bool) -> ImagePlan:
-    """What building an image would do, its refusals included."""
+    """The plan of the trainer's image. Raises ConfigError and PackagingError, as building would."""
     from vtrain.packaging.image_plan import plan_image
 
     return plan_image(
@@ -209,23 +208,19 @@ def plan_job(
         uris = [place.uri(package.content_hash, name) for name in package.file_names]
         return draft.finish(package.python_module, uris), package, ""
     made = plan_trainer_image(source, draft.executor_image_uri, image, strict=strict)
-    image_uri = _image_uri(draft.output_image_uri or image.name_of(made))
+    from vtrain.containers.image_names import check_tag_name
+
+    image_uri = check_tag_name(draft.output_image_uri or image.name_of(made), "output-image-uri")
     # What stays here goes by its content; another name may be given to something else meanwhile.
     job = draft.finish_with_image(image_uri if image.push else made.name, made.module_command)
     return job, made, image_uri
-
-
-def _image_uri(name: str) -> str:
-    from vtrain.containers.image_names import check_tag_name
-
-    return check_tag_name(name, "output-image-uri")
 
 
 def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) -> Job:
     """Package and stage, or build, what is not there yet, then submit."""
     package, plan = prepared.package, prepared.plan
     if package is not None and isinstance(backend, ServiceBackend):
-        backend.sign_in()
+        backend.sign_in()  # bad credentials should not be told after minutes of packaging
     if isinstance(package, SdistPlan):
         package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached)
         if not isinstance(backend, ServiceBackend):
@@ -261,8 +256,8 @@ def package_and_stage(
 ) -> tuple[str, ...]:
     """The URIs of the package's files, made and staged now unless they were there.
 
-    The buckets are looked at first, and so is that of the job's `output`: what is wrong with one stops a job
-    before anything is sent. `cached` names what else is there already, which is told in the same line.
+    The buckets of the packages and of the job's `output` are checked first: a fault stops the job before
+    anything is sent. `cached` names what else exists already, for the same line.
     """
     if place.staging_bucket:
         place.buckets.examine(place.staging_bucket, output)
@@ -295,7 +290,7 @@ def _packed(package: SdistPlan, built: bool, staged: Sequence[str], cached: Sequ
 
 
 def would_make(package: SdistPlan | ImagePlan) -> str:
-    """What a dry run says of the package."""
+    """The line of a dry run about the package."""
     if isinstance(package, SdistPlan):
         return f"Would package {package.file_name}: {describe(package)}."
     return f"Would build {package.title}: {describe(package)}."

@@ -106,6 +106,12 @@ def test_a_packages_folder_that_cannot_be_made_is_a_storage_error(make_tree, tmp
         build_sdist(plan_sdist(source(make_tree(TREE))), tmp_path / "file" / "packages")
 
 
+def test_a_packages_folder_that_is_a_link_to_nothing_is_a_storage_error(make_tree, tmp_path):
+    (tmp_path / "packages").symlink_to(tmp_path / "gone" / "packages")
+    with pytest.raises(StorageError, match=r"Cannot write the package to .*/packages: File exists\."):
+        build_sdist(plan_sdist(source(make_tree(TREE))), tmp_path / "packages")
+
+
 def test_no_name_reads_as_a_version(make_tree):
     from packaging.version import InvalidVersion, Version
 

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from privileges import run_bound
 
 from vtrain.packaging.tree import belonging_files
 
@@ -172,3 +174,40 @@ def test_the_home_inside_the_folder_never_goes_in(make_tree, monkeypatch):
     folder = make_tree({"t.py": "", "runs/home/jobs/1/spec.json": "", "runs/kept.txt": ""})
     monkeypatch.setenv("VTRAIN_HOME", str(folder / "runs" / "home"))
     assert belonging_files(folder).files == ("runs/kept.txt", "t.py")
+
+
+@pytest.mark.parametrize("place", ["", "trainer/"])
+def test_an_ignore_file_that_cannot_be_read_is_named(make_tree, place):
+    folder = make_tree({"trainer/task.py": "", f"{place}.gitignore": "x\n"})
+    (folder / place / ".gitignore").chmod(0)
+    vtrain = [sys.executable, "-m", "vtrain", "package", "sdist"]
+    result = run_bound([*vtrain, f"--local-package-path={folder}", "--python-module=trainer.task"])
+    assert f"Cannot read {folder / place / '.gitignore'}: Permission denied" in result.stderr
+    assert result.returncode == 1
+
+
+@needs_git
+def test_a_line_ends_where_it_ends_for_git(make_tree):
+    """`Icon\\r` is what macOS calls a folder's picture, and what templates for ignore files name."""
+    files = {"Icon\r": "", "Icon": "", "a.log": "", "b.log": "", ".gitignore": "Icon\r\r\n*.log\r\n!b.log\r"}
+    folder = make_tree(files)
+    assert set(belonging_files(folder).files) == git_files(folder) == {".gitignore", "Icon", "b.log"}
+
+
+@pytest.mark.parametrize(
+    ("line", "left_out"),
+    [
+        ("**.log", {"a.log", "s/a.log", "s/t/b.log"}),
+        ("s/**.log", set()),
+        ("s**", {"s/a.log", "s/t/b.log", "s/t/c", "stop"}),
+        ("**b.log", {"s/t/b.log"}),
+        ("./s//t/../a.log", {"s/a.log"}),
+        ("#stop", set()),
+        ("**/", {"a.log", "s/a.log", "s/t/b.log", "s/t/c", "stop"}),
+    ],
+)
+def test_dockerignore_means_what_it_means_to_docker(make_tree, line, left_out):
+    """What the client of Docker 28 sends of the same folder."""
+    names = ("a.log", "s/a.log", "s/t/b.log", "s/t/c", "stop")
+    folder = make_tree({**dict.fromkeys(names, ""), ".dockerignore": f"{line}\n!.dockerignore\n"})
+    assert set(belonging_files(folder).files) == {".dockerignore", *names} - left_out

@@ -111,3 +111,62 @@ def test_missing_build_requirements_mean_isolation():
     assert tool_versions(("setuptools",)) is not None
     assert tool_versions(("setuptools>=9999",)) is None
     assert tool_versions(("no-such-tool-anywhere",)) is None
+
+
+@pytest.mark.parametrize("project", [True, False])
+@pytest.mark.parametrize("change", ["written", "gone", "a folder"])
+def test_a_file_that_changes_after_the_plan_is_never_packed_under_its_name(
+    make_tree, tmp_path, project, change
+):
+    files = {**TREE, "requirements.txt": "six\n"}
+    if not project:
+        files = {name.removeprefix("src/"): text for name, text in files.items() if name != "pyproject.toml"}
+    folder = make_tree(files)
+    plan = plan_sdist(source(folder))
+    task = folder / plan.entry.path
+    if change == "written":
+        task.write_text("import six as other\n")
+    else:
+        task.unlink()
+    if change == "a folder":
+        task.mkdir()
+    with pytest.raises(PackagingError, match=r"task\.py changed while it was packed"):
+        build_sdist(plan, tmp_path / "packages")
+    assert not (tmp_path / "packages" / plan.content_hash).exists()
+
+
+def in_tree_backend(make_tree, code):
+    """A project whose back end is the given module of its own."""
+    system = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    return source(make_tree({"pyproject.toml": system, "own.py": code, "trainer/task.py": ""}))
+
+
+def test_build_requirements_that_cannot_be_had_are_no_crash(make_tree, tmp_path, monkeypatch):
+    for variable in ("PIP_NO_INDEX", "UV_NO_INDEX", "UV_OFFLINE"):
+        monkeypatch.setenv(variable, "1")
+    text = PYPROJECT.replace('["setuptools"]', '["no-such-tool-anywhere"]')
+    with pytest.raises(PackagingError, match=r"no-such-tool-anywhere") as refusal:
+        build_sdist(plan_sdist(source(make_tree({**TREE, "pyproject.toml": text}))), tmp_path / "packages")
+    assert refusal.value.message.startswith("The build requirements cannot be installed:")
+    assert "beside vtrain" in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("def build_sdist(folder, settings=None):\n    return 'none.tar.gz'\n", "wrote no file none.tar.gz"),
+        ("import os\ndef build_sdist(*_):\n    os._exit(3)\n", "Backend subprocess exited"),
+        ("def build_sdist(*_):\n    print('x' * 10**7)\n    raise KeyError('no luck')\n", "no luck"),
+    ],
+)
+def test_a_back_end_that_fails_in_its_own_way(make_tree, tmp_path, code, words):
+    with pytest.raises(PackagingError, match=words) as refusal:
+        build_sdist(plan_sdist(in_tree_backend(make_tree, code)), tmp_path / "packages")
+    assert len(refusal.value.message) < 5000
+
+
+def test_a_back_end_outside_of_the_folder_is_refused(make_tree, tmp_path):
+    system = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["../.."]\n'
+    folder = make_tree({"pyproject.toml": system, "trainer/task.py": ""})
+    with pytest.raises(PackagingError, match="paths must be inside source tree"):
+        build_sdist(plan_sdist(source(folder)), tmp_path / "packages")

@@ -270,3 +270,43 @@ def test_a_hostile_tree_is_read_in_linear_time(make_tree):
     started = time.process_time()
     assert len(plan(folder, requirements=("lib-m-1",)).warnings) == 100
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("coding", ["hex", "rot13", "undefined", "none-such"])
+def test_a_coding_that_python_cannot_read_is_refused(make_tree, coding):
+    code = f"# coding: {coding}\nimport os\n"
+    with pytest.raises(PackagingError, match=r"trainer/task\.py:1: .*(encoding|codec)"):
+        plan(make_tree({"trainer/task.py": code}))
+
+
+def test_modules_that_python_brings_without_listing_them(make_tree):
+    folder = make_tree({"trainer/task.py": "import __main__\nimport test.support\n"})
+    assert plan(folder).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        ("from .model import f", "model"),
+        ("from . import model, data", "model"),
+        ("from ..kit import f", "kit"),
+    ],
+)
+def test_a_script_has_no_package_to_import_from(make_tree, statement, names):
+    files = {
+        "trainer/train.py": f"{statement}\n",
+        "trainer/model.py": "",
+        "trainer/data.py": "",
+        "kit.py": "",
+    }
+    source = TrainerSource(folder=make_tree(files), script="trainer/train.py")
+    warning = next(iter(plan_sdist(source).warnings))
+    assert f"trainer/train.py:1: a script belongs to no package: import `{names}` without dots" in warning
+    with pytest.raises(PackagingError, match="belongs to no package"):
+        plan_sdist(source, strict=True)
+
+
+def test_a_module_may_import_from_its_package(make_tree):
+    assert (
+        plan(make_tree({"trainer/task.py": "from . import model\n", "trainer/model.py": ""})).warnings == ()
+    )

@@ -185,3 +185,26 @@ def test_how_far_it_is(cloud: CloudBuckets, relay: StorageRelay, tmp_path: Path)
     assert shown[0] == f"Staging 0 of 4 files  {'.' * 24}  0.0 of 2.0 MB"
     assert f"Staging 2 of 4 files  {'#' * 12}{'.' * 12}  1.0 of 2.0 MB" in shown
     assert shown == sorted(shown, key=lambda text: int(text.split()[1]))
+
+
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"[]", b"{}", b'{"generation": "x"}'])
+@pytest.mark.parametrize("size", [100, 3 * 256 * 1024])
+def test_an_answer_that_is_none_of_the_service_is_told(
+    cloud: CloudBuckets, relay: StorageRelay, tmp_path: Path, body: bytes, size: int
+) -> None:
+    """A proxy that wants a sign-in first answers everything with 200."""
+    cloud.settings = msgspec.structs.replace(QUICK, chunk=256 * 1024, give_up_after=0.1)
+    for _ in range(20):
+        relay.answer(body, lambda method, target: "/upload/" in target)
+    with pytest.raises(StorageError, match=r"gs://stage/|cannot be reached"):
+        cloud.stage_all({file_of(tmp_path, bytes(size)): URI}, silent)
+
+
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"[]", b"{}", b'{"permissions": 3}'])
+def test_an_examination_that_is_answered_by_another_is_told(
+    cloud: CloudBuckets, relay: StorageRelay, body: bytes
+) -> None:
+    for _ in range(20):
+        relay.answer(body, lambda method, target: True)
+    with pytest.raises(StorageError):
+        cloud.examine("gs://stage/x")

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
+from privileges import mounted_tmpfs
 from storage_relay import QUICK
 from storage_service import StorageEndpoint
 
 from vtrain.errors import ConfigError, StorageError
-from vtrain.staging.cloud import CloudBuckets
-from vtrain.staging.download import _place
+from vtrain.staging.cloud import CloudBuckets, _place
 
 UNIT = 256 * 1024
 
@@ -69,3 +69,25 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path: Path, name: st
     blob = SimpleNamespace(name=name, bucket=SimpleNamespace(name="stage"))
     with pytest.raises(StorageError, match="leads out of the folder"):
         _place(tmp_path, blob, "a/")  # type: ignore[arg-type]
+
+
+def test_a_full_disk_is_not_taken_for_a_lost_network(
+    cloud: CloudBuckets, storage: StorageEndpoint, tmp_path: Path
+) -> None:
+    put(storage, "models/a/model.pkl", bytes(2 * UNIT))
+    with (
+        mounted_tmpfs(tmp_path / "small", "size=64k") as disk,
+        pytest.raises(
+            StorageError, match=r"Cannot write the copy of gs://stage/models/a/model\.pkl: No space"
+        ),
+    ):
+        cloud.fetch("gs://stage/models/a", disk)
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(
+    cloud: CloudBuckets, storage: StorageEndpoint, tmp_path: Path
+) -> None:
+    put(storage, "models/a/assets/words.txt", b"words")
+    (tmp_path / "assets").write_bytes(b"")
+    with pytest.raises(StorageError, match=r"Cannot write .*/assets/words\.txt: File exists\."):
+        cloud.fetch("gs://stage/models/a", tmp_path)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
+from privileges import run_bound
 
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging import LocalBuckets, Staged, file_uri, join_uri, split_uri
@@ -24,7 +27,7 @@ def test_gs_lies_below_the_home_and_file_where_it_says(tmp_path: Path) -> None:
     assert buckets.local_path("file:///data/a%20b") == Path("/data/a b")
 
 
-@pytest.mark.parametrize("path", ["/tmp/with space", "/tmp/100%", "/tmp/ä#?x"])
+@pytest.mark.parametrize("path", ["/tmp/with space", "/tmp/100%", "/tmp/ä#?x", os.fsdecode(b"/tmp/\xff")])
 def test_a_file_uri_leads_back_to_its_path(path: str, tmp_path: Path) -> None:
     assert LocalBuckets(tmp_path).local_path(file_uri(Path(path))) == Path(path)
 
@@ -70,6 +73,18 @@ def test_a_bucket_that_cannot_be_made_is_named(tmp_path: Path, package: Path) ->
         LocalBuckets(tmp_path / "home").stage_all({package: URI}, print)
 
 
+def test_a_folder_that_takes_no_files_is_named_and_no_temporary_file(tmp_path: Path, package: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o555)
+    code = (
+        "import sys; from pathlib import Path; from vtrain.staging import LocalBuckets\n"
+        "home, package, uri = sys.argv[1:]\n"
+        "LocalBuckets(Path(home)).stage_all({Path(package): uri}, print)"
+    )
+    uri = file_uri(tmp_path / "closed" / package.name)
+    result = run_bound([sys.executable, "-c", code, str(tmp_path), str(package), uri])
+    assert f"Cannot stage {tmp_path / 'closed'}: Permission denied." in result.stderr
+
+
 @pytest.mark.parametrize(
     "uri", ["gs://bucket/../other/a", "gs://bucket/a/../../../x", "gs://bucket/a/../../.."]
 )
@@ -97,6 +112,13 @@ def test_no_link_leads_out_of_a_bucket(tmp_path: Path) -> None:
         "gs://../a",
         "file://host/a",
         "file:a",
+        "file:///a?b",
+        "file:///a#b",
+        "file://[/a",
+        "http://[::1",
+        "file://\u2100/a",
+        "gs://bucket/a\0b",
+        "file:///a%00b",
     ],
 )
 def test_other_places_are_refused(uri: str) -> None:

@@ -17,16 +17,18 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
 from vtrain.packaging.project import Project, read_project
-from vtrain.packaging.unpacking import AGAIN, check_name, readable
+from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, readable
 
 if TYPE_CHECKING:
     from email.message import Message
 
+_LONGEST_VERSION = 20
+"""Letters of a metadata version that are read."""
 METADATA_LIMIT = 1 << 20
 """Bytes of a metadata file that are read; the fields stand before the description."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+!_-]*")
-"""What names a distribution and its version, and could be part of a folder's name."""
+"""The names and versions of distributions that are safe in the name of a folder."""
 
 
 def is_direct(path: Path) -> bool:
@@ -39,7 +41,7 @@ def is_direct(path: Path) -> bool:
             if first is None or not first.isfile() or PurePosixPath(first.name).name != "setup.cfg":
                 return False
             return _layout(_content(tar, first)) == LAYOUT
-    except (tarfile.TarError, zlib.error, OSError, EOFError):
+    except DAMAGED:
         return False
 
 
@@ -179,7 +181,8 @@ def import_names(path: Path) -> tuple[str, ...]:
 
 
 def _version(fields: Message) -> tuple[int, ...]:
-    return tuple(int(part) for part in str(fields["Metadata-Version"]).split(".") if part.isdigit())
+    parts = str(fields["Metadata-Version"])[:_LONGEST_VERSION].split(".")
+    return tuple(int(part) for part in parts if part.isdecimal())
 
 
 def _fields(path: Path) -> Message:
@@ -225,18 +228,13 @@ def _sdist_metadata(path: Path) -> bytes:
             found = [info for info in archive.infolist() if _is_pkg_info(info.filename)]
             return _start(archive, found[0]) if found else b""
     with tarfile.open(path) as tar:
-        return next(_pkg_infos(tar), b"")
+        members = (member for member in tar if member.isfile() and _is_pkg_info(member.name))
+        return next((_content(tar, member) for member in members), b"")
 
 
 def _start(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     with archive.open(info) as source:
         return source.read(METADATA_LIMIT)
-
-
-def _pkg_infos(tar: tarfile.TarFile) -> Iterator[bytes]:
-    for member in tar:
-        if member.isfile() and _is_pkg_info(member.name):
-            yield _content(tar, member)
 
 
 def _is_pkg_info(name: str) -> bool:

@@ -102,7 +102,7 @@ def _files(folder: Path) -> Iterator[PurePosixPath]:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether that is a file; no name is too long to be asked for, and no folder is closed."""
+    """Whether a path is a file; false where the system refuses to look."""
     try:
         return path.is_file()
     except OSError:
@@ -115,7 +115,7 @@ def _is_looked_at(folder: Path) -> bool:
 
 
 def _text(file: Path) -> str:
-    """The text of a file, as far as it is read; empty for what is no file that can be read."""
+    """The first megabyte of a file as text; empty where it cannot be read."""
     try:
         with file.open("rb") as source:
             return source.read(_MOST_BYTES).decode("utf-8", "replace")

@@ -1,7 +1,7 @@
 """The source distribution that vtrain writes itself, for a bare folder or a single script.
 
     NAME-VERSION/
-      setup.cfg            [vtrain] layout = direct: whoever reads it may unpack site/ without pip
+      setup.cfg            [vtrain] layout = direct: a reader may unpack site/ without pip
       PKG-INFO             name, version, Requires-Dist
       pyproject.toml       an in-tree back end without requirements: pip and uv need no network for it
       vtrain_backend.py
@@ -15,13 +15,16 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import shutil
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from vtrain.digests import file_digest
 from vtrain.errors import PackagingError
 
 LAYOUT = "direct"
@@ -78,7 +81,7 @@ def _add(tar: tarfile.TarFile, member: Member) -> None:
     if isinstance(member.content, bytes):
         tar.addfile(_info(member, len(member.content)), io.BytesIO(member.content))
         return
-    with member.content.open("rb") as source:
+    with _unchanged(member.content), member.content.open("rb") as source:
         reader = _Hashing(source)
         try:
             tar.addfile(_info(member, member.content.stat().st_size), reader)
@@ -86,7 +89,31 @@ def _add(tar: tarfile.TarFile, member: Member) -> None:
             if str(error) != "unexpected end of data":
                 raise
     if member.digest and reader.digest() != member.digest:
-        raise PackagingError(f"{member.content} changed while it was packed.", hint="Run the command again.")
+        raise _changed(member.content)
+
+
+def copy_unchanged(file: Path, target: Path, digest: str) -> None:
+    """Copy a file that has to have this digest. Raises PackagingError where it has another by now."""
+    with _unchanged(file):
+        shutil.copyfile(file, target)
+    if file_digest(target) != digest:
+        raise _changed(file)
+
+
+@contextmanager
+def _unchanged(file: Path) -> Iterator[None]:
+    """A block that reads a file which was there before. Raises PackagingError where it is not any more."""
+    try:
+        yield
+    except OSError as error:
+        # of a full disk shutil says both names, and of the target's folder only that one
+        if error.filename != str(file) or error.filename2 is not None:
+            raise
+        raise _changed(file) from error
+
+
+def _changed(file: Path) -> PackagingError:
+    return PackagingError(f"{file} changed while it was packed.", hint="Run the command again.")
 
 
 class _Hashing(io.RawIOBase):

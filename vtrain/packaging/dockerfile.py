@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
-from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup_cfg_metadata, has_setup_script
+from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
@@ -91,12 +92,12 @@ class Layers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_prebuilt(base: str) -> bool:
-    """Whether the base is one of Vertex AI's pre-built training images, as gcloud tells them."""
+    """Whether the base is one of Vertex AI's pre-built training images, by gcloud's own pattern."""
     return _PREBUILT.fullmatch(base) is not None
 
 
 def image_entrypoint(base: str, path: str, module: str = "") -> tuple[str, ...]:
-    """What an image runs: `python -m MODULE`, `python FILE.py` or `/bin/bash FILE`, as gcloud has it."""
+    """The command of an image, as in gcloud: `python -m MODULE`, `python FILE.py` or `/bin/bash FILE`."""
     python = "python3" if is_prebuilt(base) else "python"
     if module:
         return (python, "-m", module)
@@ -209,7 +210,8 @@ def read_image_requirements(source: TrainerSource, project: Project | None) -> I
 
     Raises PackagingError for a line that pip could not read in the image.
     """
-    own = read_given(tuple((project.dependencies or ()) if project else ()), source.folder)
+    dependencies = (project.dependencies or ()) if project else ()
+    own = read_given(dependencies, source.folder, "the project's dependencies")
     file, given = read_requirements((), source.folder), read_given(source.requirements, source.folder)
     _check_options(file, REQUIREMENTS_FILE)
     _check_options(given, "requirements")
@@ -231,8 +233,7 @@ def installs_project(project: Project, folder: Path) -> bool:
     Not so for a pyproject.toml without a build system beside modules at the root: many of those only list
     dependencies, and pip refuses to install them; Python finds the modules without.
     """
-    has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
-    return has_setup or project.backend != DEFAULT_BACKEND or (folder / "src").is_dir()
+    return has_setup(folder) or project.backend != DEFAULT_BACKEND or (folder / "src").is_dir()
 
 
 def _check_options(requirements: Requirements, where: str) -> None:
@@ -260,17 +261,10 @@ def context_members(trainer: SdistPlan, requirements: ImageRequirements) -> tupl
     inside = tuple(f"{folder}/" for folder in trainer.extra_dirs)
     for file in trainer.files:
         folder = EXTRA_FOLDER if inside and file.path.startswith(inside) else CODE_FOLDER
-        content = trainer.source.folder / file.path
-        members.append(
-            Member(
-                name=f"{folder}/{file.path}",
-                content=content,
-                executable=file.executable,
-                digest=file.digest,
-            )
-        )
+        members.append(file.member(trainer.source.folder, f"{folder}/{file.path}"))
     return tuple(sorted(members, key=lambda member: member.name))
 
 
 def _text_member(name: str, text: str) -> Member:
-    return Member(name=name, content=text.encode())
+    content = text.encode()
+    return Member(name=name, content=content, digest=content_digest(content))

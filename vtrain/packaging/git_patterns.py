@@ -1,4 +1,4 @@
-"""The patterns of ignore files, as regular expressions that mean what the patterns mean to git.
+"""The patterns of ignore files, as regular expressions that mean what the patterns mean to git, or to Docker.
 
 Written after git's `wildmatch.c` and `dir.c`. The library for it, pathspec, reads bracket expressions
 otherwise, and takes time by the power of the wildcards in a line. Here each wildcard but the last takes
@@ -17,6 +17,7 @@ MAX_LENGTH = 8192
 STARS, FOLDERS, SOME_FOLDERS, REST = "[^/]*?", "(?:[^/]*/)*?", "(?:[^/]*/)+?", ".*"
 """`*`; `**/`; `**` before an escaped slash; `**` at the end."""
 _BEFORE_WILDCARD = re.compile(r"\A[^*?\[\\]+")
+_WILDCARD = re.compile(r"[*?\[\]\\]")
 _STARS = re.compile(r"\*+")
 _RANGE_END = re.compile(r"-(?:\\(.)|([^\]\\]))", re.DOTALL)
 _POSIX = {
@@ -50,13 +51,13 @@ class GitPattern(msgspec.Struct, frozen=True):
         return self.expression.fullmatch(path if self.anchored else path.rpartition("/")[2]) is not None
 
 
-def read_pattern(body: str) -> GitPattern | None:
+def read_pattern(body: str, *, docker: bool = False) -> GitPattern | None:
     """The pattern, which has no `!` in front and no slash at its end; None for one that names nothing."""
     anchored = "/" in body
     if len(body) > MAX_LENGTH:
         return None
     try:
-        pieces = list(_pieces(body.removeprefix("/")))
+        pieces = list(_pieces(body.removeprefix("/"), docker))
     except _NoMatch:
         return None
     if not pieces:
@@ -64,7 +65,7 @@ def read_pattern(body: str) -> GitPattern | None:
     return GitPattern(re.compile(_joined(pieces), re.DOTALL), anchored)
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _pieces(text: str, docker: bool) -> Iterator[str]:
     """The expressions for each wildcard and each character."""
     # git compares what is before the first wildcard by itself, and for the rest the pattern begins there.
     at = begin = len(text) - len(_BEFORE_WILDCARD.sub("", text, count=1))
@@ -74,7 +75,10 @@ def _pieces(text: str) -> Iterator[str]:
         if stars := _STARS.match(text, at):
             begins_segment = at == begin or text[at - 1] == "/"
             is_double = begins_segment and stars.end() - at > 1
-            piece, at = _double_star(text, stars.end()) if is_double else (STARS, stars.end())
+            if docker and text.startswith("**", at):
+                piece, at = _docker_double_star(text, at, begins_segment)
+            else:
+                piece, at = _double_star(text, stars.end()) if is_double else (STARS, stars.end())
             yield piece
         elif char == "[":
             piece, at = _bracket(text, at + 1)
@@ -96,6 +100,17 @@ def _double_star(text: str, end: int) -> tuple[str, int]:
     if text.startswith("\\/", end):
         return SOME_FOLDERS, end + 2
     return STARS, end
+
+
+def _docker_double_star(text: str, at: int, begins_segment: bool) -> tuple[str, int]:
+    """The same for Docker, to which `**` is folders also where no slash follows."""
+    end = at + 2
+    if text.startswith("/", end) and begins_segment:
+        return (FOLDERS, end + 1) if end + 1 < len(text) else (REST, end + 1)
+    # By `**.log` alone, without another wildcard, it means the end of a path.
+    if end == len(text) or (at == 0 and not _WILDCARD.search(text, end)):
+        return REST, end
+    return (FOLDERS if begins_segment else STARS), end
 
 
 def _bracket(text: str, at: int) -> tuple[str, int]:

@@ -8,12 +8,14 @@ after its parents were kept, so a rule has to name the path itself, and not what
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from vtrain.errors import PackagingError
 from vtrain.packaging.git_patterns import GitPattern, read_pattern
 from vtrain.settings import home_folder
 
@@ -53,25 +55,24 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_rules(lines: Iterable[str], base: str = "") -> RuleSet:
     """Translate the lines of an ignore file; a line that git cannot read is passed over, as in git."""
-    return RuleSet(base=base, rules=tuple(rule for line in lines if (rule := _read_rule(line)) is not None))
+    return RuleSet(base=base, rules=tuple(filter(None, map(_read_rule, lines))))
 
 
-def _read_rule(line: str) -> Rule | None:
+def _read_rule(line: str, *, docker: bool = False) -> Rule | None:
     text = _strip_trailing_blanks(line)
     if not text or text.startswith("#"):
         return None
     body = text.removeprefix("!")
-    pattern = read_pattern(body.removesuffix("/"))
+    pattern = read_pattern(body.removesuffix("/"), docker=docker)
     if pattern is None:
         return None
     return Rule(pattern=pattern, ignores=body == text, only_folders=body.endswith("/"))
 
 
 def _strip_trailing_blanks(line: str) -> str:
-    text = line.rstrip("\r\n")
-    stripped = text.rstrip(" ")
+    stripped = line.rstrip(" ")
     escaped = len(stripped) - len(stripped.rstrip("\\"))
-    return stripped + " " if escaped % 2 and stripped != text else stripped
+    return stripped + " " if escaped % 2 and stripped != line else stripped
 
 
 class DockerRuleSet(RuleSet, frozen=True, kw_only=True):
@@ -96,22 +97,32 @@ def read_docker_rules(lines: Iterable[str]) -> DockerRuleSet:
 
     Source: docs.docker.com/build/concepts/context, ".dockerignore files".
     """
-    return DockerRuleSet(base="", rules=read_rules(_rooted(line.strip()) for line in lines).rules)
+    rules = (_read_rule(_rooted(line), docker=True) for line in lines)
+    return DockerRuleSet(base="", rules=tuple(filter(None, rules)))
 
 
 def _rooted(line: str) -> str:
-    if not line or line.startswith("#"):
+    text = line.strip()
+    if not text or line.startswith("#"):
         return ""
-    mark, body = ("!", line[1:].strip()) if line.startswith("!") else ("", line)
-    body = body.removeprefix("./").strip("/")
+    mark, body = ("!", text[1:].strip()) if text.startswith("!") else ("", text)
+    body = posixpath.normpath(body).strip("/")  # Docker cleans `./a//b/..` in this way
     return f"{mark}/{body}" if body and body != "." else ""
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
-    """The lines of an ignore file; () when there is none. A byte-order mark is dropped, as in git."""
+    """The lines of an ignore file; () when there is none. A byte-order mark is dropped, as in git.
+
+    Raises PackagingError for a file that cannot be read.
+    """
     if not path.is_file():
         return ()
-    return tuple(path.read_text("utf-8-sig", errors="replace").split("\n"))
+    try:
+        text = path.read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise PackagingError(f"Cannot read {path}: {error.strerror}.") from None
+    # git ends a line at a line feed alone, and `Icon\r\r\n` is how people name what macOS calls `Icon\r`.
+    return tuple(line.removesuffix("\r") for line in text.split("\n"))
 
 
 OWN_IGNORE_FILE = ".vtrainignore"

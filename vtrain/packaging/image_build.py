@@ -91,15 +91,10 @@ def _is_fresh(plan: ImagePlan, found: dict[str, Any], address: EngineAddress) ->
     if labels.get(CONTENT_LABEL) != plan.content_hash:
         return False
     built_on = labels.get(BASE_LABEL, "").split(",")
-    present = _base_ids(plan, address)
+    present = [(image_facts(address, base) or {}).get("Id", "") for base in plan.bases]  # "": not here
     if len(built_on) != len(plan.bases or ("",)):
         return False
     return all(there in ("", before) for before, there in zip(built_on, present or [""], strict=True))
-
-
-def _base_ids(plan: ImagePlan, address: EngineAddress) -> list[str]:
-    """The id of each base; empty for one that is not here."""
-    return [(image_facts(address, base) or {}).get("Id", "") for base in plan.bases]
 
 
 def _have_bases(plan: ImagePlan, address: EngineAddress, pull: str, tell: Tell) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from vtrain.containers.build import base_images
 from vtrain.containers.image_names import check_image_name
 from vtrain.containers.labels import CONTENT_LABEL, KIND_LABEL
-from vtrain.digests import content_digest, document_digest, file_digest
+from vtrain.digests import document_digest
 from vtrain.errors import ConfigError, PackagingError
 from vtrain.messages.secrets import is_secret
 from vtrain.packaging.direct import Member
@@ -201,7 +201,7 @@ def _slug(given: str) -> str:
 
 def _content_hash(plan: ImagePlan) -> str:
     """The sha256 of all that decides the image, but for the content of its base."""
-    files = [[file.name, file.executable, file.digest or _digest(file.content)] for file in plan.files]
+    files = [[file.name, file.executable, file.digest] for file in plan.files]
     document = [
         ["vtrain-image", LAYOUT_VERSION, plan.platform],
         plan.dockerfile,
@@ -211,12 +211,10 @@ def _content_hash(plan: ImagePlan) -> str:
     return document_digest(document)
 
 
-def _digest(content: bytes | Path) -> str:
-    return content_digest(content) if isinstance(content, bytes) else file_digest(content)
-
-
 IGNORE_FILE = ".dockerignore"
-_ENV_LINE = re.compile(r"^[ \t]*ENV[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_CONTINUED = re.compile(r"\\[ \t]*\n(?:[ \t]*#.*\n)*")
+_ENV_LINE = re.compile(r"^[ \t]*(?:ENV|ARG)[ \t]+(.+)", re.IGNORECASE | re.MULTILINE)
+_REFERENCE = re.compile(r"""["']?\$(?:\w+|\{\w+\})["']?""")
 _ENV_PAIR = re.compile(r"""(?<!\w)(\w+)=("[^"]*"|'[^']*'|\S+)""")
 
 
@@ -235,15 +233,7 @@ class OwnContext(msgspec.Struct, frozen=True, kw_only=True):
 
     def members(self, folder: Path) -> tuple[Member, ...]:
         """The files as they go to the engine."""
-        return tuple(
-            Member(
-                name=file.path,
-                content=folder / file.path,
-                executable=file.executable,
-                digest=file.digest,
-            )
-            for file in self.files
-        )
+        return tuple(file.member(folder) for file in self.files)
 
 
 class DockerRules(IgnoreRules):
@@ -289,11 +279,11 @@ def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
 
 
 def _baked_secrets(text: str) -> Iterator[str]:
-    """A sentence for each variable of the image that looks like a secret."""
-    for line in _ENV_LINE.findall(text.replace("\\\n", " ")):
+    """A sentence for each variable or argument of the image that looks like a secret."""
+    for line in _ENV_LINE.findall(_CONTINUED.sub(" ", text)):
         pairs = _ENV_PAIR.findall(line) or [line.partition(" ")[::2]]
         for name, value in pairs:
-            if is_secret(name, value.strip()):
+            if is_secret(name, value.strip()) and not _REFERENCE.fullmatch(value.strip()):
                 yield f"the Dockerfile sets {name}, which looks like a secret and can be read in the image"
 
 

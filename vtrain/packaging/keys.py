@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.errors import PackagingError
+from vtrain.packaging.unpacking import DAMAGED
 
 LARGEST = 64 * 1024
 """Bytes of the largest file that is read; a key has about 2,400."""
@@ -52,7 +52,7 @@ def check_archive(path: Path) -> None:
 
     An archive that cannot be read is left to the installer.
     """
-    with suppress(tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError):
+    with suppress(*DAMAGED):
         for name, content in _small_files(path):
             if kind := kind_of(content):
                 raise PackagingError(f"{path.name} holds {kind}: {name!r}.", hint=HINT)

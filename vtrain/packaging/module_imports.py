@@ -1,6 +1,6 @@
 """The imports of a trainer, from its entry module on: which run for certain, and which may.
 
-Files are trees of other people: what is read of them is bounded, and takes time in proportion to their size.
+The files are other people's: the amount that is read is bounded, and the time grows with their size alone.
 """
 
 from __future__ import annotations
@@ -126,8 +126,9 @@ def _without_suffixes(path: str) -> str:
 class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     """A trainer's imports, from its entry module on, and its own modules.
 
-    Its files are in `folder` (empty: in an archive). Packages beside it bring the import names `own_names`
-    and the distributions `brought`. With `has_build` a build may add modules.
+    Its files are in `folder` (empty: in an archive); one of them is the `script` that starts it, if a script
+    does. Packages beside it bring the import names `own_names` and the distributions `brought`. With
+    `has_build` a build may add modules.
     """
 
     imports: tuple[Import, ...]
@@ -135,6 +136,7 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     own_names: frozenset[str] = frozenset()
     brought: frozenset[str] = frozenset()
+    script: str = ""
     has_build: bool = False
 
     @property
@@ -145,6 +147,8 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Walk:
     """The files that imports lead to, each read once: first along imports that run for certain."""
+
+    # In this order the limit of MOST_SOURCE leaves out what matters least.
 
     def __init__(self, modules: Modules, read: Callable[[str], bytes], entry: str) -> None:
         self._modules = modules
@@ -231,7 +235,13 @@ def _from_import(
 ) -> Iterator[Import]:
     base = package[: max(len(package) - node.level + 1, 0)] if node.level else ()
     module = ".".join((*base, *(node.module or "").split("."))).strip(".")
-    if module and len(module) <= LONGEST_NAME:
+    if not module:  # `from . import model` beside no package: the neighbours themselves
+        for alias in node.names:
+            if alias.name != "*" and len(alias.name) <= LONGEST_NAME:
+                yield Import(
+                    path=path, line=node.lineno, module=alias.name, is_relative=True, is_certain=is_certain
+                )
+    elif len(module) <= LONGEST_NAME:
         members = (alias.name for alias in node.names if alias.name != "*")
         yield Import(
             path=path,

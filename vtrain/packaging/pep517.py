@@ -9,11 +9,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
-from vtrain.packaging.direct import Member, write_archive
+from vtrain.packaging.direct import Member, copy_unchanged, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
 from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import SdistPlan
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 
 _NAMES_SHOWN = 5
-_OUTPUT_LINES = 15
+_OUTPUT_LINES, _LONGEST_LINE = 15, 300
+"""The end of a build's output that is shown: so many lines, of so many letters each."""
 
 
 def build_project(plan: SdistPlan, out: Path) -> None:
@@ -45,11 +47,12 @@ def build_project(plan: SdistPlan, out: Path) -> None:
 
 
 def _copy_files(plan: SdistPlan, tree: Path) -> None:
+    """Copy the plan's files: back ends leave `build/` and `*.egg-info/` where they build."""
     tree.mkdir()
     for file in plan.files:
         target = tree / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(plan.source.folder / file.path, target)
+        copy_unchanged(plan.source.folder / file.path, target, file.digest)
         target.chmod(0o755 if file.executable else 0o644)
 
 
@@ -70,17 +73,20 @@ def _run_backend(plan: SdistPlan, tree: Path, dist: Path) -> Path:
     from pyproject_hooks import quiet_subprocess_runner
 
     project = plan.project or Project()
+    hint = f"`python -m build --sdist {plan.source.folder}` builds the same by hand."
     try:
         if plan.tool_versions is not None:
             builder = ProjectBuilder(tree, runner=quiet_subprocess_runner)
             if not _asks_for_more(builder, project, tree):
                 return Path(builder.build("sdist", dist))
         return _run_isolated(tree, dist)
-    except (BuildBackendException, BuildException) as error:
+    except CalledProcessError as error:  # of pip or uv: those of the back end come as build's own
         raise PackagingError(
-            f"The folder's own build failed: {_reason(error)}.",
-            hint=f"`python -m build --sdist {plan.source.folder}` builds the same by hand.",
+            f"The build requirements cannot be installed: {_reason(error)}.",
+            hint="Look at the network and the package index, or install them beside vtrain.",
         ) from error
+    except (BuildBackendException, BuildException, ValueError) as error:  # ValueError: a bad backend-path
+        raise PackagingError(f"The folder's own build failed: {_reason(error)}.", hint=hint) from error
 
 
 def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path) -> bool:
@@ -97,6 +103,7 @@ def _run_isolated(tree: Path, dist: Path) -> Path:
     from build.env import DefaultIsolatedEnv
     from pyproject_hooks import quiet_subprocess_runner
 
+    # uv is several times faster; pip is there where uv is not on PATH.
     with DefaultIsolatedEnv(installer="uv" if shutil.which("uv") else "pip") as env:
         builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
         env.install(builder.build_system_requires)
@@ -105,15 +112,18 @@ def _run_isolated(tree: Path, dist: Path) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    output = getattr(getattr(error, "exception", None), "output", None)
+    """The last lines that a program wrote, else the error itself; without a full stop."""
+    cause = getattr(error, "exception", error)
+    output = getattr(cause, "stderr", None) or getattr(cause, "output", None)
     text = output.decode(errors="replace") if isinstance(output, bytes) else output
-    if not text:
-        return str(error)
-    return "\n" + "\n".join(text.rstrip().splitlines()[-_OUTPUT_LINES:])
+    lines = (text or "").rstrip().splitlines()[-_OUTPUT_LINES:]
+    return "".join(f"\n{line[:_LONGEST_LINE]}" for line in lines) or str(error).rstrip(".")
 
 
 def _unpack(built: Path, target: Path) -> str:
     """Unpack an sdist and return the name of its only folder."""
+    if not built.is_file():
+        raise PackagingError(f"The folder's own build wrote no file {built.name}.")
     unpack_tar(built, target)
     tops = [path.name for path in target.iterdir()]
     if len(tops) != 1:

@@ -126,7 +126,7 @@ _LARGE = tuple(
 )
 
 DEFAULT = ImageContents(family="", version="", python_version="", distributions=(*_ALWAYS, *_LARGE))
-"""What a trainer may count on where no image is named: the frameworks, of whatever version is there."""
+"""The distributions that trainers count on where no image is named: the frameworks, of any version."""
 
 IMPORT_NAMES = frozenset(
     name
@@ -134,7 +134,7 @@ IMPORT_NAMES = frozenset(
     for distribution in (framework, *beside, *_ALWAYS)
     for name in distribution.import_names
 ) | {"torch_xla"}
-"""The import names of all that any image holds."""
+"""The import names of all distributions in any image."""
 
 # Image name without tag → Python. Images with a suffix .py310, .cp310 or .py311 say it themselves.
 _PYTHON: dict[str, str] = {

@@ -36,6 +36,8 @@ from vtrain.packaging.source import Entry, printable
 from vtrain.project_names import canonical, distribution_name
 
 _HERE = ".".join(map(str, sys.version_info[:2]))
+_PYTHON = sys.stdlib_module_names | {"__main__", "test"}
+"""The modules of Python itself; its own list leaves those two out."""
 _WIDEST = 100
 """Characters of a line that are shown below a syntax error."""
 MOST_UNKNOWN = 100
@@ -56,7 +58,7 @@ class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """What there is to say where nothing at all provides it."""
+        """The warning where nothing at all provides it."""
         return f"{self.place}: {self.fault or f'nothing provides the import `{self.shown}`; {self.advice}'}"
 
 
@@ -75,6 +77,7 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
         folder=str(plan.source.folder),
         own_names=own_names,
         brought=brought,
+        script=plan.entry.path if plan.source.script else "",
         has_build=plan.pep517,
     )
 
@@ -116,17 +119,27 @@ def missing_imports(trainer: TrainerImports, available: frozenset[str]) -> tuple
 
 def _is_provided(item: Import, trainer: TrainerImports, available: frozenset[str]) -> bool:
     """Whether Python itself, the trainer or a distribution that is known to bring it provides an import."""
+    if _is_in_script(item, trainer):
+        return False
     top = item.module.split(".")[0]
-    if top in sys.stdlib_module_names or top in trainer.own_names:
+    if top in _PYTHON or top in trainer.own_names:
         return True
     if trainer.modules.is_local(top):
         return trainer.has_build or trainer.modules.exists(item.module)
     return any(name in available for tried in item.names for name in candidates(tried))
 
 
+def _is_in_script(item: Import, trainer: TrainerImports) -> bool:
+    """Whether it is a relative import of a script, which Python runs without a package."""
+    return item.is_relative and item.path == trainer.script
+
+
 def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -> MissingImport | None:
-    """What is to be said of an import that is not provided; None where a name makes it likely that it is."""
+    """The finding about an import that is not provided; None where a requirement's name resembles it."""
     top, place = item.module.split(".")[0], place_of(item, trainer)
+    if _is_in_script(item, trainer):
+        fault = f"a script belongs to no package: import `{item.module}` without dots, or give python-module"
+        return MissingImport(item=item, place=place, shown=top, fault=fault)
     if trainer.modules.is_local(top):
         return MissingImport(
             item=item, place=place, shown=top, fault=f"the package has no module `{item.module}`"
@@ -173,7 +186,7 @@ def check_syntax(folder: Path, entry: Entry) -> None:
         excerpt = "".join(f"\n    {line}" for line in _excerpt(error))
         end = "" if error.msg.endswith("?") else "."
         raise PackagingError(f"{shown}:{error.lineno or 1}: {error.msg}{end}{excerpt}") from None
-    except ValueError as error:
+    except (ValueError, LookupError) as error:  # the second for `# coding: hex`, which is no text's
         raise PackagingError(f"{shown}:1: {error}.") from None
     except (RecursionError, MemoryError):
         raise PackagingError(f"{shown}:1: Python cannot compile this: it is nested too deeply.") from None

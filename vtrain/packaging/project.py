@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import PackagingError
+from vtrain.packaging.module_imports import UNREADABLE, parse
 from vtrain.special_files import why_special
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
@@ -31,48 +34,73 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     requires_python: str = ""
 
 
+class _ProjectTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The fields of `[project]` that are read; `dependencies` is None where they are not written there."""
+
+    name: str = ""
+    dependencies: tuple[str, ...] | None = None
+    dynamic: tuple[str, ...] = ()
+    requires_python: str = ""
+
+
+class _BuildSystem(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    requires: tuple[str, ...] = DEFAULT_BUILD_REQUIRES
+    build_backend: str = DEFAULT_BACKEND
+
+
+class _Pyproject(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    project: _ProjectTable | None = None
+    build_system: _BuildSystem | None = None
+    tool: dict[str, Any] = {}
+
+
 def read_project(folder: Path) -> Project | None:
-    """The project in the folder; None for a bare folder.
+    """The project in the folder; None for a bare folder. Raises PackagingError for files that are wrong.
 
     A pyproject.toml that only configures tools (no [build-system], no [project]) makes no project, nor does
     an empty setup.py, which names no package.
     """
     pyproject = _read_pyproject(folder / "pyproject.toml")
-    table = pyproject.get("project")
-    system = pyproject.get("build-system")
-    has_setup = has_setup_script(folder) or has_setup_cfg_metadata(folder)
-    if table is None and system is None and not has_setup:
+    if pyproject.project is None and pyproject.build_system is None and not has_setup(folder):
         return None
-    table = table if isinstance(table, dict) else {}
-    system = system if isinstance(system, dict) else {}
-    backend = str(system.get("build-backend", DEFAULT_BACKEND))
+    table = pyproject.project or _ProjectTable()
+    system = pyproject.build_system or _BuildSystem()
     return Project(
-        name=str(table.get("name") or _setup_cfg(folder).get("metadata", "name", fallback="")),
-        dependencies=_dependencies(folder, table, pyproject, backend),
-        build_requires=tuple(map(str, system.get("requires", DEFAULT_BUILD_REQUIRES))),
-        backend=backend,
-        requires_python=str(
-            table.get("requires-python") or _setup_cfg(folder).get("options", "python_requires", fallback="")
+        name=table.name or _setup_cfg(folder).get("metadata", "name", fallback=""),
+        dependencies=_dependencies(folder, pyproject, system.build_backend),
+        build_requires=system.requires,
+        backend=system.build_backend,
+        requires_python=(
+            table.requires_python or _setup_cfg(folder).get("options", "python_requires", fallback="")
         ),
     )
 
 
-def _read_pyproject(path: Path) -> dict[str, Any]:
+def _check_readable(path: Path) -> None:
     if reason := why_special(path):
         raise PackagingError(f"{path.name} in {path.parent} cannot be read: {reason}.")
+
+
+def _read_pyproject(path: Path) -> _Pyproject:
+    _check_readable(path)
     if not path.is_file():
-        return {}
+        return _Pyproject()
     toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        document: dict[str, Any] = toml.loads(path.read_text("utf-8"))
+        return msgspec.convert(toml.loads(path.read_text("utf-8")), _Pyproject)
+    except msgspec.ValidationError as error:
+        words = str(error).replace("object", "table").replace(" | null", "")
+        problem, _, place = words.partition(" - at `$.")
+        found = f"{place.rstrip('`')}: {problem[:1].lower()}{problem[1:]}"
+        raise PackagingError(f"{path.name} in {path.parent} is wrong at {found}.") from None
     except ValueError as error:
         raise PackagingError(f"{path.name} in {path.parent} is not TOML: {error}.") from None
     except RecursionError:
         raise PackagingError(f"{path.name} in {path.parent} is nested too deeply.") from None
-    return document
 
 
 def _setup_cfg(folder: Path) -> configparser.ConfigParser:
+    _check_readable(folder / "setup.cfg")
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read(folder / "setup.cfg", encoding="utf-8")
@@ -82,50 +110,51 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
     return parser
 
 
-def has_setup_script(folder: Path) -> bool:
-    """Whether there is a setup.py that is not empty."""
-    path = folder / "setup.py"
-    return path.is_file() and bool(path.read_bytes().strip())
-
-
-def has_setup_cfg_metadata(folder: Path) -> bool:
-    """Whether a setup.cfg describes a project, and not only its tools."""
+def has_setup(folder: Path) -> bool:
+    """Whether a setup.py is not empty, or a setup.cfg describes a project and not only its tools."""
+    script = folder / "setup.py"
+    if script.is_file() and script.read_bytes().strip():
+        return True
     return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
 
 
-def _dependencies(
-    folder: Path, table: dict[str, Any], pyproject: dict[str, Any], backend: str
-) -> tuple[str, ...] | None:
-    if "dependencies" in table:
-        return tuple(map(str, table["dependencies"]))
-    if "poetry" in pyproject.get("tool", {}) and "name" not in table:
+def _dependencies(folder: Path, pyproject: _Pyproject, backend: str) -> tuple[str, ...] | None:
+    table = pyproject.project or _ProjectTable()
+    if table.dependencies is not None:
+        return table.dependencies
+    if "poetry" in pyproject.tool and not table.name:
         return None
-    if table and "dependencies" not in table.get("dynamic", ()):
+    if pyproject.project is not None and "dependencies" not in table.dynamic:
         return ()
     if not backend.startswith("setuptools."):
         return None
     listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
+    if listed.strip().startswith("file:"):
+        return None
     if listed.strip():
-        return tuple(line.strip() for line in listed.splitlines() if line.strip())
+        # A value on the line of its key is split at each semicolon; in lines below, one begins a marker.
+        return _without_comments(listed.splitlines() if "\n" in listed else listed.split(";"))
     if (folder / "setup.py").is_file():
         return _install_requires(folder / "setup.py")
-    return None if table.get("dynamic") else ()
+    return None if table.dynamic else ()
+
+
+def _without_comments(lines: Iterable[str]) -> tuple[str, ...]:
+    """The requirements in lines as setuptools reads them, which knows comments in each."""
+    return tuple(text for line in lines if (text := re.split(r"(?:^| )#", line.strip())[0].strip()))
 
 
 def _install_requires(setup: Path) -> tuple[str, ...] | None:
     """The `install_requires` of a setup.py that writes it out; None when it is computed."""
     try:
-        tree = ast.parse(setup.read_bytes())
-    except (SyntaxError, ValueError):
+        tree = parse(setup.read_bytes())
+    except UNREADABLE:
         return None
-    constants = _list_constants(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _called(node) == "setup":
-            if any(keyword.arg is None for keyword in node.keywords):
-                return None
-            given = [keyword.value for keyword in node.keywords if keyword.arg == "install_requires"]
-            return _strings(given[0], constants) if given else ()
-    return None
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node) == "setup"]
+    if len(calls) != 1 or any(keyword.arg is None for keyword in calls[0].keywords):
+        return None
+    given = [keyword.value for keyword in calls[0].keywords if keyword.arg == "install_requires"]
+    return _strings(given[0], tree) if given else ()
 
 
 def _called(node: ast.Call) -> str:
@@ -133,28 +162,34 @@ def _called(node: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _list_constants(tree: ast.Module) -> dict[str, ast.expr]:
-    return {
-        target.id: node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-
-
-def _strings(node: ast.expr, constants: dict[str, ast.expr]) -> tuple[str, ...] | None:
-    if isinstance(node, ast.Name):
-        node = constants.get(node.id, node)
+def _strings(node: ast.expr, tree: ast.Module) -> tuple[str, ...] | None:
+    """The requirements that an expression writes out; None where it computes them."""
     try:
-        value = ast.literal_eval(node)
-    except ValueError:
+        value = ast.literal_eval(_constant(node.id, tree) if isinstance(node, ast.Name) else node)
+    except (TypeError, *UNREADABLE):
         return None
     if isinstance(value, str):
         value = value.splitlines()
     if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(item.strip() for item in value if item.strip())
+        return _without_comments(value)
     return None
+
+
+def _constant(name: str, tree: ast.Module) -> ast.expr:
+    """The value of a name that a module assigns once and never changes. Raises ValueError for others."""
+    values = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and any(getattr(to, "id", "") == name for to in node.targets)
+    ]
+    nodes = list(ast.walk(tree))
+    names = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    stored = [node for node in names if not isinstance(node.ctx, ast.Load)]
+    # `REQUIRES.append(…)`, `REQUIRES[0] = …`
+    reached = (node.value for node in nodes if isinstance(node, (ast.Attribute, ast.Subscript)))
+    if len(values) != 1 or len(stored) != 1 or any(getattr(node, "id", "") == name for node in reached):
+        raise ValueError(name)
+    return values[0]
 
 
 def tool_versions(requires: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -50,10 +50,10 @@ def read_requirements(given: tuple[str, ...], folder: Path) -> Requirements:
     return reader.result()
 
 
-def read_given(given: tuple[str, ...], folder: Path) -> Requirements:
-    """The `requirements` flag alone."""
+def read_given(given: tuple[str, ...], folder: Path, where: str = "requirements") -> Requirements:
+    """The `requirements` flag alone, or other requirements, which messages place at `where`."""
     reader = _Reader(folder)
-    reader.read_given(given)
+    reader.read_given(given, where)
     return reader.result()
 
 
@@ -74,9 +74,9 @@ class _Reader:
             constraints=tuple(self.constraints),
         )
 
-    def read_given(self, given: tuple[str, ...]) -> None:
+    def read_given(self, given: tuple[str, ...], where: str = "requirements") -> None:
         for requirement in given:
-            self.read_line(requirement.strip(), "requirements")
+            self.read_line(requirement.strip(), where)
 
     def read_file(self, path: Path) -> None:
         if path.resolve() in self.opened:

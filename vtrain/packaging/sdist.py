@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from vtrain.atomic import holding, publish_file, publishing_file, publishing_fol
 from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import SNAPSHOT, packed_files
-from vtrain.packaging.direct import Member, script_members, write_archive, write_direct
+from vtrain.packaging.direct import Member, copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.sdist_plan import SdistPlan, read_trainer
 from vtrain.packaging.source import TrainerSource
@@ -39,12 +38,8 @@ class BuiltPackages(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.extra_packages, self.sdist)
 
 
-def _silent(_line: str) -> None:
-    """Say nothing."""
-
-
 def build_sdist(
-    plan: SdistPlan, packages_dir: Path, *, progress: Callable[[str], None] = _silent
+    plan: SdistPlan, packages_dir: Path, *, progress: Callable[[str], None] = lambda _: None
 ) -> BuiltPackages:
     """Write the plan's packages into `packages_dir/<content_hash>/`, unless they exist.
 
@@ -61,9 +56,9 @@ def build_sdist(
     try:
         make_private(packages_dir)
         _publish(plan, final, progress)
-    except FileExistsError:  # another process was faster
-        return _built(plan, final, built=False)
     except OSError as error:
+        if isinstance(error, FileExistsError) and is_whole(plan, final):  # another process was faster
+            return _built(plan, final, built=False)
         raise StorageError(
             f"Cannot write the package to {packages_dir}: {error.strerror or error}."
         ) from error
@@ -95,6 +90,7 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> N
             close_to_others(file)
         digests = {name: file_digest(work / name) for name in plan.file_names}
         publish_file(work / DIGESTS, msgspec.json.encode(digests))
+        # From here on alone: of two processes that built the same, the second finds the first one's packages.
         alone.enter_context(holding(final.parent))
         if is_whole(plan, final):
             raise FileExistsError
@@ -104,27 +100,22 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> N
 def _built(plan: SdistPlan, final: Path, *, built: bool) -> BuiltPackages:
     names = [extra.path.name for extra in plan.extra_packages]
     names += [plan.companion] if plan.companion else []
+    notes: tuple[str, ...] = ()
+    if plan.pep517:
+        from vtrain.packaging.pep517 import left_out_notes
+
+        notes = left_out_notes(plan, final / plan.file_name)
     return BuiltPackages(
         sdist=final / plan.file_name,
         extra_packages=tuple(final / name for name in names),
         built=built,
-        notes=_notes(plan, final / plan.file_name),
+        notes=notes,
     )
-
-
-def _notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
-    if not plan.pep517:
-        return ()
-    from vtrain.packaging.pep517 import left_out_notes
-
-    return left_out_notes(plan, built)
 
 
 def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None:
     for extra in plan.extra_packages:
-        shutil.copyfile(extra.path, work / extra.path.name)
-        if file_digest(work / extra.path.name) != extra.digest:
-            raise PackagingError(f"{extra.path} changed while it was copied.", hint="Run the command again.")
+        copy_unchanged(extra.path, work / extra.path.name, extra.digest)
     if plan.companion:
         _write_companion(plan, work / plan.companion)
     if plan.pep517:
@@ -170,15 +161,7 @@ def _write_companion(plan: SdistPlan, out: Path) -> None:
 
 
 def _members(plan: SdistPlan) -> list[Member]:
-    return [
-        Member(
-            name=file.path,
-            content=plan.source.folder / file.path,
-            executable=file.executable,
-            digest=file.digest,
-        )
-        for file in plan.files
-    ]
+    return [file.member(plan.source.folder) for file in plan.files]
 
 
 def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
@@ -194,7 +177,8 @@ def keep_snapshot(plan: SdistPlan, packages_dir: Path) -> Path:
         if archive.is_dir():
             remove_folder(archive)
         with publishing_file(archive) as partial:
-            write_archive(partial, _snapshot_members(plan))
+            top = plan.source.folder
+            write_archive(partial, (file.member(top, f"{_SNAPSHOT_TOP}/{file.path}") for file in plan.files))
     return archive
 
 
@@ -207,16 +191,6 @@ def _holds_files(archive: Path, plan: SdistPlan) -> bool:
     except (PackagingError, OSError):
         return False
     return found == {file.path: file.digest for file in plan.files}
-
-
-def _snapshot_members(plan: SdistPlan) -> Iterator[Member]:
-    for file in plan.files:
-        yield Member(
-            name=f"{_SNAPSHOT_TOP}/{file.path}",
-            content=plan.source.folder / file.path,
-            executable=file.executable,
-            digest=file.digest,
-        )
 
 
 def plan_sdist(
@@ -235,12 +209,8 @@ def plan_sdist(
     depend on earlier builds. Raises ConfigError and PackagingError.
     """
     plan = read_trainer(source, excluded=(packages_dir,) if packages_dir else ())
-    return with_preflight(_with_computed(plan), provided, strict, other_python=other_python)
-
-
-def _with_computed(plan: SdistPlan) -> SdistPlan:
-    """The plan, with a warning if setup.py computes its dependencies, which a script's package then lacks."""
-    if not (plan.source.script and plan.project and plan.project.dependencies is None):
-        return plan
-    sentence = "setup.py computes its dependencies; name them in requirements"
-    return msgspec.structs.replace(plan, warnings=(*plan.warnings, sentence))
+    if plan.source.script and plan.project and plan.project.dependencies is None:
+        # Nothing builds the project here, so nothing computes them for the script's package.
+        sentence = "setup.py computes its dependencies; name them in requirements"
+        plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, sentence))
+    return with_preflight(plan, provided, strict, other_python=other_python)

@@ -12,12 +12,12 @@ import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.direct import SCRIPT_PACKAGE
+from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.keys import check_archive
 from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions
-from vtrain.packaging.requirements import Requirements, read_requirements
+from vtrain.packaging.requirements import Requirements, read_given, read_requirements
 from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, printable, relative_path
 from vtrain.packaging.tree import belonging_files
 from vtrain.project_names import canonical, distribution_name
@@ -31,6 +31,9 @@ SIZE_WARNING = 50 * 1000 * 1000
 # uv takes NAME-1234567890b12345.tar.gz for version 1234567890b12345 and refuses the metadata's other one.
 _READS_AS_VERSION = re.compile(r"\d+(?:[abc]\d*)?")
 
+_LONGEST_NAME = 100
+"""Letters of a package's name: with digest and suffix it has to fit in the 255 bytes of a file's name."""
+
 
 class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the package: its path relative to the folder, size in bytes, and sha256."""
@@ -39,6 +42,15 @@ class PackedFile(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     executable: bool
     digest: str
+
+    def member(self, folder: Path, name: str = "") -> Member:
+        """The file, which lies in `folder`, as a member of an archive; by its own path, or another name."""
+        return Member(
+            name=name or self.path,
+            content=folder / self.path,
+            executable=self.executable,
+            digest=self.digest,
+        )
 
 
 class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +155,9 @@ def _plan(
         for path in belonging.files
         if not inside or (source.folder / path).resolve() not in inside
     )
-    own = tuple((project.dependencies or ()) if project else ())
+    own = (project.dependencies or ()) if project else ()
+    if source.script:  # its package has metadata by vtrain, which its back end does not check
+        own = read_given(own, source.folder, "the project's dependencies").lines
     plan = SdistPlan(
         source=source,
         python_module=source.python_module or SCRIPT_PACKAGE,
@@ -159,7 +173,7 @@ def _plan(
         extra_dirs=extra_dirs,
         warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
         project=project,
-        tool_versions=_tool_versions(source, project),
+        tool_versions=() if project is None or source.script else tool_versions(project.build_requires),
         credentials=belonging.credentials,
     )
     return _named(plan)
@@ -189,18 +203,14 @@ def _content_hash(plan: SdistPlan) -> str:
     return found
 
 
-def _tool_versions(source: TrainerSource, project: Project | None) -> tuple[str, ...] | None:
-    if project is None or source.script:
-        return ()
-    return tool_versions(project.build_requires)
-
-
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
     """The distribution's name. It differs from all requirements: pip would take those for installed."""
-    if project and project.name and not source.script:
-        return canonical(project.name)
+    own = project.name if project and not source.script else ""
     given = Path(source.script).stem if source.script else source.python_module.split(".")[0]
-    name = canonical(re.sub(r"[^A-Za-z0-9._-]+", "-", given)).strip("-") or "trainer"
+    words = canonical(re.sub(r"[^A-Za-z0-9._-]+", "-", own or given))
+    name = words[:_LONGEST_NAME].strip("-") or "trainer"
+    if own:
+        return name
     taken = {distribution_name(requirement) for requirement in requirements}
     return f"{name}-trainer" if name in taken else name
 

@@ -5,6 +5,7 @@ Commands import this module at start-up, so it imports nothing that takes time.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -83,7 +84,7 @@ def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
         nearest = difflib.get_close_matches(path, belonging.files, n=1)
         hint = f"The nearest is {printable(nearest[0])}." if nearest else ""
         raise PackagingError(f"There is no script {path} in {source.folder}.", hint=hint)
-    return Entry(path=path, root=_parent(path))
+    return Entry(path=path, root=path.rpartition("/")[0])
 
 
 def script_path(source: TrainerSource) -> str:
@@ -93,27 +94,11 @@ def script_path(source: TrainerSource) -> str:
 
 def relative_path(folder: Path, given: str, what: str) -> str:
     """`given`, read from the folder, as a path below it."""
-    top = folder.absolute()
-    parts: list[str] = []
-    for part in (top / given).parts:
-        if part == ".." and parts:
-            parts.pop()
-        else:
-            parts.append(part)
+    top = os.path.normpath(folder.absolute())
     try:
-        return Path(*parts).relative_to(Path(*_normal(top))).as_posix()
+        return Path(os.path.normpath(Path(top, given))).relative_to(top).as_posix()
     except ValueError:
         raise PackagingError(f"{what} {given} lies outside {folder}.") from None
-
-
-def _normal(path: Path) -> tuple[str, ...]:
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return tuple(parts)
 
 
 def _module_entry(source: TrainerSource, belonging: Belonging, is_project: bool) -> Entry:
@@ -177,11 +162,6 @@ def module_names(files: tuple[str, ...], *, is_project: bool) -> frozenset[str]:
             continue
         names.add(".".join(parts[1:] if is_project and parts[0] == "src" else parts))
     return frozenset(names)
-
-
-def _parent(path: str) -> str:
-    parent = PurePosixPath(path).parent.as_posix()
-    return "" if parent == "." else parent
 
 
 def printable(path: str) -> str:

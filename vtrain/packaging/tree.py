@@ -68,7 +68,7 @@ class _Walk:
             self._visit_entry(entry, f"{path}/{entry.name}" if path else entry.name, rule_sets)
 
     def _visit_entry(self, entry: os.DirEntry[str], path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
-        if not _is_utf8(entry.name):
+        if not _is_utf8(entry.name):  # wheels name their files in UTF-8
             self._leave_out(path, "its name is not UTF-8")
             return
         is_folder = self._is_folder(entry)

@@ -17,7 +17,7 @@ from vtrain.errors import PackagingError
 from vtrain.sizes import size_in_words
 
 AGAIN = "Make the package again, or fetch it again from where it came."
-_DAMAGED = (
+DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, OSError, ValueError, NotImplementedError, RuntimeError),
 )
@@ -120,10 +120,10 @@ def _leads_out(path: PurePosixPath) -> bool:
 
 @contextmanager
 def readable(archive: Path) -> Iterator[None]:
-    """Errors of a damaged archive, whatever its decoder calls them, as PackagingError; others as they are."""
+    """Turn the errors of any decoder about a damaged archive into PackagingError; other errors pass."""
     try:
         yield
-    except _DAMAGED as error:
+    except DAMAGED as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL, errno.EISDIR):
             raise
         reason = next(iter(str(error).splitlines()), "").rstrip(".:") or type(error).__name__

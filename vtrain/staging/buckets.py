@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from vtrain.atomic import publishing_file
+from vtrain.atomic import UNPUBLISHED, publishing_file
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.uris import split_uri
 
@@ -71,6 +71,8 @@ class LocalBuckets:
         except OSError as error:
             reason = error.strerror or str(error)
             name = error.filename2 or error.filename
+            if Path(str(name)).name.startswith(UNPUBLISHED):
+                name = Path(str(name)).parent  # the folder is at fault, and nobody knows the temporary name
             hint = f"Remove the folder {name}." if isinstance(error, IsADirectoryError) else ""
             raise StorageError(f"Cannot stage {name}: {reason}.", hint=hint) from error
 
@@ -79,6 +81,7 @@ class LocalBuckets:
         target = self.local_path(uri)
         with suppress(OSError):
             os.utime(target.parent)  # what was used lately is not removed as unused
+        # The name promises the content, but a user or a damaged disk may have put other bytes there.
         if target.is_file() and filecmp.cmp(file, target, shallow=False):
             return Staged(uri=uri, written=False)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,9 @@
-"""The client of Cloud Storage: its address, credentials and patience, and its refusals as errors of ours."""
+"""The client of Cloud Storage: its address, credentials and deadlines, and its refusals as errors."""
 
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -39,6 +40,10 @@ _WHAT = {
     412: "is written by somebody else",
     429: "is asked too often",
 }
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that takes no more: libraries pass them through among those of the network."""
+_UNUSABLE = (AttributeError, KeyError, TypeError, ValueError)
+"""Errors of the library on an answer with 200 that has another shape than the service's."""
 _LOGIN = "gcloud auth application-default login"
 
 
@@ -64,7 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def storage_credentials(find: Callable[[], Credentials]) -> Credentials:
-    """Whom Cloud Storage is spoken to as: what `find` finds, and nobody where an emulator is named.
+    """The credentials for Cloud Storage: those that `find` returns, or anonymous ones for an emulator.
 
     Raises UnavailableError where the library is not installed, and what `find` raises.
     """
@@ -167,6 +172,11 @@ def refused(
         raise StorageError(f"{what} arrived damaged.", hint="Run the command again.") from error
     except OSError as error:
         raise _by_cause(what, error, mend) from error
+    except _UNUSABLE as error:
+        raise StorageError(
+            f"{what}: the answer is not one of Cloud Storage ({type(error).__name__}: {_short(error)}).",
+            hint="Look at the proxy, which may ask for a sign-in, and run the command again.",
+        ) from error
 
 
 def _no_token(error: GoogleAuthError) -> CredentialsError:
@@ -184,9 +194,11 @@ def _no_token(error: GoogleAuthError) -> CredentialsError:
 
 
 def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -> StorageError:
-    """The last of several failures. What the file system refused has a name of its own."""
+    """The error for the last of several failures. One of the file system names its file."""
     if isinstance(cause, OSError) and cause.filename is not None:
         return StorageError(f"Cannot read {cause.filename}: {cause.strerror}.")
+    if isinstance(cause, OSError) and cause.errno in _FULL:
+        return StorageError(f"Cannot write the copy of {what}: {cause.strerror}.", hint="Free some space.")
     if getattr(cause, "response", None) is not None:
         return _by_status(what, cause, mend)
     place = urlsplit(str(getattr(getattr(cause, "request", None), "url", "")))
@@ -198,7 +210,7 @@ def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -
 
 
 def _system_reason(cause: BaseException | None) -> str:
-    """What the system says, out of the several layers of words around it."""
+    """The words of the operating system, without those of the libraries around them."""
     found = re.search(r"\[Errno -?\d+\] ([^'\")]+)", str(cause))
     return found[1] if found else _short(cause)
 
@@ -216,7 +228,7 @@ def _by_status(what: str, error: Any, mend: Mapping[int, str]) -> StorageError:
 
 
 def _reason(error: Any) -> str:
-    """What the service says of its refusal, or the name of the status where it says nothing."""
+    """The service's own message, or the name of the status where it sent none."""
     try:
         message = error.response.json()["error"]["message"]
     except (AttributeError, KeyError, TypeError, ValueError):

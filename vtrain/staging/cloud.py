@@ -1,4 +1,4 @@
-"""Buckets of Cloud Storage: checked before a job is sent, and filled with its packages."""
+"""Buckets of Cloud Storage: checked before a job is sent, filled with its packages, and copied from."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from vtrain.errors import ConfigError, StorageError
 from vtrain.staging.buckets import Show, Staged
 from vtrain.staging.client import Settings, SimpleUploader, open_client, refused, storage_credentials
-from vtrain.staging.transfer import Sender, Upload
+from vtrain.staging.transfer import Sender, Upload, is_same, without_repetition
 from vtrain.staging.uris import split_object, split_uri
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
-    from google.cloud.storage import Bucket, Client
+    from google.cloud.storage import Blob, Bucket, Client
 
 CREATE = "storage.objects.create"
 DUAL_REGIONS = {
@@ -37,10 +37,10 @@ _OUTSIDE = ("europe-west2", "europe-west6")
 
 
 class CloudBuckets:
-    """`gs://…` of Cloud Storage, for jobs of one region (empty: wherever).
+    """`gs://…` of Cloud Storage, for jobs of one region (empty: any).
 
-    `credentials` is called when Google is spoken to for the first time, and not where `STORAGE_EMULATOR_HOST`
-    names an emulator.
+    `credentials` is called at the first request to Google, and never for an emulator, which
+    `STORAGE_EMULATOR_HOST` names.
     """
 
     def __init__(
@@ -82,12 +82,26 @@ class CloudBuckets:
             return sender.send_all([Upload(file=file, uri=uri) for file, uri in uris.items()])
 
     def fetch(self, uri: str, folder: Path) -> None:
-        """Copy the objects below a URI to a folder of this machine. Raises StorageError."""
-        from vtrain.staging.download import fetch_folder
+        """Copy the objects below a URI to a folder of this machine.
 
-        mend = {403: self._grant(split_object(uri)[0])}
+        Raises StorageError for what is refused, for an object whose name leads out of the folder, and where
+        there is none.
+        """
+        bucket, name = split_object(uri)
+        prefix = f"{name.rstrip('/')}/" if name else ""
+        # 404 is not among them: to create the bucket would not bring its objects.
+        settings, mend = self.settings, {403: self._grant(bucket)}
         with closing(self._open()) as client:
-            fetch_folder(client, uri, folder, self.settings, mend)
+            with refused(uri, mend):
+                found = client.list_blobs(
+                    bucket, prefix=prefix, timeout=settings.timeout, retry=settings.retry()
+                )
+                # A name with a slash at its end is how the console makes an empty folder.
+                blobs = [blob for blob in without_repetition(found, bucket) if not blob.name.endswith("/")]
+            if not blobs:
+                raise StorageError(f"There are no files in {uri}.")
+            for blob in blobs:
+                _fetch(blob, _place(folder, blob, prefix), settings, mend)
 
     @cached_property
     def _credentials(self) -> Credentials:
@@ -97,7 +111,7 @@ class CloudBuckets:
         return open_client(self.project, self._credentials)
 
     def _find(self, client: Client, name: str) -> Bucket | None:
-        """The bucket's description; None where it is there, but not for these eyes."""
+        """The bucket's description; None where it exists, and the caller may not read it."""
         from google.api_core.exceptions import Forbidden
 
         settings = self.settings
@@ -108,8 +122,11 @@ class CloudBuckets:
             return None
 
     def _check_location(self, bucket: Bucket | None, name: str) -> None:
-        if bucket is None or not self.region or holds(bucket, self.region):
+        if bucket is None or not self.region:
             return
+        with refused(f"gs://{name}", {}):  # an answer of another shape shows when its fields are read
+            if holds(bucket, self.region):
+                return
         raise StorageError(
             f"The bucket gs://{name} lies in {bucket.location.lower()}, and the job runs in {self.region}.",
             hint=f"$ {self._create('OTHER_NAME')}",
@@ -118,17 +135,17 @@ class CloudBuckets:
     def _check_writable(self, client: Client, name: str) -> None:
         settings = self.settings
         with refused(f"gs://{name}", self._mend(name)):
-            granted = client.bucket(name).test_iam_permissions(
+            is_writable = CREATE in client.bucket(name).test_iam_permissions(
                 [CREATE], timeout=settings.timeout, retry=settings.retry()
             )
-        if CREATE not in granted:
+        if not is_writable:
             raise StorageError(
                 f"The bucket gs://{name} takes no objects from you: {CREATE} is missing.",
                 hint=f"$ {self._grant(name)}",
             )
 
     def _mend(self, name: str) -> dict[int, str]:
-        """The command that mends what a status of the service tells."""
+        """The command that helps, by the HTTP status of the refusal."""
         return {403: self._grant(name), 404: self._create(name)}
 
     def _create(self, name: str) -> str:
@@ -151,3 +168,29 @@ def holds(bucket: Bucket, region: str) -> bool:
     if location in _PREFIXES:
         return region.startswith(_PREFIXES[location]) and region not in _OUTSIDE
     return location in ("", region)
+
+
+def _place(folder: Path, blob: Blob, prefix: str) -> Path:
+    """Where an object goes. Raises StorageError for a name that leads out of the folder."""
+    place = Path(folder, str(blob.name).removeprefix(prefix)).resolve()
+    if not place.is_relative_to(folder.resolve()) or place == folder.resolve():
+        raise StorageError(f"{_uri(blob)} cannot be copied: its name leads out of the folder.")
+    return place
+
+
+def _fetch(blob: Blob, file: Path, settings: Settings, mend: Mapping[int, str]) -> None:
+    """Copy one object, in parts that are asked for again where a connection breaks."""
+    blob.chunk_size = settings.chunk
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    except OSError as error:
+        raise StorageError(f"Cannot write {file}: {error.strerror}.") from error
+    with refused(_uri(blob), mend):
+        blob.download_to_filename(str(file), timeout=settings.timeout, retry=settings.retry())
+    if not is_same(file, blob):
+        raise StorageError(f"{_uri(blob)} arrived damaged.", hint="Run the command again.")
+
+
+def _uri(blob: Blob) -> str:
+    return f"gs://{blob.bucket.name}/{blob.name}"

@@ -26,7 +26,7 @@ FIELDS = "items(name,size,crc32c,generation),nextPageToken"
 MOST_PAGES = 10_000
 """Pages of a bucket's list."""
 ATTEMPTS = 4
-"""How often an object is looked at anew that somebody else writes at the same time."""
+"""Attempts at an object that somebody else writes at the same time."""
 
 BAR = 24
 """Width of the bar in letters."""
@@ -68,7 +68,7 @@ class Sender:
         return self.pool.work_through(uploads)
 
     def _look(self, uploads: Sequence[Upload]) -> dict[str, Blob]:
-        """What is there, by URI. Who may not list a bucket learns it from each upload."""
+        """The objects that are there, by URI. Without the right to list, each upload asks."""
         names: dict[str, list[str]] = {}
         for upload in uploads:
             bucket, name = split_object(upload.uri)
@@ -83,7 +83,7 @@ class Sender:
             listing = self.client.list_blobs(
                 bucket,
                 start_offset=names[0],
-                end_offset=names[-1] + "!",
+                end_offset=names[-1] + "!",  # the end itself is not listed
                 fields=FIELDS,
                 timeout=self.settings.timeout,
                 retry=self.settings.retry(),
@@ -99,7 +99,7 @@ class Sender:
         return Staged(uri=upload.uri, written=written)
 
     def _send_unless_there(self, upload: Upload, found: Blob | None) -> bool:
-        """Whether it had to be sent. Of several that send the same file at once, one does."""
+        """Send a file unless it is there; whether it was sent. Of several that send it at once, one does."""
         from google.api_core.exceptions import Forbidden, PreconditionFailed
 
         for _ in range(ATTEMPTS):
@@ -150,7 +150,9 @@ class Sender:
                     timeout=self.settings.timeout,
                     retry=self.settings.retry(),
                 )
-            except ValueError as error:  # the file has fewer bytes than it had
+            except ValueError as error:  # of fewer bytes in the file, or of an answer that is no JSON
+                if upload.file.stat().st_size == size:
+                    raise
                 raise _changed(upload) from error
             self._count(stream.pending)
         return int(blob.generation)
@@ -163,7 +165,7 @@ class Sender:
             blob.delete(if_generation_match=generation, timeout=self.settings.timeout)
 
     def _count(self, size: int) -> None:
-        """So many bytes have arrived. Raises StorageError when another file has failed meanwhile."""
+        """Count bytes that have arrived. Raises StorageError when another file has failed meanwhile."""
         self.progress.add(size=size)
         if self.pool.over.is_set():
             raise StorageError("Staging was given up.")
@@ -193,7 +195,7 @@ class Progress:
 
 
 class _Counted(io.FileIO):
-    """A file that tells how much of it was sent: what was read before, whenever more is asked for."""
+    """A file that reports each block as sent when the next one is read."""
 
     def __init__(self, file: Path, count: Callable[[int], None]) -> None:
         super().__init__(str(file))
@@ -223,7 +225,7 @@ def without_repetition(listing: HTTPIterator, bucket: str) -> Iterator[Blob]:
 
 
 def is_same(file: Path, blob: Blob) -> bool:
-    """Whether an object holds what a file holds: as many bytes, with the same checksum."""
+    """Whether an object has a file's content: as many bytes, with the same checksum if it has one."""
     return bool(blob.size == _moment(file).size and blob.crc32c in (None, _crc32c(file)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def is_bucket_name(name: str) -> bool:
 def split_uri(uri: str) -> tuple[str, str]:
     """Scheme and rest of a bucket URI: `("gs", "bucket/object")` or `("file", "/path")`.
 
-    Raises ConfigError for another scheme, a bad bucket name, a `file:` URI with a host.
+    Raises ConfigError for another scheme, a bad bucket name, and a `file:` URI with more than a path.
     """
     if uri.startswith("gs://"):
         rest = uri.removeprefix("gs://")
@@ -36,18 +37,29 @@ def split_uri(uri: str) -> tuple[str, str]:
                 f"{uri}: {bucket!r} is not the name of a bucket.",
                 hint="It has 3 to 63 characters: lowercase letters, digits, dots, dashes and underscores.",
             )
-        return "gs", rest
+        return "gs", _without_nul(rest)
     from urllib.parse import unquote, urlsplit
 
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise ConfigError(f"{uri}: {error}.", hint="Give gs://BUCKET/… or file:///….") from None
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
             raise ConfigError(
                 f"{uri}: a file URI names an absolute path.", hint="Write file:///absolute/path."
             )
-        return "file", unquote(parts.path)
+        if parts.query or parts.fragment:
+            raise ConfigError(f"{uri}: a file URI ends before ? and #.", hint="Write %3F for ?, %23 for #.")
+        return "file", _without_nul(unquote(parts.path, errors="surrogateescape"))
     hint = "" if parts.scheme else f"For a folder of this machine (--base-output-dir): {file_uri(Path(uri))}"
     raise ConfigError(f"{uri}: expected gs://BUCKET/… or file:///….", hint=hint)
+
+
+def _without_nul(path: str) -> str:
+    if "\0" in path:
+        raise ConfigError(f"{path!r}: no path has a NUL character.")
+    return path
 
 
 def split_object(uri: str) -> tuple[str, str]:
@@ -63,7 +75,7 @@ def file_uri(path: Path) -> str:
     """The `file://` URI of a path."""
     from urllib.parse import quote
 
-    return "file://" + quote(str(path.absolute()))
+    return "file://" + quote(os.fsencode(path.absolute()))
 
 
 def join_uri(uri: str, *parts: str) -> str:
