@@ -268,3 +268,12 @@ def test_any_text_is_a_format_or_a_refusal(tail: str) -> None:
 def test_json_is_indented_as_python_does(value: object, text: str | None) -> None:
     expected = text or json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     assert render(value, parse_format("json")) == expected + "\n"
+
+
+def test_flatten_needs_brackets_behind_each_list() -> None:
+    documents = [{"pools": [{"spec": {"args": ["a", "b"]}}]}]
+    whole = flatten_documents(documents, [parse_key("pools[].spec.args[]").path])
+    assert [document["pools"]["spec"]["args"] for document in whole] == ["a", "b"]
+    with pytest.raises(ConfigError, match=r"--flatten cannot reach spec\.args") as caught:
+        list(flatten_documents(documents, [parse_key("pools.spec.args").path]))
+    assert "[]" in caught.value.hint
