@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.filters import parse_filter, parse_sort, sort_documents
+from vtrain.output.expressions import parse_filter
+from vtrain.output.sorting import parse_sort, sort_documents
 
 NOW = datetime(2026, 1, 10, tzinfo=timezone.utc)
 OAK = {

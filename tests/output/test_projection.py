@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import parse_key
+from vtrain.output.expressions import parse_key
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import FORMATS, parse_format
 from vtrain.output.projector import flatten_documents

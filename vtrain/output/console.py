@@ -272,6 +272,6 @@ def _parsed(text: str) -> Format:
 
 
 def _path_of(key: str) -> Path:
-    from vtrain.output.keys import parse_key
+    from vtrain.output.expressions import parse_key
 
     return parse_key(key, "--flatten").path

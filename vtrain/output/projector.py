@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError
+from vtrain.output.expressions import transformed
 from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
-from vtrain.output.keys import Path, field_name, get, path_text, transformed
+from vtrain.output.keys import Path, field_name, get, path_text
 from vtrain.output.value_transforms import float_
 
 Cut = Callable[[Any], list[Any]]

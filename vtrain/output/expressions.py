@@ -1,4 +1,4 @@
-"""gcloud's filter language, ``--filter``, and its sort orders, ``--sort-by``.
+"""Keys with their transforms, and filters. They are one grammar: either may hold the other.
 
     filter  := [group]...                         all of them: standing side by side means AND
     group   := factor [AND factor]... | factor [OR factor]...
@@ -6,29 +6,144 @@
     term    := key operator operand | key "." call... | word
     operand := text | "(" text [("," | OR | space) text]... ")"      any of them, for = and :
 
-AND and OR bind alike, so mixing them needs parentheses. `matching` defines the operators.
+AND and OR bind alike, so mixing them needs parentheses. `matching` defines the operators, `keys` has the
+grammar of keys.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import Any, TypeVar
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Aliases, Key, evaluate, get, scan_key
-from vtrain.output.matching import comparison, contains_word
+from vtrain.output.keys import Aliases, Call, Key, Step, get, scan_path
 from vtrain.output.scanner import OPERATORS, Scanner
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from vtrain.output.transforms import Transform
 
 _OPERATOR = re.compile(r"[:=!<>~][:=!<>~]?")
 _KNOWN = (":", "=", "!=", "<", "<=", ">=", ">", "~", "!~")
 _WORDS = ("AND", "NOT", "OR")
 
 Predicate = Callable[[Any], bool]
-Row = TypeVar("Row")
+
+
+def scan_key(scanner: Scanner, aliases: Aliases | None = None) -> Key:
+    """Read one key with its transforms, without the attributes that may follow it.
+
+    `aliases` are other names of keys. Raises ConfigError for bad syntax, an unknown transform or an argument
+    that the transform does not take.
+    """
+    path, alias = scan_path(scanner, aliases or {})
+    if scanner.peek() != "(":
+        return Key(path=path, calls=alias.calls, is_always=alias.is_always) if alias else Key(path=path)
+    calls, is_always = _scan_calls(scanner, path[-1] if path else None)
+    before = alias.calls if alias else ()
+    return Key(path=path[:-1], calls=(*before, *calls), is_always=is_always)
+
+
+def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
+    """The transforms from the first opening parenthesis on, and whether ``always()`` is among them."""
+    calls: list[Call] = []
+    name, is_always, depth = str(first), False, 0
+    while True:
+        call = _scan_call(scanner, name, depth)
+        if name == "map":
+            depth = int(call.arguments[0]) if call.arguments else 1
+        elif name == "always":
+            is_always = True
+        else:
+            depth = 0
+            calls.append(call)
+        if not scanner.accept("."):
+            return tuple(calls), is_always
+        path, _ = scan_path(scanner, {})
+        if scanner.peek() != "(" or len(path) != 1:
+            raise scanner.error("A transform is expected: transforms can only be followed by transforms")
+        name = str(path[0])
+
+
+def _scan_call(scanner: Scanner, name: str, depth: int) -> Call:
+    from vtrain.output.transforms import option_names, problem_with
+
+    scanner.position += 1
+    start = scanner.position
+    transform = transforms().get(name)
+    if transform is None:
+        raise scanner.error(f"There is no transform {name}()", start)
+    names = option_names(transform)
+    arguments: list[str] = []
+    options: dict[str, str] = {}
+    for argument in scanner.arguments():
+        option, equals, value = argument.partition("=")
+        if names and equals and option.isidentifier():
+            options[option] = value
+        else:
+            arguments.append(argument)
+    call = Call(name=name, arguments=tuple(arguments), options=options, depth=depth)
+    if problem := problem_with(transform, call) or _inner_problem(call):
+        raise scanner.error(problem, start)
+    return call
+
+
+def _inner_problem(call: Call) -> str:
+    """The problem of the filter, the template or the keys in a call's arguments; '' for none."""
+    try:
+        if call.name == "filter":
+            parse_filter(call.arguments[0])
+        elif call.name == "format":
+            for key in call.arguments[1:]:
+                parse_key(key)
+            return _bad_template(call.arguments[0], len(call.arguments) - 1)
+    except (ConfigError, ValueError) as error:
+        return f"An argument of {call.name}() does not parse: {error}"
+    return ""
+
+
+def _bad_template(template: str, count: int) -> str:
+    """The problem of a template for `count` keys (0: for the value itself); '' for none."""
+    import string
+
+    fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
+    numbers = [re.split(r"[.\[]", field)[0] for field in fields]
+    if any(number and not number.isdecimal() for number in numbers):
+        return "The fields in the template of format() are numbers: {0}, {1}..."
+    most = max((int(number or place) + 1 for place, number in enumerate(numbers)), default=0)
+    return f"The template of format() has {most} fields and not as many keys" if 0 < count < most else ""
+
+
+def parse_key(text: str, kind: str = "key") -> Key:
+    """One key that is all of `text`; raises ConfigError with the place marked."""
+    scanner = Scanner(text, kind=kind)
+    key = scan_key(scanner)
+    if not scanner.at_end:
+        raise scanner.error("Nothing can follow the key here")
+    return key
+
+
+def evaluate(key: Key, document: object) -> Any:
+    """The value of `key` in `document`, after its transforms; None if there is none."""
+    return transformed(key.calls, get(document, key.path))
+
+
+def transformed(calls: tuple[Call, ...], value: Any) -> Any:
+    """The value after transforms."""
+    if calls:
+        from vtrain.output.transforms import apply
+
+        for call in calls:
+            value = apply(transforms()[call.name], call, value)
+    return value
+
+
+# Filters
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +251,8 @@ class _Parser:
             raise self.scanner.error("An operator is expected")
         if problem is not None and (not word or self.scanner.peek() == "("):
             raise problem
+        from vtrain.output.matching import contains_word
+
         return contains_word(word or "")
 
     def operator(self) -> str:
@@ -149,6 +266,8 @@ class _Parser:
         return found[0]
 
     def comparison(self, key: Key, operator: str) -> Predicate:
+        from vtrain.output.matching import comparison
+
         self.scanner.skip_spaces()
         start = self.scanner.position
         operands = self.operands(operator)
@@ -192,50 +311,33 @@ def _negate(predicate: Predicate) -> Predicate:
     return lambda value: not predicate(value)
 
 
-class SortKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One key to sort by, with `reverse` in descending order."""
-
-    key: Key
-    reverse: bool = False
+# Transforms
 
 
-def parse_sort(text: str) -> tuple[SortKey, ...]:
-    """Read the value of ``--sort-by``: keys separated by commas, ``~`` before one to reverse it.
-
-    ``[]`` means the first element. Raises ConfigError, with the position marked, for bad syntax.
-    """
-    scanner = Scanner(text.replace("[]", "[0]"), kind="--sort-by")
-    keys: list[SortKey] = []
-    while True:
-        scanner.skip_spaces()
-        if scanner.at_end:
-            return tuple(keys)
-        reverse = False
-        while scanner.accept("~"):
-            reverse = True
-        keys.append(SortKey(key=scan_key(scanner), reverse=reverse))
-        scanner.skip_spaces()
-        if not scanner.at_end and not scanner.accept(","):
-            raise scanner.error("A comma is expected between sort keys")
+def _filter(value: Any, expression: str) -> Any:
+    """The elements of a list that meet a filter; of another value itself, or nothing."""
+    matches = parse_filter(expression).matches
+    if isinstance(value, list):
+        return [item for item in value if matches(item)]
+    return value if not value or matches(value) else ""
 
 
-def sort_documents(documents: Iterable[Row], keys: Iterable[SortKey]) -> list[Row]:
-    """The documents in order; equal ones keep their order.
+def _format(value: Any, fmt: str, *keys: str) -> str:
+    """`fmt` with ``{0}``, ``{1}``... replaced by keys; without keys by the list, or by the value."""
+    if keys:
+        found = [evaluate(parse_key(key), value) for key in keys]
+    else:
+        found = value if isinstance(value, list) else [value or ""]
+    try:
+        return fmt.format(*found)
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError):
+        return ""
 
-    As in gcloud everything is compared as text, case-sensitive, a missing value as the text ``None``.
-    """
-    ordered = list(documents)
-    for sort_key in reversed(tuple(keys)):
-        ordered.sort(key=lambda document: str(evaluate(sort_key.key, document)), reverse=sort_key.reverse)
-    return ordered
 
+@lru_cache(maxsize=1)
+def transforms() -> dict[str, Transform]:
+    """All transforms by their names; `filter` and `format` evaluate expressions of their own."""
+    # Every format needs this module and few formats have transforms, so their modules are imported late.
+    from vtrain.output.transforms import PLAIN_TRANSFORMS
 
-def order_suffix(keys: tuple[SortKey, ...]) -> str:
-    """The sort keys as the end of a format, for tables, which compare numbers as numbers."""
-    parts = (
-        f"{sort_key.key.text}:sort={place}{':reverse' if sort_key.reverse else ''}"
-        for place, sort_key in enumerate(keys, start=1)
-        if not sort_key.key.calls
-    )
-    joined = ",".join(parts)
-    return f":({joined})" if joined else ""
+    return {**PLAIN_TRANSFORMS, "filter": _filter, "format": _format}
