@@ -277,3 +277,9 @@ def test_flatten_needs_brackets_behind_each_list() -> None:
     with pytest.raises(ConfigError, match=r"--flatten cannot reach spec\.args") as caught:
         list(flatten_documents(documents, [parse_key("pools.spec.args").path]))
     assert "[]" in caught.value.hint
+
+
+def test_characters_that_only_format_take_no_column() -> None:
+    documents = [{"a": "soft\u00adhyphen", "b": 1}, {"a": "no\u200bspace", "b": 2}, {"a": "日本", "b": 3}]
+    lines = "".join(render_list(documents, parse_format("table(a,b)"))).splitlines()
+    assert lines == ["A           B", "soft\u00adhyphen  1", "no\u200bspace     2", "日本        3"]
