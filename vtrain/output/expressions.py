@@ -170,7 +170,10 @@ def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases | N
     syntax, a bad regular expression or an unknown transform.
     """
     parser = _Parser(text, now, aliases or {})
-    predicate = parser.filter()
+    try:
+        predicate = parser.filter()
+    except RecursionError:
+        raise parser.scanner.error("The filter is nested too deeply") from None
     if not parser.scanner.at_end:
         raise parser.scanner.error("A ) without its (")
     return Filter(text=text, keys=tuple(parser.keys), predicate=predicate)
@@ -207,20 +210,20 @@ class _Parser:
         return _some(factors) if own == "OR" else _every(factors), joined_by
 
     def factor(self) -> Predicate:
-        if self.scanner.keyword("NOT"):
-            return _negate(self.factor())
-        return self.factor_without_not()
-
-    def factor_without_not(self) -> Predicate:
+        is_inverted = False
+        while self.scanner.keyword("NOT"):
+            is_inverted = not is_inverted
         if self.ends():
             raise self.scanner.error("A term is expected")
-        if not self.scanner.accept("("):
-            inverted = self.scanner.accept("-")
-            return _negate(self.term()) if inverted else self.term()
-        inner = self.filter()
-        if not self.scanner.demand(")"):
-            raise self.scanner.error("A ) is expected")
-        return inner
+        if self.scanner.accept("("):
+            predicate = self.filter()
+            if not self.scanner.demand(")"):
+                raise self.scanner.error("A ) is expected")
+        else:
+            if self.scanner.accept("-"):
+                is_inverted = not is_inverted
+            predicate = self.term()
+        return _negate(predicate) if is_inverted else predicate
 
     def term(self) -> Predicate:
         start, text = self.scanner.position, self.scanner.text
