@@ -50,6 +50,31 @@ def test_during_handling(tmp_path: Path) -> None:
     assert sum(line.startswith("Traceback") for line in found.lines) == 2
 
 
+IGNORED = {
+    "atexit": "import atexit\natexit.register(lambda: 1 / 0)\n",
+    "destructor": "class Loader:\n    def __del__(self):\n        1 / 0\nloader = Loader()\n",
+}
+
+
+@pytest.mark.parametrize("ignored", IGNORED.values(), ids=IGNORED)
+def test_an_exception_that_python_ignores_is_no_cause(tmp_path: Path, ignored: str) -> None:
+    text = run(tmp_path, f"{ignored}raise RuntimeError('the cause')\n")
+    assert "ignored" in text and "ZeroDivisionError" in text.partition("the cause")[2]
+    found = last_traceback(text)
+    assert found is not None
+    assert found.exception == "RuntimeError: the cause"
+    assert "ignored" not in "\n".join(found.lines)
+    assert last_traceback(run(tmp_path, f"{ignored}raise SystemExit(3)\n")) is None
+
+
+def test_the_name_of_an_exception_may_have_any_letters(tmp_path: Path) -> None:
+    found = last_traceback(
+        run(tmp_path, "class Größenfehler(Exception): pass\nraise Größenfehler('zu groß')\n")
+    )
+    assert found is not None
+    assert found.exception.endswith("Größenfehler: zu groß")
+
+
 def test_syntax_errors_and_messages_of_several_lines(tmp_path: Path) -> None:
     found = last_traceback(run(tmp_path, "import broken\n") + "tail\n")
     assert found is not None

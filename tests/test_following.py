@@ -372,9 +372,18 @@ def test_a_log_that_repeats_itself_is_given_up_after_the_end(clock: Callable[[],
     started = clock()
     same = page("again", more=True)
     _, notes = followed(RemoteBackend([states.SUCCEEDED], [page("a"), same]))
-    assert notes.lines == ["a", "again", "again"]
-    assert notes.troubles == ["The log repeats itself; what follows is not shown."]
+    assert notes.lines == ["a", "again"]
+    assert notes.troubles == ["The log repeats itself; what it repeats is not shown."]
     assert clock() - started == 2
+
+
+def test_a_log_that_repeats_itself_is_shown_once_while_the_job_runs(clock: Callable[[], float]) -> None:
+    started = clock()
+    answers = [*[states.RUNNING] * 5, states.SUCCEEDED]
+    _, notes = followed(RemoteBackend(answers, [page("a"), page("again", more=True)]))
+    assert notes.lines == ["a", "again"]
+    assert notes.troubles == ["The log repeats itself; what it repeats is not shown."]
+    assert clock() - started > 3, "it is asked at the usual pace"
 
 
 def test_a_log_without_an_end_is_given_up_some_time_after_the_timeout(clock: Callable[[], float]) -> None:

@@ -24,7 +24,7 @@ _GROUP_END = "    +------------------------------------"
 _TREE = re.compile(r" +[|+]")
 _CARETS = re.compile(r"[ \t~^]+$")
 _FRAME = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.<>]*(?:: .*|:)?$")
+_EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(?:: .*|:)?$")
 _SITE = re.compile(r".*/(?:site|dist)-packages/[^/]+")
 _LIBRARY = re.compile(r"/lib(?:64)?/python\d[\d.]*/(?!site-packages|dist-packages)|^<|/runpy\.py$")
 _RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
@@ -72,20 +72,29 @@ class Traceback(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """The first line of a traceback: its number, and the prefix of each line (`[rank0]: `)."""
+    """The first line of a traceback: its number, and the prefix of each line (`[rank0]: `).
+
+    An exception in a destructor or at exit is ignored: Python prints it, often last, and goes on.
+    """
 
     number: int
     prefix: str
     is_group: bool
+    is_ignored: bool
 
 
 def last_traceback(text: str) -> Traceback | None:
     """The last traceback that Python printed, in full, or None."""
     lines = text.replace("\r\n", "\n").split("\n")
     heads = _heads(lines)
-    if not heads:
+    while heads:
+        last = start = heads.pop()
+        while heads and _is_chained(lines, heads[-1], start):
+            start = heads.pop()
+        if not start.is_ignored:
+            break
+    else:
         return None
-    last = start = heads[-1]
     end = _end(lines, last)
     for head in reversed(heads[:-1]):
         if not _is_chained(lines, head, start):
@@ -115,7 +124,8 @@ def _heads(lines: list[str]) -> list[_Head]:
         if not following.startswith(prefix):  # the prefix belongs to this line alone
             prefix = prefix.removesuffix(_ORIGINAL)
             prefix = prefix if following.startswith(prefix) else ""
-        heads.append(_Head(number, prefix, is_group))
+        before = lines[number - 1] if number else ""
+        heads.append(_Head(number, prefix, is_group, before.startswith(f"{prefix}Exception ignored ")))
         inside = _end(lines, heads[-1]) if is_group else 0
     return heads
 

@@ -101,15 +101,16 @@ class _Following:
         self._pause = self._pace.fastest
         self._cursor = order.query.cursor if order.query else ""
         self._started = self._heard = time.monotonic()
+        self._has_lines = False
         self._told: set[str] = set()
         self._job: Job | None = None
 
     def looks(self) -> Iterator[Job]:
         while True:
-            job, page, is_new = self._look()
+            job, page = self._look()
             yield job
             if has_ended(job.state):
-                if self._is_last(page, is_new=is_new):
+                if self._is_last(page):
                     return
                 self._pause = self._pace.fastest
             else:
@@ -119,8 +120,8 @@ class _Following:
                 time.sleep(min(self._pause, self._time_left()))
                 self._pause = min(self._pause * _GROWTH, self._pace.slowest)
 
-    def _look(self) -> tuple[Job, LogPage, bool]:
-        """The job, its next page, and whether the page has a new cursor."""
+    def _look(self) -> tuple[Job, LogPage]:
+        """The job and its next page, both of which the watcher has seen."""
         # The state is read before the log: an empty page of an ended job is then the last one.
         try:
             job = self._ask(lambda: self._order.backend.get(self._order.name))
@@ -133,12 +134,17 @@ class _Following:
             if self._job is None:
                 raise
             raise _lost(self._order.name, error) from error
-        is_new, self._cursor = page.cursor != self._cursor, page.cursor
         self._tell(page.trouble)
+        if page.entries and self._has_lines and page.cursor == self._cursor:
+            # Each look would bring the same lines, and with `more` without a pause.
+            self._tell("The log repeats itself; what it repeats is not shown.")
+            page = msgspec.structs.replace(page, entries=(), more=False)
+        self._cursor = page.cursor
         if page.entries:
+            self._has_lines = True
             self._pause, self._heard = self._pace.fastest, time.monotonic()
             self._watcher.saw_page(page)
-        return job, page, is_new
+        return job, page
 
     def _read(self) -> LogPage:
         if self._order.query is None:
@@ -146,12 +152,9 @@ class _Following:
         query = msgspec.structs.replace(self._order.query, cursor=self._cursor)
         return self._ask(lambda: self._order.backend.logs(query))
 
-    def _is_last(self, page: LogPage, *, is_new: bool) -> bool:
+    def _is_last(self, page: LogPage) -> bool:
         """Whether this page of a job that has ended is the last; a log that does not end is given up."""
         if not page.entries and page.settled:
-            return True
-        if page.entries and not is_new:
-            self._tell("The log repeats itself; what follows is not shown.")
             return True
         patience = self._pace.patience
         if not page.entries and time.monotonic() - self._heard >= patience:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -53,7 +54,9 @@ def failure_of(job: Job) -> Failure | None:
     detail = _detail(error, ERROR_INFO)
     info: dict[str, str] = detail.get("metadata", {})
     trace = tuple(_detail(error, DEBUG_INFO).get("stackEntries", ()))
-    code = int(info["exitCode"]) if "exitCode" in info else None
+    # The error may be a service's or a plug-in's: nothing in its details is certain.
+    given = str(info.get("exitCode", ""))
+    code = int(given) if re.fullmatch(r"-?[0-9]{1,9}", given) else None
     return Failure(
         replica=info.get("replica", ""),
         exit_code=code,

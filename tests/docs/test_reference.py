@@ -15,8 +15,8 @@ from vtrain.flags.command import CommandInfo, build_command
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.yaml_reader import load_yaml
+from vtrain.output.expressions import transforms
 from vtrain.output.projection import FORMATS
-from vtrain.output.transforms import _TRANSFORMS
 from vtrain.pyproject import ProjectJob, ProjectSettings
 from vtrain.runtime.replica import JobContext, replica_environment, replica_ids
 
@@ -142,7 +142,7 @@ def test_every_variable_of_a_replica_is_documented() -> None:
 
 def test_every_format_and_transform_is_documented() -> None:
     text = FORMATS_PAGE.read_text(encoding="utf-8")
-    assert [name for name in (*FORMATS, *_TRANSFORMS) if f"`{name}`" not in text] == []
+    assert [name for name in (*FORMATS, *transforms()) if f"`{name}`" not in text] == []
 
 
 def test_the_packages_of_the_design_are_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from vtrain.messages import states
@@ -182,3 +183,45 @@ def test_pointers_stand_below_a_single_sentence(capfd: pytest.CaptureFixture[str
     show_end(Console(), CustomJob(name="n", display_name="demo", state=states.FAILED, error=status))
     rule, *lines = capfd.readouterr().err.splitlines()
     assert lines == ["FAILED  demo: a:1 cannot be pulled.", "  log     /l", "  hint    Log in.", rule]
+
+
+def test_a_summary_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "gone" / "summary.md"))
+    show_end(Console(), failed("task.py"))
+    text = capfd.readouterr().err
+    assert "FAILED  demo" in text and "::error" in text
+    assert "WARNING: GITHUB_STEP_SUMMARY cannot be written: No such file or directory." in text
+
+
+def test_a_summary_takes_any_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    show_end(Console(), msgspec.structs.replace(failed("task.py"), display_name="half \ud800"))
+    assert "### half" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+def test_the_current_folder_may_be_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    show_end(Console(), failed("/src/trainer/task.py"))
+    assert "/src/trainer/task.py:12" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("code", ["", "one", "1.5"])
+def test_an_error_of_somebody_else_may_lack_what_ours_have(
+    code: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    detail = {"@type": ERROR_INFO, "metadata": {"replica": "r", "exitCode": code}}
+    job = CustomJob(
+        name="n", display_name="demo", state=states.FAILED, error=Status(code=3, details=(detail,))
+    )
+    show_end(Console(), job)
+    assert "FAILED  demo: the job failed." in capfd.readouterr().err

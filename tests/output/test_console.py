@@ -74,3 +74,19 @@ def test_details_of_a_preparation_are_folded_unless_asked_for(capfd: pytest.Capt
             console.tell(line)
         assert capfd.readouterr().err.splitlines() == list(shown)
         assert console.activity == "Resolved 6 packages in 9ms"
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("xterm", True), ("", True), ("dumb", False), ("unknown", False)]
+)
+def test_a_terminal_that_cannot_move_its_cursor_has_no_status_line(
+    monkeypatch: pytest.MonkeyPatch, kind: str, expected: bool
+) -> None:
+    terminal, ours = os.openpty()
+    with os.fdopen(terminal, "rb"), os.fdopen(ours, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setenv("TERM", kind)
+        console = Console()
+        console.show_state("RUNNING")
+        assert console.has_status_line is console.can_draw is expected
+        console.close()

@@ -1,5 +1,6 @@
 """The filter language and the order of rows."""
 
+import time
 from datetime import datetime, timezone
 
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.filters import parse_filter, parse_sort, sort_documents
+from vtrain.output.expressions import parse_filter
+from vtrain.output.sorting import parse_sort, sort_documents
 
 NOW = datetime(2026, 1, 10, tzinfo=timezone.utc)
 OAK = {
@@ -202,3 +204,13 @@ def test_what_is_absent_is_no_time_where_others_have_one() -> None:
     wanted = parse_filter("end<2026-02")
     ends = ("2026-01-01T00:00:00Z", "", None)
     assert [wanted.matches({"end": end}) for end in ends] == [True, False, False]
+
+
+def test_a_long_or_deep_filter_is_read_at_once_or_refused() -> None:
+    started = time.process_time()
+    assert parse_filter("name=" + "x" * 100_000).matches({"name": "x" * 100_000})
+    assert time.process_time() - started < 5
+    assert not parse_filter("NOT " * 20_001 + "n=1").matches({"n": 1})
+    for deep in ("(" * 5000 + "n=1" + ")" * 5000, "pools" + ".filter(a" * 3000 + ")" * 3000):
+        with pytest.raises(ConfigError, match="nested too deeply"):
+            parse_filter(deep)

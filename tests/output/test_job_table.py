@@ -86,3 +86,11 @@ def test_a_state_has_its_colour_and_the_columns_stay_straight() -> None:
     assert [line.index("process") for line in plain.splitlines()[1:]] == [
         plain.splitlines()[0].index("BACKEND")
     ] * 2
+
+
+def test_a_name_of_any_length_is_cut_at_once() -> None:
+    row = ROW._replace(name="日本" * 500_000)
+    started = time.process_time()
+    line = job_table([row], width=80, coloured=False).splitlines()[1]
+    assert time.process_time() - started < 5
+    assert display_width(line) <= 80 and "日本…" in line

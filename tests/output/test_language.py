@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.filters import parse_sort
-from vtrain.output.keys import parse_key
+from vtrain.output.expressions import parse_key, transforms
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import FORMATS, parse_format
-from vtrain.output.transforms import _TRANSFORMS
+from vtrain.output.sorting import parse_sort
 
 WORDS = (
     "json",
@@ -60,7 +59,7 @@ def test_every_document_has_a_text(name: str, documents: list[Any]) -> None:
         assert all(isinstance(render(document, fmt), str) for document in documents)
 
 
-@pytest.mark.parametrize("name", sorted(_TRANSFORMS))
+@pytest.mark.parametrize("name", sorted(transforms()))
 @settings(max_examples=25)
 @given(document=DOCUMENTS)
 def test_a_transform_takes_every_value(name: str, document: Any) -> None:

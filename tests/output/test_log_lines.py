@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from vtrain.messages.log import LogEntry
-from vtrain.output.log_sinks import LineFormatter, records
+from vtrain.output.console import Console
+from vtrain.output.log_sinks import TextSink, records
 
 SECOND = 1_000_000_000
 
@@ -27,37 +28,49 @@ def entry(payload: bytes, **fields: object) -> LogEntry:
     return LogEntry(payload=payload, **(values | fields))  # type: ignore[arg-type]
 
 
-def test_each_line_has_severity_time_and_replica() -> None:
-    text = LineFormatter().format(entry(b"one\ntwo"))
-    prefix = b"INFO\t1970-01-01 00:00:01 +0000\tworkerpool0-0\t"
-    assert text == prefix + b"one\n" + prefix + b"two\n"
+@pytest.fixture
+def sink() -> TextSink:
+    return TextSink(Console(), stderr=False)
 
 
-def test_partial_entries_of_a_line_are_joined() -> None:
-    formatter = LineFormatter()
-    text = formatter.format(entry(b"be", partial=True)) + formatter.format(entry(b"gun"))
-    assert text.endswith(b"\tbegun\n") and text.count(b"\n") == 1
+def test_each_line_has_severity_time_and_replica(sink: TextSink, capfd: pytest.CaptureFixture[str]) -> None:
+    sink.show([entry(b"one\ntwo")])
+    prefix = "INFO\t1970-01-01 00:00:01 +0000\tworkerpool0-0\t"
+    assert capfd.readouterr().out == f"{prefix}one\n{prefix}two\n"
 
 
-def test_another_replica_in_between_begins_a_line_of_its_own() -> None:
-    formatter = LineFormatter()
-    text = formatter.format(entry(b"open", partial=True))
-    text += formatter.format(entry(b"other", task_name="workerpool1-0")) + formatter.close()
-    assert [line.rpartition(b"\t")[2] for line in text.splitlines()] == [b"open", b"other"]
+def test_partial_entries_of_a_line_are_joined(sink: TextSink, capfd: pytest.CaptureFixture[str]) -> None:
+    sink.show([entry(b"be", partial=True)])
+    sink.show([entry(b"gun")])
+    text = capfd.readouterr().out
+    assert text.endswith("\tbegun\n") and text.count("\n") == 1
 
 
-def test_a_line_that_stays_open_is_closed_at_the_end() -> None:
-    formatter = LineFormatter()
-    formatter.format(entry(b"open", partial=True))
-    assert (formatter.close(), formatter.close()) == (b"\n", b"")
+def test_another_replica_in_between_begins_a_line_of_its_own(
+    sink: TextSink, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sink.show([entry(b"open", partial=True), entry(b"other", task_name="workerpool1-0")])
+    sink.close()
+    assert [line.rpartition("\t")[2] for line in capfd.readouterr().out.splitlines()] == ["open", "other"]
 
 
-def test_bytes_that_are_not_utf8_are_replaced() -> None:
-    assert LineFormatter().format(entry(b"a\xffb")).endswith("\ta\ufffdb\n".encode())
+def test_a_line_that_stays_open_is_closed_at_the_end(
+    sink: TextSink, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sink.show([entry(b"open", partial=True)])
+    sink.close()
+    sink.close()
+    assert capfd.readouterr().out.endswith("\topen\n")
 
 
-def test_multiline_messages_stay_whole_when_asked() -> None:
-    assert LineFormatter(multiline=True).format(entry(b"one\ntwo")).endswith(b"\tone\ntwo\n")
+def test_bytes_that_are_not_utf8_are_replaced(sink: TextSink, capfd: pytest.CaptureFixture[str]) -> None:
+    sink.show([entry(b"a\xffb")])
+    assert capfd.readouterr().out.endswith("\ta\ufffdb\n")
+
+
+def test_multiline_messages_stay_whole_when_asked(capfd: pytest.CaptureFixture[str]) -> None:
+    TextSink(Console(), stderr=True, multiline=True).show([entry(b"one\ntwo")])
+    assert capfd.readouterr().err.endswith("\tone\ntwo\n")
     assert [record["message"] for record in records(entry(b"one\ntwo"))] == ["one", "two"]
     assert [record["message"] for record in records(entry(b"one\ntwo"), multiline=True)] == ["one\ntwo"]
 

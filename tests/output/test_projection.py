@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import parse_key
+from vtrain.output.expressions import parse_key
 from vtrain.output.printers import render, render_list
 from vtrain.output.projection import FORMATS, parse_format
 from vtrain.output.projector import flatten_documents
@@ -268,3 +268,18 @@ def test_any_text_is_a_format_or_a_refusal(tail: str) -> None:
 def test_json_is_indented_as_python_does(value: object, text: str | None) -> None:
     expected = text or json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     assert render(value, parse_format("json")) == expected + "\n"
+
+
+def test_flatten_needs_brackets_behind_each_list() -> None:
+    documents = [{"pools": [{"spec": {"args": ["a", "b"]}}]}]
+    whole = flatten_documents(documents, [parse_key("pools[].spec.args[]").path])
+    assert [document["pools"]["spec"]["args"] for document in whole] == ["a", "b"]
+    with pytest.raises(ConfigError, match=r"--flatten cannot reach spec\.args") as caught:
+        list(flatten_documents(documents, [parse_key("pools.spec.args").path]))
+    assert "[]" in caught.value.hint
+
+
+def test_characters_that_only_format_take_no_column() -> None:
+    documents = [{"a": "soft\u00adhyphen", "b": 1}, {"a": "no\u200bspace", "b": 2}, {"a": "日本", "b": 3}]
+    lines = "".join(render_list(documents, parse_format("table(a,b)"))).splitlines()
+    assert lines == ["A           B", "soft\u00adhyphen  1", "no\u200bspace     2", "日本        3"]

@@ -130,3 +130,9 @@ def test_the_runtimes_copy_of_the_error_is_left_out(capfd: pytest.CaptureFixture
     ]
     assert shown(capfd, *words) == [complaint]
     assert shown(capfd, service(error, "stderr")) == error.split("\n"), "the job was left before its end"
+
+
+def test_the_frame_of_a_long_open_line_is_its_beginning() -> None:
+    sink = TerminalSink(Console(), stderr=False, local=True)
+    sink.show([entry("日".encode() * 80_000, partial=True)])
+    assert sink.frame.startswith("worker0-0 日日") and len(sink.frame) < 5000

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from vtrain.backends.docker.container_log import Transcript
 from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
+from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter
 from vtrain.runtime.log_reader import read_logs, read_tail
 
@@ -190,6 +192,65 @@ def test_the_last_line_needs_no_newline_after_the_end(tmp_path: Path) -> None:
     write(tmp_path, [(STDOUT, b"a\nlast")])
     assert [e.payload for e in read(tmp_path, ended=False)] == [b"a"]
     assert [e.payload for e in read(tmp_path)] == [b"a", b"last"]
+
+
+class EndingReplica:
+    """A job's folder with the log of one replica, whose attempts end one after the other."""
+
+    def __init__(self, path: Path, *, partial: bool = False) -> None:
+        self.job = JobFolder(path)
+        self.job.logs.mkdir()
+        self.query = LogQuery(name="x", partial=partial)
+
+    def write(self, text: bytes, attempt: int = 0) -> None:
+        self.replica(attempt).path.mkdir(parents=True, exist_ok=True)
+        writer = JournalWriter(str(self.job.logs / "workerpool0-0"), attempt)
+        writer.write(text, STDOUT)
+        writer.close()
+
+    def end(self, attempt: int = 0) -> None:
+        write_struct(self.replica(attempt).path / "exit.json", ReplicaExit(code=0, started=0.0, ended=1.0))
+
+    def replica(self, attempt: int) -> ReplicaFolder:
+        return self.job.replica("workerpool0-0", attempt)
+
+    def next_lines(self) -> list[tuple[bytes, bool]]:
+        page = read_logs(self.job.logs, self.query, ended=False)
+        self.query = msgspec.structs.replace(self.query, cursor=page.cursor)
+        return [(entry.payload, entry.partial) for entry in page.entries]
+
+
+def test_the_last_line_of_an_ended_replica_comes_before_the_end_of_its_job(tmp_path: Path) -> None:
+    replica = EndingReplica(tmp_path)
+    replica.write(b"a\nlast")
+    assert replica.next_lines() == [(b"a", False)]
+    replica.end()
+    write(replica.job.logs, [(STDOUT, b"Tearing down\n")], task="service")
+    assert replica.next_lines() == [(b"last", False), (b"Tearing down", False)]
+    assert replica.next_lines() == []
+
+
+def test_the_rest_of_a_line_that_is_partly_shown_ends_with_its_replica(tmp_path: Path) -> None:
+    replica = EndingReplica(tmp_path, partial=True)
+    replica.write(b"last")
+    assert replica.next_lines() == [(b"last", True)]
+    replica.end()
+    write(replica.job.logs, [(STDOUT, b"Tearing down\n")], task="service")
+    assert replica.next_lines() == [(b"", False), (b"Tearing down", False)]
+    assert replica.next_lines() == []
+
+
+def test_a_line_of_the_next_attempt_stays_open(tmp_path: Path) -> None:
+    replica = EndingReplica(tmp_path)
+    replica.write(b"first")
+    replica.end()
+    assert replica.next_lines() == [(b"first", False)]
+    replica.write(b"sec", attempt=1)
+    assert replica.next_lines() == []
+    replica.write(b"ond", attempt=1)
+    replica.end(attempt=1)
+    assert replica.next_lines() == [(b"second", False)]
+    assert replica.next_lines() == []
 
 
 def test_a_last_line_without_a_newline_comes_before_what_was_written_later(tmp_path: Path) -> None:

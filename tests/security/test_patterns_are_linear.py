@@ -17,7 +17,7 @@ from vtrain.failure import hint
 from vtrain.flags.resource_fields import check_account
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob
-from vtrain.output.filters import parse_filter
+from vtrain.output.expressions import parse_filter
 from vtrain.output.yaml_writer import dump_yaml
 from vtrain.packaging.image_plan import _baked_secrets
 from vtrain.packaging.requirements import _named_url

@@ -60,12 +60,12 @@ class Selection:
         self.text = console.format_text or ("value(.)" if listing.uri else console.default_format or default)
         self.format = parse_format(self.text)
         if listing.sort_by:
-            from vtrain.output.filters import order_suffix, parse_sort
+            from vtrain.output.sorting import order_suffix, parse_sort
 
             self.order = parse_sort(",".join(split_list(listing.sort_by, "--sort-by")))
             self.format = parse_format(self.text + order_suffix(self.order))
         if listing.filter:
-            from vtrain.output.filters import parse_filter
+            from vtrain.output.expressions import parse_filter
 
             self.filter = parse_filter(listing.filter, aliases=self.format.aliases)
         self.shown = 0
@@ -77,7 +77,7 @@ class Selection:
         if self.listing.filter:
             chosen = self._filtered(chosen)
         if self.listing.sort_by:
-            from vtrain.output.filters import sort_documents
+            from vtrain.output.sorting import sort_documents
 
             chosen = sort_documents(chosen, self.order)
         chosen = self._paged(islice(chosen, self.limit))

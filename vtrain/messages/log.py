@@ -68,9 +68,10 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     """Entries in order of time, those of one replica in order of writing, and the next page's cursor.
 
-    With `more` the next page exists already. An empty page of a job that has ended is the last one, unless
-    entries may still arrive (not `settled`). `trouble` is a sentence about a log that cannot be read, or not
-    in full; the job is followed all the same.
+    A page with entries has another cursor than its query, else its entries count as repeated. With `more` the
+    next page exists already. An empty page of a job that has ended is the last one, unless entries may still
+    arrive (not `settled`). `trouble` is a sentence about a log that cannot be read, or not in full; the job
+    is followed all the same.
     """
 
     entries: tuple[LogEntry, ...]

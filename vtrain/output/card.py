@@ -42,7 +42,11 @@ def show_end(console: Console, job: Job, places: Sequence[Pointer] = ()) -> None
     console.status(*_joined(lines))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         console.status(_annotation(failure))
-        _add_summary(failure, job)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            try:
+                _add_summary(Path(summary), failure, job)
+            except OSError as error:
+                console.warn(f"GITHUB_STEP_SUMMARY cannot be written: {error.strerror}.")
 
 
 _SUCCESSFUL = (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED)
@@ -93,7 +97,7 @@ def _quoted(console: Console, failure: Failure) -> list[str]:
 
 def last_lines(message: str) -> list[str]:
     """The last lines of stderr that the message of a failed replica quotes."""
-    _, *quoted = message.splitlines()
+    quoted = message.splitlines()[1:]
     end = next((i for i, line in enumerate(quoted) if line.startswith("To find out more")), len(quoted))
     return [line for line in quoted[:end] if line.strip()][-MAX_LAST_LINES:]
 
@@ -112,8 +116,10 @@ def _failure_pointers(failure: Failure, *, is_quoted: bool) -> Iterator[Pointer]
 
 def _from_here(file: str) -> str:
     """The path from the current folder, if the file is below it."""
-    path, here = Path(file), Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else file
+    try:
+        return str(Path(file).relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):  # it is elsewhere, or the current folder was removed
+        return file
 
 
 def _use_pointers(job: Job) -> Iterator[Pointer]:
@@ -164,9 +170,8 @@ def _annotation(failure: Failure) -> str:
     """`::error file=…,line=…::message`, escaped as GitHub's workflow commands demand."""
     headline = _headline(failure)
     text = f"{failure.traceback[-1]} ({headline})" if failure.traceback else headline
-    file = os.path.relpath(failure.file) if failure.file else ""
-    escaped_file = _escaped(file).replace(":", "%3A").replace(",", "%2C")
-    place = f" file={escaped_file},line={failure.line}" if file else ""
+    file = _escaped(_from_here(failure.file)).replace(":", "%3A").replace(",", "%2C")
+    place = f" file={file},line={failure.line}" if file else ""
     return f"::error{place}::{_escaped(text)}"
 
 
@@ -174,15 +179,12 @@ def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _add_summary(failure: Failure, job: Job) -> None:
-    path = os.environ.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return
+def _add_summary(path: Path, failure: Failure, job: Job) -> None:
     quoted = folded(failure.traceback, failure.file) or failure.message.splitlines()
     if quoted[:1] == [_headline(failure)]:
         quoted = quoted[1:]
     fence = "\n".join(["", "```text", *quoted, "```", ""]) if quoted else ""
     hint = f"\n{failure.hint}\n" if failure.hint else ""
     text = f"### {on_one_line(job.display_name)} failed\n\n{_headline(failure)}\n{fence}{hint}"
-    with Path(path).open("a", encoding="utf-8") as file:
+    with path.open("a", encoding="utf-8", errors="replace") as file:
         file.write(text)

@@ -31,6 +31,8 @@ _RECENT_WRITES, _RECENT_BYTES = 200, 8192  # what is left on a screen, of each o
 _SGR = rb"\x1b\[[0-9;:]*m"
 _CHANGES = ("+ ", "- ", "~ ")
 """The beginnings of lines in a list of what an installer has changed: nothing under way."""
+_DUMB = ("dumb", "unknown")
+"""Values of TERM for which Rich draws nothing."""
 VERBOSITIES = ("debug", "info", "warning", "error", "critical", "none")
 
 
@@ -226,12 +228,18 @@ class Console:
 
     # the status line
 
+    @cached_property
+    def can_draw(self) -> bool:
+        """Whether lines can be drawn and taken away again where messages go."""
+        moves_cursor = sys.stderr.isatty() and os.environ.get("TERM") not in _DUMB
+        return moves_cursor and self.user_output and not self.quiet
+
     def show_state(self, text: str, above: Sequence[str] = ()) -> None:
         """Show state and elapsed time in the bottom line of a terminal, unless a line is open there.
 
         The lines `above` are shown with it.
         """
-        if self._status is None and not self.quiet and self.user_output and sys.stderr.isatty():
+        if self._status is None and self.can_draw:
             from vtrain.output.terminal import StatusLine
 
             self._status = StatusLine()
@@ -272,6 +280,6 @@ def _parsed(text: str) -> Format:
 
 
 def _path_of(key: str) -> Path:
-    from vtrain.output.keys import parse_key
+    from vtrain.output.expressions import parse_key
 
     return parse_key(key, "--flatten").path

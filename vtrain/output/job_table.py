@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from vtrain.messages.states import short
 from vtrain.output.colours import Role, paint, state_role
-from vtrain.output.table import display_width
+from vtrain.output.table import beginning, display_width
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.times import ago, duration_in_words, epoch
@@ -64,20 +64,13 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
     for number, cells in enumerate(lines):
         parts = []
         for place, cell in enumerate(cells):
-            shown = _cut(cell, widths[place])
+            fits = display_width(cell) <= widths[place]
+            shown = cell if fits else f"{beginning(cell, widths[place] - 1)}…"
             padding = " " * (widths[place] - display_width(shown))
             role = Role.NAME if number == 0 else state_role(cell) if kept[place] == 2 else roles[place]
             parts.append((paint(shown, role) if coloured and role else shown) + padding)
         text += (" " * GAP).join(parts).rstrip() + "\n"
     return text
-
-
-def _cut(text: str, width: int) -> str:
-    if display_width(text) <= width:
-        return text
-    while display_width(text) > width - 1:
-        text = text[:-1]
-    return f"{text}…"
 
 
 def _trials(document: Mapping[str, Any]) -> str:

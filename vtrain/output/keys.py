@@ -72,20 +72,6 @@ def _quoted(name: str) -> str:
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def scan_key(scanner: Scanner, aliases: Aliases | None = None) -> Key:
-    """Read one key with its transforms, without the attributes that may follow it.
-
-    `aliases` are other names of keys. Raises ConfigError for bad syntax, an unknown transform or an argument
-    that the transform does not take.
-    """
-    path, alias = scan_path(scanner, aliases or {})
-    if scanner.peek() != "(":
-        return Key(path=path, calls=alias.calls, is_always=alias.is_always) if alias else Key(path=path)
-    calls, is_always = _scan_calls(scanner, path[-1] if path else None)
-    before = alias.calls if alias else ()
-    return Key(path=path[:-1], calls=(*before, *calls), is_always=is_always)
-
-
 def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
     """Read names and indices, and the alias among them. The last name may be that of a transform."""
     path: list[Step] = []
@@ -138,55 +124,13 @@ def _expand_stars(scanner: Scanner) -> None:
         scanner.position = start
 
 
-def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
-    """The transforms from the first opening parenthesis on, and whether ``always()`` is among them."""
-    calls: list[Call] = []
-    name, is_always, depth = str(first), False, 0
-    while True:
-        call = _scan_call(scanner, name, depth)
-        if name == "map":
-            depth = int(call.arguments[0]) if call.arguments else 1
-        elif name == "always":
-            is_always = True
-        else:
-            depth = 0
-            calls.append(call)
-        if not scanner.accept("."):
-            return tuple(calls), is_always
-        path, _ = scan_path(scanner, {})
-        if scanner.peek() != "(" or len(path) != 1:
-            raise scanner.error("A transform is expected: transforms can only be followed by transforms")
-        name = str(path[0])
-
-
-def _scan_call(scanner: Scanner, name: str, depth: int) -> Call:
-    # A transform takes keys and filters as arguments, so its module imports this one.
-    from vtrain.output.transforms import option_names, problem_with
-
-    scanner.position += 1
-    start = scanner.position
-    names = option_names(name)
-    arguments: list[str] = []
-    options: dict[str, str] = {}
-    for argument in scanner.arguments():
-        option, equals, value = argument.partition("=")
-        if names and equals and option.isidentifier():
-            options[option] = value
-        else:
-            arguments.append(argument)
-    call = Call(name=name, arguments=tuple(arguments), options=options, depth=depth)
-    if problem := problem_with(call):
-        raise scanner.error(problem, start)
-    return call
-
-
-def parse_key(text: str, kind: str = "key") -> Key:
-    """One key that is all of `text`; raises ConfigError with the place marked."""
-    scanner = Scanner(text, kind=kind)
-    key = scan_key(scanner)
-    if not scanner.at_end:
+def parse_path(text: str) -> Path:
+    """The path of a key; transforms of it are ignored. Raises ConfigError with the place marked."""
+    scanner = Scanner(text, kind="key")
+    path, _ = scan_path(scanner, {})
+    if not scanner.at_end and scanner.peek() != "(":
         raise scanner.error("Nothing can follow the key here")
-    return key
+    return path
 
 
 # Values
@@ -271,18 +215,3 @@ def other_spellings(name: str) -> tuple[str, str]:
 def snake_case(name: str) -> str:
     """``createTime`` as ``create_time``."""
     return re.sub(_CAPITALS, r"_\1", name).lower()
-
-
-def evaluate(key: Key, document: object) -> Any:
-    """The value of `key` in `document`, after its transforms; None if there is none."""
-    return transformed(key.calls, get(document, key.path))
-
-
-def transformed(calls: tuple[Call, ...], value: Any) -> Any:
-    """The value after transforms."""
-    if calls:
-        from vtrain.output.transforms import apply
-
-        for call in calls:
-            value = apply(call, value)
-    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +24,7 @@ def live_progress(console: Console) -> Iterator[Callable[[str], None]]:
 
     On a terminal details, which have a margin, are only shown in the live line; --verbosity=info writes them.
     """
-    if console.quiet or not console.user_output or not sys.stderr.isatty():
+    if not console.can_draw:
         yield console.progress
         return
     live = _LiveLine(console)

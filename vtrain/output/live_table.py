@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from vtrain.output.colours import Role, has_colours, paint
-from vtrain.output.table import display_width
+from vtrain.output.table import beginning, display_width
 from vtrain.output.terminal import on_one_line
+from vtrain.output.writing import write_all
 
 GAP = "  "
 LEAVING = "Ctrl-C leaves."
@@ -33,13 +34,12 @@ class LiveTable:
         """Draw these rows over the last ones, or else a sentence. Columns without any text are left out."""
         columns, height = shutil.get_terminal_size()
         lines = _lines(headings, rows) if rows else [otherwise]
-        lines = [_cut(line, columns) for line in [*lines, "", LEAVING]][: height - 1]
+        lines = [beginning(line, columns) for line in [*lines, "", LEAVING]][: max(height - 1, 1)]
         if rows and has_colours(sys.stdout):
             lines[0] = paint(lines[0], Role.NAME)
         up = f"\x1b[{self._lines}A" if self._lines else ""
         drawn = "".join(f"\r\x1b[K{line}\n" for line in lines)
-        sys.stdout.write(f"{up}{drawn}\x1b[J")
-        sys.stdout.flush()
+        write_all(sys.stdout.fileno(), f"{up}{drawn}\x1b[J".encode("utf-8", "replace"))
         self._lines = len(lines)
 
 
@@ -53,9 +53,3 @@ def _lines(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         ).rstrip()
         for row in cells
     ]
-
-
-def _cut(line: str, columns: int) -> str:
-    while display_width(line) > columns:
-        line = line[:-1]
-    return line

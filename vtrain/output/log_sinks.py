@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -24,54 +24,6 @@ if TYPE_CHECKING:
 
 RESTARTING = "Restarting "
 """The beginning of the line of the job's log about a restart."""
-Style = Callable[[str, bytes], bytes]
-"""Adds colour to a prefix, given the name of the task."""
-
-
-class LineFormatter:
-    """Turns entries into lines, and joins partial entries of one line again."""
-
-    def __init__(self, *, multiline: bool = False, style: Style | None = None) -> None:
-        """`multiline` keeps newlines inside a message; `style` colours a prefix by task name."""
-        self._multiline = multiline
-        self._style = style
-        self._open: tuple[str, str] | None = None
-        self._second = -1
-        self._stamp = b""
-
-    def format(self, entry: LogEntry) -> bytes:
-        """The entry's lines with their prefixes. A partial line is left open for its continuation."""
-        stream = (entry.task_name, entry.stream)
-        prefix = self._prefix(entry)
-        payload = valid_utf8(entry.payload)
-        body = payload if self._multiline else payload.replace(b"\n", b"\n" + prefix)
-        head = self._head(stream, prefix)
-        self._open = stream if entry.partial else None
-        return head + body + (b"" if entry.partial else b"\n")
-
-    def close(self) -> bytes:
-        """The newline of a line that is still open, or no bytes."""
-        newline = b"\n" if self._open else b""
-        self._open = None
-        return newline
-
-    def _head(self, stream: tuple[str, str], prefix: bytes) -> bytes:
-        if self._open == stream:
-            return b""
-        return self.close() + prefix
-
-    def _prefix(self, entry: LogEntry) -> bytes:
-        second = entry.time // NANOSECONDS
-        if second != self._second:
-            self._second, self._stamp = second, local_time(entry.time).encode()
-        task = entry.task_name.encode()
-        prefix = b"\t".join((entry.severity.encode(), self._stamp, task, b""))
-        return self._style(entry.task_name, prefix) if self._style else prefix
-
-
-def local_time(nanoseconds: int) -> str:
-    """`2026-11-21 09:30:00 +0100`: the local time, as gcloud's stream-logs writes it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(nanoseconds // NANOSECONDS))
 
 
 def valid_utf8(payload: bytes) -> bytes:
@@ -115,26 +67,52 @@ class LogSink(Protocol):
 
 
 class TextSink:
-    """`SEVERITY<TAB>time<TAB>replica<TAB>message` on stdout or stderr, where these are no terminal."""
+    """`SEVERITY<TAB>time<TAB>replica<TAB>message` on stdout or stderr, where these are no terminal.
+
+    Partial entries of one line are joined again.
+    """
 
     follows_open_lines = False
     frame = ""
 
     def __init__(self, console: Console, *, stderr: bool, multiline: bool = False) -> None:
-        self.console = console
-        self.stderr = stderr
-        self.formatter = LineFormatter(
-            multiline=multiline,
-            style=colour_prefix if has_colours(sys.stderr if stderr else sys.stdout) else None,
-        )
+        """`multiline` keeps newlines inside a message."""
+        self._console = console
+        self._stderr = stderr
+        self._multiline = multiline
+        self._has_colours = has_colours(sys.stderr if stderr else sys.stdout)
+        self._open: tuple[str, str] | None = None
+        self._second = -1
+        self._stamp = b""
 
     def show(self, entries: Sequence[LogEntry]) -> None:
-        if entries and (self.stderr or self.console.user_output):
-            self.console.write(b"".join(map(self.formatter.format, entries)), stderr=self.stderr)
+        if entries and (self._stderr or self._console.user_output):
+            self._console.write(b"".join(map(self._lines, entries)), stderr=self._stderr)
 
     def close(self) -> None:
-        if newline := self.formatter.close():
-            self.console.write(newline, stderr=self.stderr)
+        if self._open:
+            self._open = None
+            self._console.write(b"\n", stderr=self._stderr)
+
+    def _lines(self, entry: LogEntry) -> bytes:
+        """The entry's lines with their prefixes. A partial line is left open for its continuation."""
+        stream, prefix = (entry.task_name, entry.stream), self._prefix(entry)
+        body = valid_utf8(entry.payload)
+        if not self._multiline:
+            body = body.replace(b"\n", b"\n" + prefix)
+        head = b"" if self._open == stream else b"\n" * bool(self._open) + prefix
+        self._open = stream if entry.partial else None
+        return head + body + (b"" if entry.partial else b"\n")
+
+    def _prefix(self, entry: LogEntry) -> bytes:
+        second = entry.time // NANOSECONDS
+        if second != self._second:
+            # `2026-11-21 09:30:00 +0100`, as gcloud's stream-logs writes it
+            stamp = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(second))
+            self._second, self._stamp = second, stamp.encode()
+        task = entry.task_name.encode()
+        prefix = b"\t".join((entry.severity.encode(), self._stamp, task, b""))
+        return colour_prefix(entry.task_name, prefix) if self._has_colours else prefix
 
 
 _COLUMNS = 'value(severity,timestamp.date("%Y-%m-%d %H:%M:%S %z",tz=LOCAL),task_name,message)'

@@ -50,7 +50,10 @@ def comparison(
     Raises re.error for a bad regular expression, and ValueError for a pattern with more than one ``*``.
     """
     test = _test(operator, texts)
-    operands = [_operand(text, now, reads_times=reads_times) for text in texts]
+    if operator in ("~", "!~"):  # a regular expression is text, though it may read as a number or a time
+        operands = [Operand(text=text) for text in texts]
+    else:
+        operands = [_operand(text, now, reads_times=reads_times) for text in texts]
     holds_times = False
 
     def meets(value: Any) -> bool:
@@ -130,7 +133,8 @@ def _ordered(compare: Callable[..., bool]) -> Test:
 
 def _found(search: Callable[[str], object], *, negated: bool) -> Test:
     def test(value: Any, operand: Any) -> bool:
-        if not isinstance(operand, str) or isinstance(value, (dict, list)):
+        del operand
+        if isinstance(value, (dict, list)):
             return False
         text = value if isinstance(value, str) else "" if value is None else repr(value)
         return bool(search(text)) != negated

@@ -16,8 +16,9 @@ import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.nearest import did_you_mean
+from vtrain.output.expressions import scan_key
 from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
-from vtrain.output.keys import Key, Path, path_text, scan_key
+from vtrain.output.keys import Key, Path, path_text
 from vtrain.output.scanner import Scanner
 
 WITH_COLUMNS = ("csv", "get", "table", "value")

@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from vtrain.errors import ConfigError
+from vtrain.output.expressions import transformed
 from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
-from vtrain.output.keys import Path, field_name, get, transformed
+from vtrain.output.keys import Path, field_name, get, path_text
 from vtrain.output.value_transforms import float_
 
 Cut = Callable[[Any], list[Any]]
@@ -186,10 +188,15 @@ def _flattened(documents: Iterable[Any], path: Path) -> Iterator[Any]:
 
 
 def _replaced(document: Any, path: Path, item: Any) -> Any:
-    """The document with another value at `path`."""
+    """The document with another value at `path`. Raises ConfigError where a list has no `[]` in the path."""
     if not path:
         return item
+    step = field_name(document, path[0]) if isinstance(document, dict) else path[0]
+    if step is None or isinstance(step, str) is not isinstance(document, dict):
+        raise ConfigError(
+            f"--flatten cannot reach {path_text(path)}: what holds it is a list.",
+            hint="Flatten that list too, with [] behind its name: jobSpec.workerPoolSpecs[].containerSpec",
+        )
     changed = copy.copy(document)
-    step = (field_name(changed, path[0]) or path[0]) if isinstance(changed, dict) else path[0]
     changed[step] = _replaced(changed[step], path[1:], item)
     return changed

@@ -69,27 +69,30 @@ class Scanner:
         Parts of it may be quoted; a backslash protects a quote or itself. With `balanced`, it may contain
         parentheses, and spaces do not end it. With `spaces`, white space behind it is skipped.
         """
-        found: list[str] | None = None
+        found: list[str] = []
+        has_begun = False
         quote, depth = "", 0
         while not self.at_end:
             char = self.text[self.position]
             following = self.text[self.position + 1 : self.position + 2]
             if char == "\\" and following:
                 protected = following == "\\" or (following == quote if quote else following in _QUOTES)
-                found = (found or []) + ([following] if protected else [char, following])
+                found += [following] if protected else [char, following]
+                has_begun = True
                 self.position += 1
             elif char == quote:
                 quote = ""
             elif not quote and char in _QUOTES:
-                quote, found = char, found or []
-            elif not quote and found is None and char.isspace():
+                quote, has_begun = char, True
+            elif not quote and not has_begun and char.isspace():
                 pass
             elif not quote and not depth and char in stops:
                 break
             elif quote or balanced or not char.isspace():
                 if balanced and not quote:
                     depth += (char == "(") - (char == ")")
-                found = [*(found or []), char]
+                found.append(char)
+                has_begun = True
             else:
                 break
             self.position += 1
@@ -97,7 +100,7 @@ class Scanner:
             raise self.error(f"The quote {quote} is not closed")
         if spaces:
             self.skip_spaces(keep=stops)
-        return None if found is None else "".join(found)
+        return "".join(found) if has_begun else None
 
     def arguments(self, separators: str = ",") -> list[str]:
         """The arguments up to the closing parenthesis, whose opening one has been read."""

@@ -231,12 +231,7 @@ def _broken(text: str, width: int) -> list[str]:
 
 def _split_place(text: str, width: int) -> int:
     """Where to break a text: after the first newline, else the last word that fits, else anywhere."""
-    split = taken = 0
-    while split < len(text):
-        taken += display_width(text[split])
-        if taken > width:
-            break
-        split += 1
+    split = len(beginning(text, width))
     split += len(text[split:]) - len(text[split:].lstrip())
     newline = text.find("\n") + 1
     if 0 < newline <= split:
@@ -258,9 +253,27 @@ def text_width(text: str) -> int:
 
 
 def display_width(text: str) -> int:
-    """Columns that `text` takes on a terminal: wide East Asian characters two, combining marks none."""
+    """Columns that `text` takes on a terminal, as gcloud counts them.
+
+    Wide East Asian characters take two; combining marks, and characters that only format, take none.
+    """
     if text.isascii():
         return len(text)
-    from unicodedata import combining, east_asian_width
+    from unicodedata import category, combining, east_asian_width
 
-    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+    return sum(
+        0 if combining(char) or category(char) == "Cf" else 2 if east_asian_width(char) in "WF" else 1
+        for char in text
+    )
+
+
+def beginning(text: str, columns: int) -> str:
+    """As much of the beginning of a text as fits into that many columns."""
+    if text.isascii():
+        return text[:columns]
+    taken = 0
+    for place, char in enumerate(text):
+        taken += display_width(char)
+        if taken > columns:
+            return text[:place]
+    return text

@@ -25,6 +25,8 @@ SERVICE = "service"
 NAME_WIDTH = 9  # of `worker0-0`, the most usual name
 _REDRAWING = re.compile(rb"\x1b\[[0-2]?K|\x1b\[\?25[hl]|\x08")
 """What programs write to redraw a line, beside the carriage return."""
+_MOST_SHOWN = 4096
+"""Bytes of an open line for the status line: more than any terminal is wide."""
 _ROLES = {
     "INFO": Role.DIM,
     "DEBUG": Role.DIM,
@@ -99,7 +101,8 @@ class TerminalSink:
             text = last_frame(held + text)
             if len(text) < MAX_ENTRY_BYTES:
                 self._open[stream] = text
-                self.frame = f"{short_task(entry.task_name)} {_plain(text)}"
+                # The status line is drawn anew several times a second, and cut at the terminal's edge.
+                self.frame = f"{short_task(entry.task_name)} {_plain(text[:_MOST_SHOWN])}"
                 return b""
         else:
             text = held + text

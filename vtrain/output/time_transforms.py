@@ -7,7 +7,7 @@ from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import get, parse_key
+from vtrain.output.keys import get, parse_path
 from vtrain.output.value_transforms import to_integer, to_number
 from vtrain.times import format_duration, parse_duration, parse_timestamp
 
@@ -100,8 +100,8 @@ def duration(
     del calendar  # accepted for compatibility: years and months are never used
     seconds = None if start else _plain_seconds(value, to_number(unit) or 1)
     if seconds is None:
-        begin = _moment(get(value, parse_key(start).path) if start else value)
-        finish = _moment(get(value, parse_key(end).path)) if start and end else None
+        begin = _moment(get(value, parse_path(start)) if start else value)
+        finish = _moment(get(value, parse_path(end))) if start and end else None
         seconds = None if begin is None else ((finish or datetime.now(timezone.utc)) - begin).total_seconds()
     most, digits = to_integer(parts), to_integer(precision)
     if seconds is None or most is None or digits is None:

@@ -2,21 +2,21 @@
 
 A transform gets the value first, then its arguments as text. A value that a transform cannot use gives
 `undefined`, never an error: documents differ. Here are those that read keys or choose; the others are in
-`value_transforms` and `time_transforms`.
+`value_transforms` and `time_transforms`. As in gcloud, a key among their arguments is a path: transforms of
+it are ignored. ``filter()`` and ``format()`` are in `expressions`, since they take whole expressions.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import string
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from vtrain.errors import ConfigError
 from vtrain.output import time_transforms, value_transforms
-from vtrain.output.keys import Call, evaluate, get, parse_key
+from vtrain.output.keys import Call, get, parse_path
 from vtrain.output.scanner import Scanner
 from vtrain.output.value_transforms import to_boolean
 
@@ -43,13 +43,13 @@ def yesno(value: Any, yes: str | None = None, no: str = "No") -> Any:
 
 def firstof(value: Any, *keys: str) -> Any:
     """The first of the keys that has a value."""
-    found = (get(value, parse_key(key).path) for key in keys)
+    found = (get(value, parse_path(key)) for key in keys)
     return next((item for item in found if item is not None), "")
 
 
 def extract(value: Any, *keys: str) -> list[Any]:
     """The values of several fields as a list, empty ones left out."""
-    found = [get(value, parse_key(key).path) for key in keys]
+    found = [get(value, parse_path(key)) for key in keys]
     return [item for item in found if item]
 
 
@@ -65,31 +65,9 @@ def group(value: Any, *keys: str) -> str:
 def _grouped(item: Any, keys: tuple[str, ...]) -> str:
     if not keys:
         return str(item)
-    found = (get(item, parse_key(key).path) for key in keys)
+    found = (get(item, parse_path(key)) for key in keys)
     first, *rest = ("" if value is None else str(value) for value in found)
     return first + ": " * bool(rest) + ", ".join(rest)
-
-
-def filter_(value: Any, expression: str) -> Any:
-    """The elements of a list that meet a filter; of another value itself, or nothing."""
-    from vtrain.output.filters import parse_filter
-
-    matches = parse_filter(expression).matches
-    if isinstance(value, list):
-        return [item for item in value if matches(item)]
-    return value if not value or matches(value) else ""
-
-
-def format_(value: Any, fmt: str, *keys: str) -> str:
-    """`fmt` with ``{0}``, ``{1}``... replaced by keys; without keys by the list, or by the value."""
-    if keys:
-        found = [evaluate(parse_key(key), value) for key in keys]
-    else:
-        found = value if isinstance(value, list) else [value or ""]
-    try:
-        return fmt.format(*found)
-    except (IndexError, KeyError, ValueError, AttributeError, TypeError):
-        return ""
 
 
 def resolution(value: Any, undefined: str = "", transpose: str = "") -> str:
@@ -106,7 +84,7 @@ def resolution(value: Any, undefined: str = "", transpose: str = "") -> str:
 def sort(value: Any, attr: str = "") -> list[Any]:
     """The elements of a list in order, or in that of their field `attr`; by text if they do not compare."""
     items = list(value) if isinstance(value, (list, dict, str)) else []
-    keys = [get(item, parse_key(attr).path) if attr else item for item in items]
+    keys = [get(item, parse_path(attr)) if attr else item for item in items]
     try:
         return [items[place] for place in sorted(range(len(items)), key=keys.__getitem__)]
     except TypeError:
@@ -126,7 +104,7 @@ def _record(value: Any, schema: str) -> dict[str, Any]:
             record[name] = literal
             continue
         name, equals, key = part.partition("=")
-        found = get(value, parse_key(key if equals else part).path)
+        found = get(value, parse_path(key if equals else part))
         if equals:
             record[name] = found
         elif isinstance(found, dict):
@@ -141,35 +119,7 @@ def _parts(schema: str) -> list[str]:
     return scanner.arguments()
 
 
-def bad_expression(name: str, given: dict[str, str], rest: tuple[str, ...]) -> str:
-    """The problem of an expression or a key among a transform's arguments; '' for none."""
-    try:
-        if name == "filter":
-            from vtrain.output.filters import parse_filter
-
-            parse_filter(given["expression"])
-        elif name == "synthesize":
-            for schema in rest:
-                _record({}, schema)
-        else:
-            for key in (*rest, *(given[option] for option in ("attr", "start", "end") if option in given)):
-                parse_key(key)
-        return _bad_template(given["fmt"], len(rest)) if name == "format" else ""
-    except (ConfigError, ValueError) as error:
-        return f"An argument of {name}() does not parse: {error}"
-
-
-def _bad_template(template: str, count: int) -> str:
-    """The problem of a template for `count` keys (0: for the value itself); '' for none."""
-    fields = [field for _, field, _, _ in string.Formatter().parse(template) if field is not None]
-    numbers = [re.split(r"[.\[]", field)[0] for field in fields]
-    if any(number and not number.isdecimal() for number in numbers):
-        return "The fields in the template of format() are numbers: {0}, {1}..."
-    most = max((int(number or place) + 1 for place, number in enumerate(numbers)), default=0)
-    return f"The template of format() has {most} fields and not as many keys" if 0 < count < most else ""
-
-
-_TRANSFORMS: dict[str, Transform] = {
+PLAIN_TRANSFORMS: dict[str, Transform] = {
     "always": same,
     "basename": value_transforms.basename,
     "collection": value_transforms.collection,
@@ -180,11 +130,9 @@ _TRANSFORMS: dict[str, Transform] = {
     "duration": time_transforms.duration,
     "encode": value_transforms.encode,
     "extract": extract,
-    "filter": filter_,
     "firstof": firstof,
     "flatten": value_transforms.flatten,
     "float": value_transforms.float_,
-    "format": format_,
     "group": group,
     "iso": time_transforms.iso,
     "join": value_transforms.join,
@@ -209,29 +157,26 @@ _TRANSFORMS: dict[str, Transform] = {
     "yesno": yesno,
 }
 _WHOLE_NUMBERS = {"map": "depth", "float": "precision"}
-_WITH_KEYS = ("duration", "extract", "filter", "firstof", "format", "group", "sort", "synthesize")
+_WITH_KEYS = ("duration", "extract", "firstof", "group", "sort", "synthesize")
 _PATTERNS = {"sub": "pattern", "regex": "expression"}
 
 
 @lru_cache(maxsize=64)
-def _parameters(name: str) -> tuple[inspect.Parameter, ...]:
-    function = _TRANSFORMS.get(name)
-    return tuple(inspect.signature(function).parameters.values())[1:] if function else ()
+def _parameters(transform: Transform) -> tuple[inspect.Parameter, ...]:
+    return tuple(inspect.signature(transform).parameters.values())[1:]
 
 
-def option_names(name: str) -> tuple[str, ...]:
+def option_names(transform: Transform) -> tuple[str, ...]:
     """The arguments that may be given by name; empty for a transform whose arguments are all required."""
-    parameters = _parameters(name)
+    parameters = _parameters(transform)
     if all(parameter.default is parameter.empty for parameter in parameters):
         return ()
     return tuple(parameter.name for parameter in parameters)
 
 
-def problem_with(call: Call) -> str:
-    """The problem of a call's name or arguments; '' for none."""
-    if call.name not in _TRANSFORMS:
-        return f"There is no transform {call.name}()"
-    parameters = _parameters(call.name)
+def problem_with(transform: Transform, call: Call) -> str:
+    """The problem of a call's arguments; '' for none."""
+    parameters = _parameters(transform)
     names = [parameter.name for parameter in parameters if parameter.kind != parameter.VAR_POSITIONAL]
     for option in call.options:
         if option not in names:
@@ -258,17 +203,26 @@ def _bad_argument(name: str, given: dict[str, str], arguments: tuple[str, ...]) 
         re.compile(given.get(_PATTERNS.get(name, ""), ""))
     except re.error as error:
         return f"The pattern of {name}() is no regular expression: {error}"
-    if name in _WITH_KEYS:
-        return bad_expression(name, given, arguments)
+    if name not in _WITH_KEYS:
+        return ""
+    try:
+        if name == "synthesize":
+            for schema in arguments:
+                _record({}, schema)
+        else:
+            keys = [given[option] for option in ("attr", "start", "end") if option in given]
+            for key in (*arguments, *keys):
+                parse_path(key)
+    except ConfigError as error:
+        return f"An argument of {name}() does not parse: {error}"
     return ""
 
 
-def apply(call: Call, value: Any) -> Any:
+def apply(transform: Transform, call: Call, value: Any) -> Any:
     """The value after one transform."""
-    function = _TRANSFORMS[call.name]
     if call.depth and isinstance(value, list):
         items = value_transforms.items_below(value, call.depth - 1)
-        return [function(item, *call.arguments, **call.options) for item in items]
+        return [transform(item, *call.arguments, **call.options) for item in items]
     if value or not call.depth:
-        return function(value, *call.arguments, **call.options)
+        return transform(value, *call.arguments, **call.options)
     return value

@@ -95,13 +95,16 @@ class JournalReader:
         raw: bool = False,
         by_end: bool = False,
         trial_id: str = "",
+        ended_attempt: int = -1,
     ) -> None:
+        """`ended_attempt`: up to it, all attempts of the replica had ended before this reader was made."""
         self._trial_id = trial_id
         self._label = f"trial-{trial_id}/{task}" if trial_id else task
         self._place = place
         self._since = since
         self._untouched = raw
         self._by_end = by_end
+        self._ended_attempt = ended_attempt
         self.troubles: list[str] = []
         self._chunk, self._chunk_start = b"", 0
         base = str(folder / task)
@@ -167,13 +170,14 @@ class JournalReader:
         return len(piece) or 1
 
     def read_open_lines(self, entries: list[LogEntry], *, partial: bool, ended: bool) -> None:
-        """Hand out lines without an end: after the job's end as whole ones, with `partial` in part."""
-        if not (partial or ended):
-            return
+        """Hand out lines without an end: whole where no more of them can come, with `partial` in part."""
+        # Bytes that no record covers yet may go on with a line.
+        is_covered = self._place.offset >= self._size
         for stream, line in sorted(self._place.open_lines.items()):
-            if ended:
+            has_ended = is_covered and self._line_block(line).attempt <= self._ended_attempt
+            if ended or has_ended:
                 self._end_line(stream, line, entries)
-            elif line.size and (line.continued or not self._may_be_object(stream, line)):
+            elif partial and line.size and (line.continued or not self._may_be_object(stream, line)):
                 text = self._open_bytes(stream, self._place.offset)
                 self._hand_out(self._line_block(line), text, line, entries)
 

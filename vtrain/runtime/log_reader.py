@@ -16,7 +16,7 @@ import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
-from vtrain.runtime.folder import SERVICE
+from vtrain.runtime.folder import SERVICE, JobFolder
 from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
 from vtrain.runtime.journal_reader import JournalReader, Place
 
@@ -66,6 +66,14 @@ class _Source(msgspec.Struct, frozen=True):
             return False
         return (index, raw) == (place.record, place.offset) and not place.open_lines
 
+    def ended_attempt(self) -> int:
+        """The last attempt of the replica that will write no more; -1 for none."""
+        job = JobFolder(self.folder.parent)
+        newest = max(job.attempts(self.task), default=-1)
+        if newest < 0 or (job.replica(self.task, newest).path / "exit.json").exists():
+            return newest
+        return newest - 1
+
 
 def read_logs(
     folder: Path,
@@ -83,6 +91,8 @@ def read_logs(
     Raises nothing for a folder without logs: there are no entries then.
     """
     places = _decode_cursor(query.cursor)
+    # The log of the runtime itself is the first, and is opened first: a replica has ended before the line
+    # that says so, and thus before its own log is looked at.
     sources = [_Source(folder, task) for task in _task_names(folder, started)]
     for child in children:
         tasks = [task for task in _task_names(child.folder) if not (child.trial_id and task == SERVICE)]
@@ -99,6 +109,7 @@ def read_logs(
             raw=query.raw,
             by_end=query.by_end,
             trial_id=source.trial_id,
+            ended_attempt=-1 if ended else source.ended_attempt(),
         )
         for source in wanted[:MOST_JOURNALS]
     ]

@@ -243,6 +243,7 @@ class BackendContract:
         while page := backend.logs(query):
             if not page.entries:
                 break
+            assert page.cursor != query.cursor, "a page with entries has a new cursor"
             entries += page.entries
             query = LogQuery(name=name, task_name=task, limit=limit, cursor=page.cursor)
         return entries
