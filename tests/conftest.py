@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import ipaddress
 import os
@@ -138,6 +139,7 @@ def vtrain(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), "utf-8"))
         capfd.readouterr()
         code = main(argv)
+        gc.unfreeze()  # a command keeps all objects from collection to its end; this process goes on
         captured = capfd.readouterr()
         return Ended(code, captured.out, captured.err)
 
