@@ -56,8 +56,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
         """
         from vtrain.messages.yaml_reader import line_of
 
-        paths = [f"{parent}{path}" for parent in _PARENTS]
-        return next(filter(None, (line_of(self.text, each) for each in paths)), 0)
+        return line_of(self.text, *(f"{parent}{path}" for parent in _PARENTS))
 
 
 def read_config(path: str, expected: str) -> ConfigFile:

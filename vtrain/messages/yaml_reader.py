@@ -150,12 +150,18 @@ def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
         return tuple(entry for node in nodes for entry in _entries(loader, node, origin))
 
 
-def line_of(text: str, path: str) -> int:
+def line_of(text: str, *paths: str) -> int:
     """The line, from 1, of the field at a path of a document: `workerPoolSpecs[0].replicaCount`.
 
-    Where the document does not have the field, the line of the nearest one above it that it has; else 0.
+    Where the document does not have the field, the line of the nearest one above it that it has. Of several
+    paths the first with a line counts; 0 where none has one.
     """
-    node, rest, line = yaml.compose(_as_yaml(text), Loader=_Loader), path, 0
+    root = yaml.compose(_as_yaml(text), Loader=_Loader)
+    return next(filter(None, (_line_below(root, path) for path in paths)), 0)
+
+
+def _line_below(node: Any, path: str) -> int:
+    rest, line = path, 0
     while rest:
         index = re.match(r"\[(\d+)\]", rest)
         if index is not None:
