@@ -132,7 +132,7 @@ def test_counts() -> None:
         (lambda: count_or_unlimited("0", "--limit"), "expected 1 or more"),
         *(
             (lambda text=text: duration_seconds(text, "--timeout"), "expected a duration")
-            for text in ("", "h", "1x", "1h 30m", "-5s", "5 m", "1e3s", "1hs")
+            for text in ("", "h", "1x", "1h 30m", "-5s", "5 m", "1e3s", "1hs", "٣s")
         ),
     ],
 )

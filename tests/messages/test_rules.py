@@ -80,7 +80,7 @@ def test_a_broken_rule_is_named_with_its_path(broken: CustomJob, words: str) -> 
     assert words in caught.value.message
 
 
-@pytest.mark.parametrize("labels", [{"a": ""}, {"a-b_1": "x"}, {"é": "ü"}, {"名": "字"}])
+@pytest.mark.parametrize("labels", [{"a": ""}, {"a-b_1": "x"}, {"é": "ü"}, {"名": "字"}, {"a": "²"}])
 def test_labels_may_hold(labels: dict[str, str]) -> None:
     check_labels(labels)
 
@@ -95,6 +95,10 @@ def test_labels_may_hold(labels: dict[str, str]) -> None:
         {"a b": ""},
         {"a" * 64: ""},
         {"a": "b" * 64},
+        {"a": "½"},
+        {"𝐀": "b"},
+        {"a": "𝐁"},
+        {"a": "ⅰ"},
         {f"a{number}": "" for number in range(65)},
     ],
 )

@@ -93,7 +93,7 @@ def whole_number(text: str, what: str) -> int:
 
 def duration_seconds(text: str, flag: str) -> float:
     """Seconds in `90`, `90s`, `30m`, `2h`, `1h30m`, `7d`. Raises UsageError for anything else."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)([a-z]?)", text)
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)([a-z]?)", text)
     whole = "".join(number + unit for number, unit in parts) == text
     if not text or not whole or any(unit not in _DURATION_UNITS for _, unit in parts):
         raise UsageError(f"{flag}: expected a duration such as 90s, 30m or 2h, found {text!r}.")

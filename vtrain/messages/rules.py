@@ -54,9 +54,9 @@ ENUM_NAMES = {
 }
 """The names of a CustomJobSpec's enums. Sources: `custom_job.proto`, `reservation_affinity.proto`."""
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LABEL = re.compile(r"[\w-]{0,63}")
-_DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
-_ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|\d+|")
+_LONGEST_LABEL = 63
+_DURATION = re.compile(r"-?[0-9]+(\.[0-9]{1,9})?s")
+_ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|[0-9]+|")
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -90,17 +90,27 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
 
 
 def check_labels(labels: dict[str, str]) -> None:
-    """Raise ConfigError for labels that the service refuses: 64 of them, 63 characters, lower case."""
+    """Raise ConfigError for labels that gcloud or the service refuses."""
     if len(labels) > MAX_LABELS:
         raise FieldError("labels", f"at most {MAX_LABELS}, found {len(labels)}.")
     for key, value in labels.items():
-        good_key = key and key[0].isalpha() and _LABEL.fullmatch(key) and key == key.lower()
-        if not good_key or not _LABEL.fullmatch(value) or value != value.lower():
+        if not (key and _is_small(key[0]) and _fits_label(key) and _fits_label(value)):
             raise FieldError(
                 "labels",
                 f"{key}={value} is not a label.",
                 hint="Keys begin with a letter; both hold at most 63 of a-z, 0-9, '_' and '-'.",
             )
+
+
+def _is_small(letter: str) -> bool:
+    """Whether a letter is in lower case, or of a script without cases (gcloud's `labels_util`)."""
+    return letter.isalpha() and not letter.isupper()
+
+
+def _fits_label(text: str) -> bool:
+    return len(text) <= _LONGEST_LABEL and all(
+        letter in "_-" or letter.isdigit() or _is_small(letter) for letter in text
+    )
 
 
 def check_tasks(pools: tuple[WorkerPoolSpec, ...]) -> None:
