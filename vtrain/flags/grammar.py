@@ -11,8 +11,6 @@ from vtrain.messages.nearest import did_you_mean
 from vtrain.sizes import read_size
 
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_MOST_SECONDS = 315_576_000_000
-"""Source: `google/protobuf/duration.proto`."""
 _MOST_DIGITS = 1000
 """More than any field takes; Python reads 4300 at most."""
 _DELIMITERS = tuple(map(ord, ",;|:#~/@!"))
@@ -93,12 +91,14 @@ def whole_number(text: str, what: str) -> int:
 
 def duration_seconds(text: str, flag: str) -> float:
     """Seconds in `90`, `90s`, `30m`, `2h`, `1h30m`, `7d`. Raises UsageError for anything else."""
+    from vtrain.messages.base import MOST_SECONDS  # the messages are not imported by every command
+
     parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)([a-z]?)", text)
     whole = "".join(number + unit for number, unit in parts) == text
     if not text or not whole or any(unit not in _DURATION_UNITS for _, unit in parts):
         raise UsageError(f"{flag}: expected a duration such as 90s, 30m or 2h, found {text!r}.")
     seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
-    if seconds > _MOST_SECONDS:
+    if seconds > MOST_SECONDS:
         raise UsageError(f"{flag}: {text:.100} is longer than the API's longest duration, 10,000 years.")
     return seconds
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import FieldError
+from vtrain.messages.base import MOST_SECONDS
 from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -220,6 +221,8 @@ def _mismatch(kind: str, value: Any) -> str:
     """A description of the values that the field can hold; empty where the value fits."""
     if kind == "duration" and not _DURATION.fullmatch(value):
         return 'a duration in seconds such as "3600s"'
+    if kind == "duration" and abs(float(value[:-1])) > MOST_SECONDS:
+        return "a duration of at most 10,000 years"
     if kind == "enum" and not _ENUM_NAME.fullmatch(value):
         return "a name in capitals, such as NVIDIA_TESLA_T4 or SPOT"
     if kind in _LIMITS and not -_LIMITS[kind] <= value < _LIMITS[kind]:
