@@ -94,6 +94,8 @@ def origin_of(path: str) -> str:
 
 def read_text(path: str, flag: str) -> str:
     """The text of the file that a flag names. Raises ConfigError where it cannot be read, or is no text."""
+    if not path:  # the current folder, as a path
+        raise ConfigError(f"{flag}: the name of the file is empty.", hint=f"Give {flag}=FILE.")
     reason = why_special(user_path(path)) if path != "-" else ""
     if reason == "it is a device":  # which may give without end; a pipe that is named here has a writer
         raise ConfigError(f"{flag}: cannot read {path}: {reason}.")
@@ -107,7 +109,7 @@ def read_text(path: str, flag: str) -> str:
 
 
 FLAG = "--flags-file"
-ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--cap-add", "--ulimit"})
+ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--allowed-host", "--cap-add", "--ulimit"})
 """Flags that hold one item each and are repeated for more; a list of others is one value."""
 
 
@@ -159,7 +161,7 @@ def _words(entry: Entry, origin: str) -> list[str]:
     if value is None or value is True:
         return [flag]
     if value is False:
-        return [f"--no-{flag.removeprefix('--')}"]
+        return [f"--{flag[5:]}" if flag.startswith("--no-") else f"--no-{flag.removeprefix('--')}"]
     return [f"{flag}={text}" for text in _values(flag, value)]
 
 

@@ -51,11 +51,9 @@ def check_given(flags: TuningFlags) -> None:
 
 def read_tuning_file(flags: TuningFlags) -> ConfigFile:
     """The file of `--config`. Raises ConfigError for one that cannot be read."""
-    if not flags.config:
-        raise ConfigError("--config: the name of the file is empty.", hint="Give --config=FILE.")
-    if flags.config == "-":
+    if flags.config == "-":  # as gcloud, although its other commands read it
         raise ConfigError("--config: expected a file, found '-'.", hint="Standard input is /dev/stdin.")
-    return read_config(flags.config, "the fields of a HyperparameterTuningJob")
+    return read_config(flags.config or "", "the fields of a HyperparameterTuningJob")
 
 
 def names_task(file: ConfigFile) -> bool:
