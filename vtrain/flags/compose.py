@@ -243,9 +243,21 @@ def _described(
         if set(content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
             spec, unknown = _normalise(CustomJobSpec, config.content, request, api_has)
             return {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
+        check_place(content, CUSTOM_JOB_PATHS)
         job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
         document, unknown = _normalise(CustomJob, job, request, api_has)
         return {"jobSpec": {}} | document, unknown
+
+
+def check_place(content: dict[Any, Any], paths: PathRoot) -> None:
+    """Raise ConfigError for fields of the job's spec that stand beside it."""
+    elsewhere = fields(CustomJobSpec).keys() - fields(paths.job).keys()
+    misplaced = [name for name in content if name in elsewhere]
+    if misplaced:
+        raise ConfigError(
+            f"{', '.join(misplaced)}: belongs under {paths.spec}.",
+            hint=f"Write {paths.spec}: above it, and indent what belongs to it.",
+        )
 
 
 def _normalise(

@@ -12,13 +12,12 @@ from copy import deepcopy
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.compose import Draft, JobRequest, compose, lay_over_pools
+from vtrain.flags.compose import Draft, JobRequest, check_place, compose, lay_over_pools
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
 from vtrain.flags.resource_fields import check_account, shared_fields
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
-from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.paths import PathRoot, assign
 from vtrain.messages.rules import check_enum_names
@@ -118,25 +117,15 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
             raise ConfigError("the file says nothing.", hint="Describe studySpec and trialJobSpec.")
         check_not_legacy(config.content)
         content = with_json_names(HyperparameterTuningJob, config.content)
-        _check_place(content)
+        if "jobSpec" in content:
+            hint = "Rename the field."
+            raise ConfigError(f"jobSpec: the job of each trial is called {TRIAL}.", hint=hint)
+        check_place(content, _PATHS)
         known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=False, api_has=api_has)
         job = read_message(HyperparameterTuningJob, known)
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, TRIAL)
         return to_document(job), unknown
-
-
-def _check_place(content: Document) -> None:
-    """Raise ConfigError for fields of a custom job, which describe a trial here."""
-    if "jobSpec" in content:
-        raise ConfigError("jobSpec: the job of each trial is called trialJobSpec.", hint="Rename the field.")
-    elsewhere = fields(CustomJobSpec).keys() - fields(HyperparameterTuningJob).keys()
-    misplaced = [name for name in content if name in elsewhere]
-    if misplaced:
-        raise ConfigError(
-            f"{', '.join(misplaced)}: belongs under trialJobSpec, which is the job of each trial.",
-            hint="Write trialJobSpec: above it, and indent what belongs to it.",
-        )
 
 
 def _project_draft(trial: JobRequest, api_has: ApiHas) -> Draft | None:
