@@ -30,11 +30,13 @@ Handler = Callable[..., None]
 class Invocation(msgspec.Struct):
     """The common flags of a command line, and its words after `--`.
 
-    In `common` later flags replace earlier ones. `remainder` is None without a `--`.
+    In `common` later flags replace earlier ones. `remainder` is None without a `--`. `job_names` imports the
+    module that finds the names of jobs, for a shell that completes the line.
     """
 
     remainder: tuple[str, ...] | None = None
     common: dict[str, Any] = {}
+    job_names: Callable[[], Any] | None = None
 
 
 class CommandInfo(CommandHelp, frozen=True, kw_only=True):
