@@ -168,7 +168,9 @@ def beginning(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _jobs(collections: tuple[str, ...], ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = ctx.obj.job_names().newest_jobs(collections, ctx.info_name or "", ctx.params)
+    found: list[tuple[str, str]] = ctx.obj.job_names().newest_jobs(
+        collections, ctx.info_name or "", ctx.params
+    )
     return [(name, text) for name, text in found if name.startswith(incomplete)]
 
 
