@@ -133,20 +133,6 @@ def join_dicts(values: Iterable[str], flag: str) -> dict[str, str]:
     return merged
 
 
-def split_env(values: Iterable[str]) -> dict[str, str]:
-    """`--env K=V`, repeated: a value may hold anything, commas too."""
-    env: dict[str, str] = {}
-    for value in values:
-        name, equals, content = value.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(
-                f"--env: expected NAME=VALUE or NAME, found {value!r}.",
-                hint="Repeat --env for each variable.",
-            )
-        env[name] = content
-    return env
-
-
 def count_or_unlimited(text: str, flag: str) -> int | None:
     """A whole number from 1, or None for `unlimited`."""
     if text == "unlimited":

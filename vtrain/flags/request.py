@@ -12,7 +12,7 @@ from vtrain.flags.grammar import join_lists, proto_duration, split_list
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import parse_pools
 from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
-from vtrain.flags.secrets import split_asked
+from vtrain.flags.secrets import split_env
 from vtrain.packaging.source import TrainerSource
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
@@ -24,7 +24,7 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
     Raises UsageError where a flag does not parse, ConfigError where one is wrong.
     """
     check_format(trainer)
-    env, env_names = split_asked(spec.env)
+    env, env_names = split_env(spec.env)
     return JobRequest(
         display_name=spec.display_name,
         config=spec.config,
