@@ -142,10 +142,8 @@ def _machines(given: TrainingInput) -> list[Machines | None]:
 
 
 def _of_role(given: TrainingInput, role: str, default: Machines | None) -> Machines | None:
-    machine_type, count = (
-        getattr(given, f"{role}_type"),
-        1 if role == "master" else getattr(given, f"{role}_count"),
-    )
+    machine_type = getattr(given, f"{role}_type")
+    count = 1 if role == "master" else getattr(given, f"{role}_count")
     config: ReplicaConfig = getattr(given, f"{role}_config") or ReplicaConfig()
     if machine_type and count:
         spec = MACHINES.get(machine_type, MachineSpec(machine_type=machine_type))
@@ -246,8 +244,7 @@ def _scheduling(given: TrainingInput, notes: list[str]) -> Scheduling | None:
         return None
     _note(notes, bool(wanted.max_wait_time), "scheduling.maxWaitTime has no equal: a job waits for machines.")
     _note(notes, bool(wanted.priority), "scheduling.priority has no equal.")
-    resilient = wanted.resilient_to_worker_restart
-    restart = resilient is False
+    restart = wanted.resilient_to_worker_restart is False  # the new field has the inverse sense
     if not (wanted.max_running_time or restart):
         return None
     return Scheduling(timeout=wanted.max_running_time, restart_job_on_worker_restart=restart)

@@ -65,7 +65,9 @@ def split_dict(text: str, flag: str, keys: Collection[str] = ()) -> dict[str, st
         if not equals or not key:
             raise UsageError(f"{flag}: expected KEY=VALUE, found {item!r}.", hint=_escape_hint(item, keys))
         if keys and key not in keys:
-            raise _unknown_key(key, flag, keys)
+            every = f"The keys are {', '.join(sorted(keys))}."
+            hint = did_you_mean(key.strip().replace("_", "-"), keys, otherwise=every)
+            raise UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
         items[key] = value
     return items
 
@@ -74,12 +76,6 @@ def _escape_hint(item: str, keys: Collection[str]) -> str:
     if item in keys:
         return f"Write {item}=VALUE."
     return "A value that holds ',' needs another delimiter: begin with ^;^ and separate by ';'."
-
-
-def _unknown_key(key: str, flag: str, keys: Collection[str]) -> UsageError:
-    every = f"The keys are {', '.join(sorted(keys))}."
-    hint = did_you_mean(key.strip().replace("_", "-"), keys, otherwise=every)
-    return UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
 
 
 def whole_number(text: str, what: str) -> int:

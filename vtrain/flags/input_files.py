@@ -136,8 +136,10 @@ def _flags_in(path: str, above: tuple[str, ...]) -> Iterator[str]:
         raise ConfigError(f"{FLAG}: {path} names itself, by way of {' > '.join((*above, path))}.")
     from vtrain.messages.yaml_reader import load_entries
 
-    origin = origin_of(path)
-    for entry in load_entries(_read(path), origin):
+    origin, text = origin_of(path), read_text(path, FLAG)
+    if not text.strip():
+        raise ConfigError(f"{FLAG}: {path} is empty.", hint="Write one --flag: value per line.")
+    for entry in load_entries(text, origin):
         if entry.key == FLAG:
             paths = entry.value if isinstance(entry.value, list) else [entry.value]
             for nested in paths:
@@ -146,15 +148,8 @@ def _flags_in(path: str, above: tuple[str, ...]) -> Iterator[str]:
             yield from _words(entry, origin)
 
 
-def _read(path: str) -> str:
-    text = read_text(path, FLAG)
-    if not text.strip():
-        raise ConfigError(f"{FLAG}: {path} is empty.", hint="Write one --flag: value per line.")
-    return text
-
-
 def _words(entry: Entry, origin: str) -> list[str]:
-    """The words of one flag. None gives the bare flag, false its opposite."""
+    """The words of one flag. None gives the bare flag, false its opposite: gcloud takes false for true."""
     flag, value = entry.key, entry.value
     if not flag.startswith("-"):
         raise UsageError(f"{origin}:{entry.line}: {flag!r} is not a flag.", hint=f"Write --{flag}.")

@@ -25,6 +25,7 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
     """
     check_format(trainer)
     env, env_names = split_env(spec.env)
+    timeout = proto_duration(spec.timeout, "--timeout") if spec.timeout else ""
     return JobRequest(
         display_name=spec.display_name,
         config=spec.config,
@@ -36,7 +37,8 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
         labels=read_labels(spec.labels),
         env=env,
         env_names=env_names,
-        assignments=(*_timeout(spec), *spec.assignments),
+        # an assignment changes one field of `scheduling`, and keeps the others
+        assignments=(*([f"scheduling.timeout={timeout}"] if timeout else []), *spec.assignments),
         spec_fields=_spec_fields(spec),
         source=trainer_source(trainer),
         executor_image_uri=trainer.executor_image_uri,
@@ -58,8 +60,7 @@ def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
     if trainer.python_module and trainer.script:
         raise UsageError("--python-module and --script exclude each other.")
     if trainer.local_package_path is None:
-        alone = trainer.python_module or trainer.script or any(lists.values())
-        if alone:
+        if trainer.python_module or trainer.script or any(lists.values()):
             raise UsageError("--python-module, --script and --requirements need --local-package-path=DIR.")
         return None
     return make_source(
@@ -97,8 +98,3 @@ def _spec_fields(spec: SpecFlags) -> dict[str, Any]:
         "baseOutputDirectory": {"outputUriPrefix": spec.base_output_dir} if spec.base_output_dir else None,
     }
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _timeout(spec: SpecFlags) -> tuple[str, ...]:
-    """`--timeout` as an assignment: it changes one field of `scheduling` and keeps the others."""
-    return (f"scheduling.timeout={proto_duration(spec.timeout, '--timeout')}",) if spec.timeout else ()

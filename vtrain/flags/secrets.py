@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -12,9 +11,9 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import JobRequest
 from vtrain.messages.codec import to_document
 from vtrain.messages.resources import Job
+from vtrain.messages.rules import ENV_NAME
 from vtrain.messages.secrets import MASK, plain_secrets
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
 _INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
 MOST_NAMES = 10
@@ -29,7 +28,7 @@ def split_env(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     given: dict[str, str | None] = {}
     for text in values:
         name, equals, value = text.partition("=")
-        if not _NAME.fullmatch(name):
+        if not ENV_NAME.fullmatch(name):
             raise UsageError(
                 f"--env: expected NAME=VALUE or NAME, found {text!r}.",
                 hint="Repeat --env for each variable.",

@@ -88,7 +88,8 @@ def compose_tuning(
     algorithm = _algorithm(flags.algorithm)
     document, unknown = _described(file, api_has)
     file_document = deepcopy(document)
-    base = _project_draft(trial, api_has)
+    # a name to fall back on comes with the project's job: the trials run that, and it is drafted as a job
+    base = compose(trial, executor_required=False, api_has=api_has) if trial.fallback_name else None
     source = _lay_over_spec(document, base, trial)
     document |= job_fields
     for name in ("maxTrialCount", "parallelTrialCount"):
@@ -126,11 +127,6 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, TRIAL)
         return to_document(job), unknown
-
-
-def _project_draft(trial: JobRequest, api_has: ApiHas) -> Draft | None:
-    """The project's job as the draft of a custom job, if trials run that."""
-    return compose(trial, executor_required=False, api_has=api_has) if trial.fallback_name else None
 
 
 def _lay_over_spec(document: Document, base: Draft | None, trial: JobRequest) -> TrainerSource | None:

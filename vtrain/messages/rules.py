@@ -54,7 +54,8 @@ ENUM_NAMES = {
     ),
 }
 """The names of a CustomJobSpec's enums. Sources: `custom_job.proto`, `reservation_affinity.proto`."""
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of a variable: a C identifier. Source: `env_var.proto`."""
 _LONGEST_LABEL = 63
 _DURATION = re.compile(r"-?[0-9]+(\.[0-9]{1,9})?s")
 _ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|[0-9]+|")
@@ -173,7 +174,7 @@ def _check_env(env: tuple[EnvVar, ...], path: str) -> None:
         raise FieldError(f"{path}.env", f"at most {MAX_ENV} variables, found {len(env)}.")
     names = [variable.name for variable in env]
     for index, name in enumerate(names):
-        if not _ENV_NAME.fullmatch(name):
+        if not ENV_NAME.fullmatch(name):
             raise FieldError(f"{path}.env[{index}].name", f"{name!r} is not the name of a variable.")
         if name in names[:index]:
             raise FieldError(f"{path}.env[{index}].name", f"{name} is there twice; names must be unique.")
