@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MAX_POOLS = 4
 MAX_ENV = 100
 MAX_PACKAGES = 100
+MAX_ARGS = 100_000
+"""Characters of a container's arguments. Source: Google's page on creating training pipelines."""
 MAX_DISPLAY_NAME = 128
 MAX_LABELS = 64
 DISK_GB = range(100, 64001)
@@ -154,6 +156,13 @@ def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> Non
 def _check_container(spec: ContainerSpec, path: str) -> None:
     if not spec.image_uri:
         raise FieldError(f"{path}.imageUri", "is required.")
+    length = sum(map(len, spec.args))
+    if length > MAX_ARGS:
+        raise FieldError(
+            f"{path}.args",
+            f"at most {MAX_ARGS:,} characters in all, found {length:,}.",
+            hint="Put them into a file in a bucket, and pass its name.",
+        )
     _check_env(spec.env, path)
 
 
