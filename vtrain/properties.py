@@ -69,9 +69,9 @@ def property_flag(section: str, name: str) -> bool:
 
 
 def endpoint_override(api: str) -> str:
-    """Where `aiplatform`, `logging` or `storage` is to be found instead: a URL with a slash at its end.
+    """The address that replaces that of `aiplatform`, `logging` or `storage`: a URL with a slash at its end.
 
-    Empty where the service itself is meant. Raises ConfigError for what is not a URL.
+    Empty without such a property. Raises ConfigError for a value that is not a URL.
     """
     found = property_value("api_endpoint_overrides", api)
     if found is None:
@@ -85,7 +85,7 @@ def endpoint_override(api: str) -> str:
 
 
 def gcloud_folder() -> Path:
-    """Where gcloud keeps its configuration and credentials: `CLOUDSDK_CONFIG`, else `~/.config/gcloud`."""
+    """The folder of gcloud's configuration and credentials: `CLOUDSDK_CONFIG`, else `~/.config/gcloud`."""
     named = os.environ.get("CLOUDSDK_CONFIG")
     if named:
         return Path(named)

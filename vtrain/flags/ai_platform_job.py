@@ -44,7 +44,7 @@ class LegacyRequest(msgspec.Struct, frozen=True, kw_only=True):
 def read_request(
     name: str, flags: SubmitFlags, package: PackageFlags, remainder: Remainder, *, region: str, project: str
 ) -> LegacyRequest:
-    """What the line asks for. Raises UsageError where a flag does not parse, ConfigError for a wrong one."""
+    """The job of a line. Raises UsageError where a flag does not parse, ConfigError for a wrong one."""
     fields = _fields(flags, package, remainder, region=region, project=project)
     if not _JOB_ID.fullmatch(name):
         raise ConfigError(

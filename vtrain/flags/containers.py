@@ -46,8 +46,10 @@ _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
 
 
 def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ContainerOptions:
-    """What the flags ask for. An empty value is refused, as it comes of a variable that is not set; but for
-    gcloud's own flags, where it counts as none.
+    """The options of containers.
+
+    An empty value is refused, since it usually comes from a variable that is not set. An empty value of
+    gcloud's own flags counts as none.
 
     Raises UsageError where one does not parse, ConfigError where a file that is named is missing.
     """

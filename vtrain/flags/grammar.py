@@ -14,7 +14,7 @@ _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _MOST_DIGITS = 1000
 """More than any field takes; Python reads 4300 at most."""
 _DELIMITERS = tuple(map(ord, ",;|:#~/@!"))
-"""What a list is split on instead of ',', in the order of preference."""
+"""Delimiters of a list instead of ',', in the order of preference."""
 
 
 def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:

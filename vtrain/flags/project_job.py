@@ -61,7 +61,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         return f"Job: {self.project.file} [tool.vtrain.job]" if self.project is not None else ""
 
     def request(self, remainder: Remainder) -> JobRequest:
-        """What the line asks for. Raises UsageError, ConfigError as `job_request` does."""
+        """The request of the line. Raises UsageError and ConfigError as `job_request` does."""
         request = job_request(self.spec, self.trainer, remainder)
         if self.project is None or self.job is None:
             return request

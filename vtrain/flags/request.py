@@ -19,7 +19,7 @@ PACKAGE_FORMATS = ("auto", "sdist", "image")
 
 
 def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None) -> JobRequest:
-    """What the flags ask for, but for the key, whose project has to be found first (`with_key_of`).
+    """The request of the flags, without the encryption key, whose project is found later (`with_key_of`).
 
     Raises UsageError where a flag does not parse, ConfigError where one is wrong.
     """
@@ -51,7 +51,7 @@ def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobReques
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
-    """What `--local-package-path` and its companions name, or None without it."""
+    """The trainer that `--local-package-path` and its companions name; None without it."""
     lists = {
         "requirements": split_list(trainer.requirements, "--requirements"),
         "extra_packages": split_list(trainer.extra_packages, "--extra-packages"),
