@@ -89,10 +89,32 @@ def test_a_configuration_that_changes_is_read_again(folder: Path) -> None:
     assert project() == "moved-house"
 
 
-def test_a_broken_configuration_is_named(folder: Path) -> None:
-    configure(folder, "default", "project = x\n")
-    with pytest.raises(ConfigError, match="config_default: File contains no section headers"):
+@pytest.mark.parametrize(
+    ("text", "line"), [("project = x\n", 1), ("[core]\n\nproject\n", 3), ("[core\nproject = x\n", 1)]
+)
+def test_a_broken_configuration_is_named_with_its_line(folder: Path, text: str, line: int) -> None:
+    configure(folder, "default", text)
+    with pytest.raises(ConfigError, match=f"config_default:{line}: not a line of"):
         project()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("a%%40b", "a%40b"), ("%(project)s.pem", "at-home.pem"), ("a%40b", "a%40b"), ("%(none)s", "%(none)s")],
+)
+def test_a_value_with_a_percent_sign_is_read_as_gcloud_reads_it(
+    folder: Path, written: str, read: str
+) -> None:
+    configure(folder, "default", f"[core]\nproject = at-home\ncustom_ca_certs_file = {written}\n")
+    found = property_value("core", "custom_ca_certs_file")
+    assert found is not None
+    assert found.value == read
+
+
+def test_the_name_of_no_configuration_is_that_of_no_file(folder: Path) -> None:
+    configure(folder, "NONE", "[core]\nproject = nobody\n")
+    (folder / "active_config").write_text("NONE")
+    assert project() == ""
 
 
 def test_without_gcloud_nothing_is_set(own_home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every way in which vtrain can say no.
+"""The errors of vtrain, with their exit codes.
 
     VtrainError                 1    the request failed
     ├── UsageError              2    the command line does not parse

@@ -69,9 +69,9 @@ def property_flag(section: str, name: str) -> bool:
 
 
 def endpoint_override(api: str) -> str:
-    """Where `aiplatform`, `logging` or `storage` is to be found instead: a URL with a slash at its end.
+    """The address that replaces that of `aiplatform`, `logging` or `storage`: a URL with a slash at its end.
 
-    Empty where the service itself is meant. Raises ConfigError for what is not a URL.
+    Empty without such a property. Raises ConfigError for a value that is not a URL.
     """
     found = property_value("api_endpoint_overrides", api)
     if found is None:
@@ -85,7 +85,7 @@ def endpoint_override(api: str) -> str:
 
 
 def gcloud_folder() -> Path:
-    """Where gcloud keeps its configuration and credentials: `CLOUDSDK_CONFIG`, else `~/.config/gcloud`."""
+    """The folder of gcloud's configuration and credentials: `CLOUDSDK_CONFIG`, else `~/.config/gcloud`."""
     named = os.environ.get("CLOUDSDK_CONFIG")
     if named:
         return Path(named)
@@ -97,7 +97,10 @@ def gcloud_folder() -> Path:
 
 def _configuration() -> dict[tuple[str, str], str]:
     """Every property of the configuration in use."""
-    file = _file_of(active_configuration())
+    configuration = active_configuration()
+    if configuration == _NO_CONFIGURATION:
+        return {}
+    file = _file_of(configuration)
     try:
         state = file.stat()
     except (OSError, ValueError):  # no file, or a name that no file can have
@@ -156,10 +159,26 @@ def _read_properties(file: Path, _changed: int, _size: int) -> dict[tuple[str, s
     import configparser
 
     _check_regular(file)
-    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser = configparser.ConfigParser(strict=False)
     try:
         parser.read_string(file.read_text(encoding="utf-8", errors="replace"))
-    except (configparser.Error, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"{file}: {reason}", hint="$ gcloud config configurations list") from error
-    return {(section, name): value for section in parser.sections() for name, value in parser.items(section)}
+    except OSError as error:
+        raise ConfigError(f"gcloud's configuration {file} cannot be read: {error.strerror}.") from error
+    except configparser.MissingSectionHeaderError as error:
+        raise _broken(file, error.lineno) from error
+    except configparser.ParsingError as error:
+        raise _broken(file, error.errors[0][0]) from error
+    found = {}
+    for section in parser.sections():
+        for name, raw in parser.items(section, raw=True):
+            try:
+                found[section, name] = parser.get(section, name)  # gcloud reads `%%` as `%`
+            except configparser.InterpolationError:  # of a single `%`, which gcloud does not write
+                found[section, name] = raw
+    return found
+
+
+def _broken(file: Path, line: int) -> ConfigError:
+    return ConfigError(
+        f"{file}:{line}: not a line of gcloud's configuration.", hint="Write NAME = VALUE below a [SECTION]."
+    )

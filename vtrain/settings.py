@@ -79,7 +79,7 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _check_home(home: Path) -> None:
-    """Raise StorageError for a home that is there and that nobody could look into."""
+    """Raise StorageError for a home that exists and cannot be read."""
     try:
         if not stat.S_ISDIR(home.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -207,7 +207,7 @@ def find_staging_bucket(flag: str) -> str:
 
 
 def machine_setting(variable: str, key: str) -> Choice | None:
-    """What is said of this machine, in the environment or in pyproject.toml; None where nothing is."""
+    """A setting of this machine, from the environment or else pyproject.toml; None where it is not given."""
     return _from_environment(variable) or _from_pyproject(key)
 
 

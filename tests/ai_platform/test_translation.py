@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -92,6 +93,17 @@ def test_a_single_machine_has_tf_config_as_the_old_service_set_it() -> None:
     assert "env" not in pools(scaleTier="STANDARD_1")[0]["pythonPackageSpec"]
 
 
+@pytest.mark.parametrize("version", ["V2", "V3"])
+def test_a_slice_of_a_tpu_pod_has_the_name_of_the_device(version: str) -> None:
+    config = {"acceleratorConfig": {"type": f"TPU_{version}_POD", "count": 32}}
+    (pool,) = pools(scaleTier="CUSTOM", masterType="cloud_tpu", masterConfig=config)
+    assert pool["machineSpec"] == {
+        "machineType": "cloud-tpu",
+        "acceleratorType": f"TPU_{version}",
+        "acceleratorCount": 32,
+    }
+
+
 def test_the_job_directory_is_the_output_and_an_argument() -> None:
     job = translated(jobDir="gs://b/o", args=["--lr=1"]).job
     assert isinstance(job, CustomJob)
@@ -166,6 +178,12 @@ def test_hyperparameters_are_a_tuning_job() -> None:
         ({"scaleTier": "HUGE"}, "there is no tier"),
         ({"scaleTier": "CUSTOM"}, "masterType"),
         ({"hyperparameters": {"params": [{"parameterName": "x", "type": "COMPLEX"}]}}, "COMPLEX"),
+        (
+            {"hyperparameters": {"params": [{"type": "INTEGER", "maxValue": math.inf}]}},
+            "INTEGER from 0.0 to inf",
+        ),
+        ({"hyperparameters": {"params": [{"type": "INTEGER", "minValue": math.nan}]}}, "INTEGER from nan"),
+        ({"hyperparameters": {"params": [{"type": "INTEGER", "maxValue": 1.5}]}}, "to 1.5"),
         ({"hyperparameters": {"resumePreviousJobId": "j"}}, "resume"),
     ],
 )

@@ -138,6 +138,10 @@ def test_a_trainer_without_pools_runs_as_one_replica(tmp_path: Path) -> None:
             "displayName: a\njobSpec: {workerPoolSpecs: [{machineSpec: {machineTyp: a}}]}\n",
             "jobSpec.workerPoolSpecs[0].machineSpec.machineTyp",
         ),
+        (
+            "displayName: a\nworkerPoolSpecs: []\nnetwork: n\n",
+            "workerPoolSpecs, network: belongs under jobSpec",
+        ),
         ("a: [\n", ":2"),
         ("a: \xff", "is not UTF-8"),
     ],

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.containers import container_options
-from vtrain.flags.credentials import credentials_file, credentials_place
+from vtrain.flags.containers import container_options, credentials_file, credentials_place
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
 
 
@@ -19,11 +18,16 @@ def key(tmp_path: Path) -> Path:
     return file
 
 
-def test_application_default_credentials_are_where_google_s_libraries_look(tmp_path: Path) -> None:
+def test_application_default_credentials_are_where_google_s_libraries_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = "application_default_credentials.json"
-    assert credentials_place({"GOOGLE_APPLICATION_CREDENTIALS": "/a/key.json"}) == Path("/a/key.json")
-    assert credentials_place({"CLOUDSDK_CONFIG": str(tmp_path)}) == tmp_path / file
-    assert credentials_place({}) == Path.home() / ".config" / "gcloud" / file
+    monkeypatch.delenv("CLOUDSDK_CONFIG", raising=False)
+    assert credentials_place() == Path.home() / ".config" / "gcloud" / file
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    assert credentials_place() == tmp_path / file
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/a/key.json")
+    assert credentials_place() == Path("/a/key.json")
 
 
 def test_credentials_are_given_only_when_asked_for(key: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.models import OptionInfo
 
+import vtrain.flags
 from vtrain.commands.custom_jobs import COMMANDS
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.command import Invocation, build_command
 from vtrain.flags.grammar import join_items, split_dict, split_list
-from vtrain.flags.input_files import expand_flags_files
+from vtrain.flags.input_files import ONE_EACH, expand_flags_files
+from vtrain.flags.options import FlagGroup
 
 
 def expand(folder: Path, text: str) -> list[str]:
@@ -29,6 +35,7 @@ def expand(folder: Path, text: str) -> list[str]:
         ("--quiet:", ["--quiet"]),
         ("--quiet: true", ["--quiet"]),
         ("--quiet: false", ["--no-quiet"]),
+        ("--no-quiet: false", ["--quiet"]),
         ("--args: [a, b]", ["--args=a,b"]),
         ('--args: ["a,b", c]', ["--args=^;^a,b;c"]),
         ("--args: []", ["--args="]),
@@ -46,6 +53,21 @@ def expand(folder: Path, text: str) -> list[str]:
 )
 def test_each_kind_of_value(tmp_path: Path, text: str, words: list[str]) -> None:
     assert expand(tmp_path, text) == words
+
+
+def test_flags_that_are_repeated_are_not_joined() -> None:
+    """Their metavar has no `…`, as each of them takes one item; --mount has Docker's commas."""
+    options = {
+        option
+        for module in iter_modules(vtrain.flags.__path__, "vtrain.flags.")
+        for group in vars(import_module(module.name)).values()
+        if isinstance(group, type) and issubclass(group, FlagGroup)
+        for field in msgspec.structs.fields(group)
+        for option in getattr(field.type, "__metadata__", ())
+        if field.type.__origin__ == list[str] and isinstance(option, OptionInfo)
+    }
+    repeated = {option.default for option in options if "…" not in str(option.metavar)}
+    assert repeated | {"--mount"} == ONE_EACH
 
 
 def test_flags_stand_where_the_file_is_named(tmp_path: Path) -> None:
@@ -80,6 +102,8 @@ def test_files_that_hold_no_flags(tmp_path: Path, text: str, said: str) -> None:
 def test_a_missing_file_and_one_that_names_itself(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         expand_flags_files(["--flags-file=missing.yaml"])
+    with pytest.raises(ConfigError, match="name of the file is empty"):
+        expand_flags_files(["--flags-file="])
     with pytest.raises(ConfigError, match="names itself"):
         expand(tmp_path, f"--flags-file: {tmp_path}/f.yaml")
 

@@ -14,10 +14,10 @@ from vtrain.flags.grammar import (
     join_lists,
     proto_duration,
     split_dict,
-    split_env,
     split_list,
     whole_number,
 )
+from vtrain.flags.secrets import split_env
 
 PLAIN = st.text(st.characters(exclude_characters=",^", exclude_categories=["Cs"]), min_size=1, max_size=6)
 
@@ -89,7 +89,8 @@ def test_repeated_flags_accumulate_and_may_repeat_their_items() -> None:
 
 
 def test_environment_values_hold_anything_and_the_last_counts() -> None:
-    assert split_env(["A=1,2=3", "B=", "A=^x^"]) == {"A": "^x^", "B": ""}
+    assert split_env(["A=1,2=3", "B=", "C", "A=^x^"]) == ({"A": "^x^", "B": ""}, ("C",))
+    assert split_env(["A=1", "A", "B", "B=2"]) == ({"B": "2"}, ("A",))
 
 
 @pytest.mark.parametrize(
@@ -126,13 +127,13 @@ def test_counts() -> None:
         (lambda: split_dict("a=1, b=2", "--pool", {"a", "b"}), "there is no key ' b'"),
         (lambda: split_dict("machine_type=x", "--pool", {"machine-type"}), "machine_type"),
         (lambda: join_dicts(["a=1", "a=2"], "--labels"), "'a' is given more than once: 1, 2"),
-        (lambda: split_env(["A"]), "--env: expected NAME=VALUE or NAME"),
+        (lambda: split_env(["A b"]), "--env: expected NAME=VALUE or NAME"),
         (lambda: split_env(["1A=2"]), "--env: expected NAME=VALUE"),
         (lambda: whole_number("1.5", "--limit"), "--limit: expected a whole number, found '1.5'"),
         (lambda: count_or_unlimited("0", "--limit"), "expected 1 or more"),
         *(
             (lambda text=text: duration_seconds(text, "--timeout"), "expected a duration")
-            for text in ("", "h", "1x", "1h 30m", "-5s", "5 m", "1e3s", "1hs")
+            for text in ("", "h", "1x", "1h 30m", "-5s", "5 m", "1e3s", "1hs", "٣s")
         ),
     ],
 )

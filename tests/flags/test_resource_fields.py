@@ -48,7 +48,7 @@ def test_accounts(account: str | None) -> None:
     check_account(account)
 
 
-@pytest.mark.parametrize("account", ["", "bob", "a@b", "@b.c", "a@b.", "12 "])
+@pytest.mark.parametrize("account", ["", "bob", "a@b", "@b.c", "a@b.", "12 ", "١٢"])
 def test_what_is_no_account_is_refused(account: str) -> None:
     with pytest.raises(UsageError, match="is not an account"):
         check_account(account)

@@ -97,6 +97,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "",
     ),
     (
+        {"workerPoolSpecs": [{"replicaCount": "٣"}]},
+        "workerPoolSpecs[0].replicaCount: expected a whole number",
+        "",
+    ),
+    (
         {"workerPoolSpecs": [{"replicaCount": True}]},
         "workerPoolSpecs[0].replicaCount: expected a whole number",
         "",
@@ -144,6 +149,8 @@ def test_an_enum_may_be_given_by_number() -> None:
             {"scheduling": {"timeout": "1h"}},
             'scheduling.timeout: expected a duration in seconds such as "3600s"',
         ),
+        ({"scheduling": {"timeout": "315576000001s"}}, "scheduling.timeout: expected a duration of at most"),
+        ({"scheduling": {"timeout": "٣s"}}, "scheduling.timeout: expected a duration in seconds"),
         ({"scheduling": {"strategy": "spot"}}, "scheduling.strategy: expected a name in capitals"),
         ({"workerPoolSpecs": [{"replicaCount": 2**63}]}, "workerPoolSpecs[0].replicaCount: expected a whole"),
         (

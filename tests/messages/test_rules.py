@@ -36,6 +36,11 @@ def test_good_jobs_pass(good: CustomJob) -> None:
     check_job(good, executor_required=False)
 
 
+def test_arguments_may_be_as_long_as_the_service_allows() -> None:
+    longest = ContainerSpec(image_uri="i", args=("x" * 60_000, "y" * 40_000))
+    check_job(job(container(container_spec=longest)), executor_required=True)
+
+
 def test_placeholders_are_allowed_anywhere_but_first() -> None:
     check_job(job(CONTAINER, WorkerPoolSpec(), CONTAINER, WorkerPoolSpec()), executor_required=True)
 
@@ -58,6 +63,10 @@ BROKEN: list[tuple[CustomJob, str]] = [
     (job(container(replica_count=-1)), "workerPoolSpecs[0].replicaCount"),
     (job(container(replica_count=2), CONTAINER), "workerPoolSpecs[0].replicaCount"),
     (job(container(container_spec=ContainerSpec(args=("a",)))), "containerSpec.imageUri"),
+    (
+        job(container(container_spec=ContainerSpec(image_uri="i", args=("x" * 60_000, "y" * 40_001)))),
+        "containerSpec.args: at most 100,000 characters in all, found 100,001",
+    ),
     (job(container(container_spec=ENV_TWICE)), "env[1].name: A is there twice"),
     (job(container(container_spec=ContainerSpec(image_uri="i", env=(EnvVar(name="1A"),)))), "env[0].name"),
     (job(container(machine_spec=MachineSpec(accelerator_count=1))), "acceleratorType and acceleratorCount"),
@@ -80,7 +89,7 @@ def test_a_broken_rule_is_named_with_its_path(broken: CustomJob, words: str) -> 
     assert words in caught.value.message
 
 
-@pytest.mark.parametrize("labels", [{"a": ""}, {"a-b_1": "x"}, {"é": "ü"}, {"名": "字"}])
+@pytest.mark.parametrize("labels", [{"a": ""}, {"a-b_1": "x"}, {"é": "ü"}, {"名": "字"}, {"a": "²"}])
 def test_labels_may_hold(labels: dict[str, str]) -> None:
     check_labels(labels)
 
@@ -95,6 +104,10 @@ def test_labels_may_hold(labels: dict[str, str]) -> None:
         {"a b": ""},
         {"a" * 64: ""},
         {"a": "b" * 64},
+        {"a": "½"},
+        {"𝐀": "b"},
+        {"a": "𝐁"},
+        {"a": "ⅰ"},
         {f"a{number}": "" for number in range(65)},
     ],
 )

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from job_strategies import JSON
 
 from vtrain.errors import ConfigError
-from vtrain.messages.yaml_reader import line_of, load_yaml
+from vtrain.messages.yaml_reader import line_of, load_entries, load_yaml
 from vtrain.output.yaml_writer import dump_yaml
 
 
@@ -46,6 +48,16 @@ def test_anchors_and_merges_work() -> None:
         "other": {"a": 1, "b": 3},
         "list": [{"a": 1, "b": 2}],
     }
+
+
+@pytest.mark.parametrize("text", ["😀", "a\\😀", "\\ud83d\\ude00", "\\\\ud83d\\ude00 😀😀"])
+def test_json_may_escape_every_character(text: str) -> None:
+    """Python's `json.dumps` writes one beyond U+FFFF as two escapes, which YAML does not know."""
+    document = {"a": text, text: [text]}
+    written = json.dumps(document)
+    assert load_yaml(written, "job.json") == document
+    assert load_entries(written, "flags.json")[0].value == text
+    assert line_of(json.dumps({text: 1, "b": 2}, indent=1), "b") == 3
 
 
 @pytest.mark.parametrize(

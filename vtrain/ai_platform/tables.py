@@ -17,6 +17,8 @@ AS_OF = "2026-08-01"
 CUSTOM = "CUSTOM"
 GPU_SUCCESSOR = "NVIDIA_TESLA_T4"
 """In place of the K80, which Vertex AI does not offer any more."""
+ACCELERATORS = {"NVIDIA_TESLA_K80": GPU_SUCCESSOR, "TPU_V2_POD": "TPU_V2", "TPU_V3_POD": "TPU_V3"}
+"""The names of accelerators that are others on Vertex AI. A slice of a TPU pod differs by its count alone."""
 REGISTRY = "us-docker.pkg.dev/vertex-ai/training/"
 
 

@@ -12,7 +12,15 @@ from typing import Any
 
 import msgspec
 
-from vtrain.ai_platform.tables import CUSTOM, MACHINES, SCALE_TIERS, Machines, runtime_image
+from vtrain.ai_platform.tables import (
+    ACCELERATORS,
+    CUSTOM,
+    GPU_SUCCESSOR,
+    MACHINES,
+    SCALE_TIERS,
+    Machines,
+    runtime_image,
+)
 from vtrain.ai_platform.training_input import (
     HyperparameterSpec,
     LegacyJob,
@@ -51,7 +59,6 @@ ROLES = ("master", "worker", "parameter_server", "evaluator")
 DEFAULT_METRIC = "training/hptuning/metric"
 LOCAL_ADDRESS = "127.0.0.1:2222"
 """The only machine of a cluster in TF_CONFIG, as seen in jobs of AI Platform."""
-_SUCCESSORS = {"NVIDIA_TESLA_K80": "NVIDIA_TESLA_T4"}
 _SCALES = {"UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"}
 
 
@@ -135,10 +142,8 @@ def _machines(given: TrainingInput) -> list[Machines | None]:
 
 
 def _of_role(given: TrainingInput, role: str, default: Machines | None) -> Machines | None:
-    machine_type, count = (
-        getattr(given, f"{role}_type"),
-        1 if role == "master" else getattr(given, f"{role}_count"),
-    )
+    machine_type = getattr(given, f"{role}_type")
+    count = 1 if role == "master" else getattr(given, f"{role}_count")
     config: ReplicaConfig = getattr(given, f"{role}_config") or ReplicaConfig()
     if machine_type and count:
         spec = MACHINES.get(machine_type, MachineSpec(machine_type=machine_type))
@@ -148,7 +153,7 @@ def _of_role(given: TrainingInput, role: str, default: Machines | None) -> Machi
         return None
     accelerator = config.accelerator_config
     if accelerator is not None and accelerator.type:
-        kind = _SUCCESSORS.get(accelerator.type, accelerator.type)
+        kind = ACCELERATORS.get(accelerator.type, accelerator.type)
         spec = msgspec.structs.replace(spec, accelerator_type=kind, accelerator_count=accelerator.count)
     return Machines(spec=spec, count=count)
 
@@ -180,8 +185,8 @@ def _pool(
     if accelerator := config.accelerator_config:
         _note(
             notes,
-            accelerator.type in _SUCCESSORS,
-            f"{accelerator.type} is no longer offered: {_SUCCESSORS.get(accelerator.type)} replaces it.",
+            ACCELERATORS.get(accelerator.type) == GPU_SUCCESSOR,
+            f"{accelerator.type} is no longer offered: {GPU_SUCCESSOR} replaces it.",
         )
     _note(notes, bool(config.tpu_tf_version), "tpuTfVersion has no equal: the image decides.")
     return WorkerPoolSpec(
@@ -239,8 +244,7 @@ def _scheduling(given: TrainingInput, notes: list[str]) -> Scheduling | None:
         return None
     _note(notes, bool(wanted.max_wait_time), "scheduling.maxWaitTime has no equal: a job waits for machines.")
     _note(notes, bool(wanted.priority), "scheduling.priority has no equal.")
-    resilient = wanted.resilient_to_worker_restart
-    restart = resilient is False
+    restart = wanted.resilient_to_worker_restart is False  # the new field has the inverse sense
     if not (wanted.max_running_time or restart):
         return None
     return Scheduling(timeout=wanted.max_running_time, restart_job_on_worker_restart=restart)
@@ -277,6 +281,12 @@ def _parameter(given: ParameterSpec) -> StudyParameter:
         fields["scale_type"] = given.scale_type
     low, high = given.min_value, given.max_value
     if given.type == "INTEGER":
+        if not (low.is_integer() and high.is_integer()):
+            raise FieldError(
+                "trainingInput.hyperparameters.params",
+                f"{given.parameter_name!r} is an INTEGER from {low} to {high}.",
+                hint="Write whole numbers, or take DOUBLE.",
+            )
         fields["integer_value_spec"] = IntegerValueSpec(min_value=int(low), max_value=int(high))
     elif given.type == "CATEGORICAL":
         fields["categorical_value_spec"] = CategoricalValueSpec(values=given.categorical_values)

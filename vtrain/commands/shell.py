@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -128,6 +129,7 @@ def set_up(words: Sequence[str]) -> str:
 def _offers(root: Any, invocation: Any, args: list[str], incomplete: str) -> list[tuple[str, str]]:
     """Words that may stand for the last one, each with its text."""
     completer = import_module("typer._completion_classes").BashComplete
+    invocation.job_names = partial(import_module, "vtrain.commands.job_names")
     asked = completer(root, {"obj": invocation}, "vtrain", VARIABLE)
     items = asked.get_completions(args, incomplete)
     return [(str(item.value), " ".join((item.help or "").split())) for item in items]

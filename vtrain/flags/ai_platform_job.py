@@ -27,7 +27,7 @@ Document = dict[str, Any]
 Remainder = tuple[str, ...] | None
 _JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
 _TIERS = ("BASIC", "BASIC_GPU", "BASIC_TPU", "STANDARD_1", "PREMIUM_1", CUSTOM)
-_ACCELERATOR = re.compile(r"(?:nvidia-tesla-(?:a100|k80|p100|p4|t4|v100)|tpu-v[234](?:-pod)?)")
+_ACCELERATOR = re.compile(r"(?:nvidia-tesla-(?:a100|k80|p100|p4|t4|v100)|tpu-(?:v[23](?:-pod)?|v4-pod))")
 _OBJECT = re.compile(r"gs://[^/]+/.+|gs://[^/]{3,}/?")
 _ROLES = ("master", "worker", "parameter_server")
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
@@ -44,7 +44,7 @@ class LegacyRequest(msgspec.Struct, frozen=True, kw_only=True):
 def read_request(
     name: str, flags: SubmitFlags, package: PackageFlags, remainder: Remainder, *, region: str, project: str
 ) -> LegacyRequest:
-    """What the line asks for. Raises UsageError where a flag does not parse, ConfigError for a wrong one."""
+    """The job of a line. Raises UsageError where a flag does not parse, ConfigError for a wrong one."""
     fields = _fields(flags, package, remainder, region=region, project=project)
     if not _JOB_ID.fullmatch(name):
         raise ConfigError(

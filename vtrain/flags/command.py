@@ -30,11 +30,13 @@ Handler = Callable[..., None]
 class Invocation(msgspec.Struct):
     """The common flags of a command line, and its words after `--`.
 
-    In `common` later flags replace earlier ones. `remainder` is None without a `--`.
+    In `common` later flags replace earlier ones. `remainder` is None without a `--`. `job_names` imports the
+    module that finds the names of jobs, for a shell that completes the line.
     """
 
     remainder: tuple[str, ...] | None = None
     common: dict[str, Any] = {}
+    job_names: Callable[[], Any] | None = None
 
 
 class CommandInfo(CommandHelp, frozen=True, kw_only=True):
@@ -95,7 +97,7 @@ class FlagCommand(TyperCommand):
         return []
 
     def _place_of(self, word: str, ctx: Any) -> str:
-        """Where a word that is no flag of the command belongs: to the machines, or to the trainer."""
+        """A hint about the place of a word that is no flag: with the machines, or with the trainer."""
         from vtrain.flags.pools import FLAG, MACHINE_KEYS
 
         if word.partition("=")[0] == FLAG:
@@ -174,7 +176,7 @@ def _take_text(parameter: Any) -> Any:
 
 
 def _process_value(parameter: Any, process: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """The value itself; Typer's way only for a missing one, as its error tells which."""
+    """The value as it was parsed. Typer checks only a missing one, since its error names the flag."""
     if parameter.callback is not None:  # --help
         return process(ctx, bool(value))
     if value is None and parameter.required:
@@ -214,7 +216,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
 
 
 def _given(ctx: Any, values: Collection[str]) -> set[str]:
-    """The flags that stand on the command line, were it with the value that they have without it."""
+    """The flags on the command line, also those that are given their default."""
     return {name for name in values if ctx.get_parameter_source(name).name == "COMMANDLINE"}
 
 

@@ -1,14 +1,14 @@
 """Completions of flags' values in a shell.
 
 A shell shows no errors of completions. Modules are imported when a completion is asked for. An offer is a
-word, or a word and a text that zsh and fish show beside it.
+word, or a word and a text that zsh and fish show beside it. The names of jobs and models come from the
+`job_names` of the invocation: to find them, commands open backends, and flags do not.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +54,6 @@ def backends(incomplete: str) -> list[str]:
     from vtrain.backends.registry import NAMES
 
     return beginning(NAMES, incomplete)
-
-
-def schemas(incomplete: str) -> list[str]:
-    """The kinds of files that have a schema."""
-    kinds: Iterable[str] = import_module("vtrain.commands.schema").SCHEMAS
-    return beginning(kinds, incomplete)
 
 
 def formats(incomplete: str) -> list[str]:
@@ -111,8 +105,7 @@ def modules(ctx: typer.Context, incomplete: str) -> list[str]:
 def replicas(ctx: typer.Context, incomplete: str) -> list[str]:
     """The replicas of the job that the command line names."""
     words = [ctx.params[name] for name in ("custom_job", "hptuning_job", "job") if ctx.params.get(name)]
-    names = import_module("vtrain.commands.job_names")  # it opens backends, which flags know nothing of
-    found: list[str] = names.replicas_of(words[0], ctx.params) if words else []
+    found: list[str] = ctx.obj.job_names().replicas_of(words[0], ctx.params) if words else []
     return beginning(found, incomplete)
 
 
@@ -154,8 +147,7 @@ def training_pipelines(ctx: typer.Context, incomplete: str) -> list[tuple[str, s
 
 def models(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of models, each with its display name."""
-    names = import_module("vtrain.commands.job_names")
-    found: list[tuple[str, str]] = names.newest_models(ctx.params)
+    found: list[tuple[str, str]] = ctx.obj.job_names().newest_models(ctx.params)
     return [(name, text) for name, text in found if name.startswith(incomplete)]
 
 
@@ -176,8 +168,9 @@ def beginning(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _jobs(collections: tuple[str, ...], ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    names = import_module("vtrain.commands.job_names")
-    found: list[tuple[str, str]] = names.newest_jobs(collections, ctx.info_name or "", ctx.params)
+    found: list[tuple[str, str]] = ctx.obj.job_names().newest_jobs(
+        collections, ctx.info_name or "", ctx.params
+    )
     return [(name, text) for name, text in found if name.startswith(incomplete)]
 
 

@@ -192,10 +192,11 @@ def compose(
     if config is None and request.config:
         config = read_config(request.config, "the fields of a CustomJobSpec")
     document, unknown = _described(config, request, api_has) if config else ({"jobSpec": {}}, {})
-    file_document = deepcopy(document)
+    file_document = deepcopy(document)  # the flags change the other one in place
     spec: dict[str, Any] = document["jobSpec"]
     if is_default_output((spec.get("baseOutputDirectory") or {}).get("outputUriPrefix", "")):
         del spec["baseOutputDirectory"]  # of the job that the file was printed from: each has its own
+    first_pool = request.pools[0] if request.pools else {}
     if request.pools:
         spec["workerPoolSpecs"] = _pools_from_flags(request, executor_required)
         unknown.get("jobSpec", {}).pop("workerPoolSpecs", None)
@@ -210,7 +211,7 @@ def compose(
         document=document,
         source=source,
         command=request.command,
-        output_image_uri=request.output_image_uri or _output_image(request),
+        output_image_uri=request.output_image_uri or first_pool.get("output-image-uri", ""),
         unknown_fields=unknown,
         config=config,
         file_document=file_document,
@@ -243,9 +244,21 @@ def _described(
         if set(content).isdisjoint(set(fields(CustomJob)) - set(fields(CustomJobSpec))):
             spec, unknown = _normalise(CustomJobSpec, config.content, request, api_has)
             return {"jobSpec": spec}, {"jobSpec": unknown} if unknown else {}
+        check_place(content, CUSTOM_JOB_PATHS)
         job = {name: value for name, value in content.items() if name not in CustomJob.output_fields}
         document, unknown = _normalise(CustomJob, job, request, api_has)
         return {"jobSpec": {}} | document, unknown
+
+
+def check_place(content: dict[Any, Any], paths: PathRoot) -> None:
+    """Raise ConfigError for fields of the job's spec that stand beside it."""
+    elsewhere = fields(CustomJobSpec).keys() - fields(paths.job).keys()
+    misplaced = [name for name in content if name in elsewhere]
+    if misplaced:
+        raise ConfigError(
+            f"{', '.join(misplaced)}: belongs under {paths.spec}.",
+            hint=f"Write {paths.spec}: above it, and indent what belongs to it.",
+        )
 
 
 def _normalise(
@@ -263,13 +276,10 @@ def _pools_from_flags(request: JobRequest, executor_required: bool) -> list[dict
     packaged = "local-package-path" in pools[0]
     if packaged:
         software = {k: v for k, v in pools[0].items() if k in ("executor-image-uri", "python-module")}
+        # gcloud gives every pool the first one's program, and an empty pool keeps its place
         pools = tuple(pool | software if pool else pool for pool in pools)
     uris = () if packaged else request.package_uris
     return [pool_document(pool, uris, packaged=packaged) for pool in pools]
-
-
-def _output_image(request: JobRequest) -> str:
-    return request.pools[0].get("output-image-uri", "") if request.pools else ""
 
 
 def _source(request: JobRequest) -> TrainerSource | None:
@@ -330,7 +340,7 @@ def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> Traine
     """Choose the module: that of the flags for all pools, else each pool's own. The first is checked."""
     tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
     if source.python_module or source.script:
-        for task in tasks:
+        for task in tasks:  # of the file: the flags' own module counts in every pool
             task.pop("pythonModule", None)
         return source
     modules = [task["pythonModule"] for task in tasks if task.get("pythonModule")]
@@ -347,6 +357,7 @@ def _lay_over_job(document: dict[str, Any], request: JobRequest) -> None:
     elif request.fallback_name:
         document.setdefault("displayName", request.fallback_name)
     if request.labels is not None:
+        # sorted, as gcloud sends them
         document["labels"] = dict(sorted((document.get("labels", {}) | request.labels).items()))
     if request.kms_key:
         document["encryptionSpec"] = {"kmsKeyName": request.kms_key}

@@ -1,16 +1,23 @@
-"""The flags that concern containers, as values: Docker's own grammar of sizes, mounts and limits."""
+"""The flags that concern containers, as values: Docker's own grammar of sizes, mounts and limits.
+
+And `--credentials`, which replicas of the backend process are given too. Without that flag a job has none.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
+from vtrain.backends.base import CREDENTIALS_FLAG
 from vtrain.backends.container_options import PULL_POLICIES, ContainerOptions, Ulimit
-from vtrain.errors import UsageError
-from vtrain.flags.credentials import credentials_file
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
 from vtrain.flags.mounts import read_mounts
 from vtrain.messages.nearest import did_you_mean
+from vtrain.properties import gcloud_folder
+from vtrain.settings import user_path
 
 ULIMITS = frozenset(
     "core cpu data fsize locks memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack".split()
@@ -28,6 +35,10 @@ LEAST_CPUS = 0.01
 MOST_CPUS = 100_000
 HOST_GATEWAY = "host-gateway"
 """Docker's word for the address of this machine."""
+KEY_FLAG = "--service-account-key-file"
+NO_CREDENTIALS, OWN_CREDENTIALS = "none", "adc"
+CREDENTIALS_HINT = "Take none, adc or the path of a file."
+ADC_FILE = "application_default_credentials.json"
 _ELSEWHERE = ("bake", "output_image_uri", "docker_run_options", "credentials", "service_account_key_file")
 _PLATFORM = re.compile(r"[a-z0-9]+/[a-z0-9_]+(?:/[a-z0-9]+)?")
 _HOST = re.compile(r"([^\s:=]+)[:=](\S+)")
@@ -35,8 +46,10 @@ _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
 
 
 def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ContainerOptions:
-    """What the flags ask for. An empty value is refused, as it comes of a variable that is not set; but for
-    gcloud's own flags, where it counts as none.
+    """The options of containers.
+
+    An empty value is refused, since it usually comes from a variable that is not set. An empty value of
+    gcloud's own flags counts as none.
 
     Raises UsageError where one does not parse, ConfigError where a file that is named is missing.
     """
@@ -156,3 +169,39 @@ def _capability(text: str) -> str:
         return name
     hint = did_you_mean(name, CAPABILITIES, otherwise="capabilities(7) has them all.")
     raise UsageError(f"--cap-add: there is no capability {text!r}.", hint=hint)
+
+
+def credentials_file(chosen: str | None, key_file: str | None = None) -> str:
+    """The file that `--credentials` or gcloud's `--service-account-key-file` names; empty for no credentials.
+
+    Raises UsageError for an empty value and for both flags, ConfigError for a file that cannot be read.
+    """
+    if key_file and chosen is not None:
+        raise UsageError(f"{CREDENTIALS_FLAG} and {KEY_FLAG} exclude each other.")
+    if key_file:
+        return _readable(user_path(key_file), KEY_FLAG)
+    if chosen is None or chosen == NO_CREDENTIALS:
+        return ""
+    if not chosen:
+        raise UsageError(f"{CREDENTIALS_FLAG}: the value is empty.", hint=CREDENTIALS_HINT)
+    if chosen == OWN_CREDENTIALS:
+        hint = "Make it with: gcloud auth application-default login"
+        return _readable(credentials_place(), f"{CREDENTIALS_FLAG}={OWN_CREDENTIALS}", hint)
+    return _readable(user_path(chosen), CREDENTIALS_FLAG, CREDENTIALS_HINT)
+
+
+def credentials_place() -> Path:
+    """The place of Application Default Credentials, where Google's libraries look for them."""
+    named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+    return user_path(named) if named else gcloud_folder() / ADC_FILE
+
+
+def _readable(path: Path, flag: str, hint: str = "") -> str:
+    path = path.absolute()
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        what = f"is {kind}, not a file" if path.exists() else "does not exist"
+        raise ConfigError(f"{flag}: {path} {what}.", hint=hint)
+    if not os.access(path, os.R_OK):
+        raise ConfigError(f"{flag}: {path} cannot be read.")
+    return str(path)

@@ -11,12 +11,10 @@ from vtrain.messages.nearest import did_you_mean
 from vtrain.sizes import read_size
 
 _DURATION_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_MOST_SECONDS = 315_576_000_000
-"""Source: `google/protobuf/duration.proto`."""
 _MOST_DIGITS = 1000
 """More than any field takes; Python reads 4300 at most."""
 _DELIMITERS = tuple(map(ord, ",;|:#~/@!"))
-"""What a list is split on instead of ',', in the order of preference."""
+"""Delimiters of a list instead of ',', in the order of preference."""
 
 
 def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:
@@ -67,7 +65,9 @@ def split_dict(text: str, flag: str, keys: Collection[str] = ()) -> dict[str, st
         if not equals or not key:
             raise UsageError(f"{flag}: expected KEY=VALUE, found {item!r}.", hint=_escape_hint(item, keys))
         if keys and key not in keys:
-            raise _unknown_key(key, flag, keys)
+            every = f"The keys are {', '.join(sorted(keys))}."
+            hint = did_you_mean(key.strip().replace("_", "-"), keys, otherwise=every)
+            raise UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
         items[key] = value
     return items
 
@@ -76,12 +76,6 @@ def _escape_hint(item: str, keys: Collection[str]) -> str:
     if item in keys:
         return f"Write {item}=VALUE."
     return "A value that holds ',' needs another delimiter: begin with ^;^ and separate by ';'."
-
-
-def _unknown_key(key: str, flag: str, keys: Collection[str]) -> UsageError:
-    every = f"The keys are {', '.join(sorted(keys))}."
-    hint = did_you_mean(key.strip().replace("_", "-"), keys, otherwise=every)
-    return UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
 
 
 def whole_number(text: str, what: str) -> int:
@@ -93,12 +87,14 @@ def whole_number(text: str, what: str) -> int:
 
 def duration_seconds(text: str, flag: str) -> float:
     """Seconds in `90`, `90s`, `30m`, `2h`, `1h30m`, `7d`. Raises UsageError for anything else."""
-    parts = re.findall(r"(\d+(?:\.\d+)?)([a-z]?)", text)
+    from vtrain.messages.base import MOST_SECONDS  # the messages are not imported by every command
+
+    parts = re.findall(r"([0-9]+(?:\.[0-9]+)?)([a-z]?)", text)
     whole = "".join(number + unit for number, unit in parts) == text
     if not text or not whole or any(unit not in _DURATION_UNITS for _, unit in parts):
         raise UsageError(f"{flag}: expected a duration such as 90s, 30m or 2h, found {text!r}.")
     seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in parts)
-    if seconds > _MOST_SECONDS:
+    if seconds > MOST_SECONDS:
         raise UsageError(f"{flag}: {text:.100} is longer than the API's longest duration, 10,000 years.")
     return seconds
 
@@ -131,20 +127,6 @@ def join_dicts(values: Iterable[str], flag: str) -> dict[str, str]:
                 raise UsageError(f"{flag}: {key!r} is given more than once: {merged[key]}, {items[key]}.")
         merged |= items
     return merged
-
-
-def split_env(values: Iterable[str]) -> dict[str, str]:
-    """`--env K=V`, repeated: a value may hold anything, commas too."""
-    env: dict[str, str] = {}
-    for value in values:
-        name, equals, content = value.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(
-                f"--env: expected NAME=VALUE or NAME, found {value!r}.",
-                hint="Repeat --env for each variable.",
-            )
-        env[name] = content
-    return env
 
 
 def count_or_unlimited(text: str, flag: str) -> int | None:

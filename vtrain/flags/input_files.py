@@ -56,8 +56,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
         """
         from vtrain.messages.yaml_reader import line_of
 
-        paths = [f"{parent}{path}" for parent in _PARENTS]
-        return next(filter(None, (line_of(self.text, each) for each in paths)), 0)
+        return line_of(self.text, *(f"{parent}{path}" for parent in _PARENTS))
 
 
 def read_config(path: str, expected: str) -> ConfigFile:
@@ -95,6 +94,8 @@ def origin_of(path: str) -> str:
 
 def read_text(path: str, flag: str) -> str:
     """The text of the file that a flag names. Raises ConfigError where it cannot be read, or is no text."""
+    if not path:  # the current folder, as a path
+        raise ConfigError(f"{flag}: the name of the file is empty.", hint=f"Give {flag}=FILE.")
     reason = why_special(user_path(path)) if path != "-" else ""
     if reason == "it is a device":  # which may give without end; a pipe that is named here has a writer
         raise ConfigError(f"{flag}: cannot read {path}: {reason}.")
@@ -108,7 +109,7 @@ def read_text(path: str, flag: str) -> str:
 
 
 FLAG = "--flags-file"
-ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--cap-add", "--ulimit"})
+ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--allowed-host", "--cap-add", "--ulimit"})
 """Flags that hold one item each and are repeated for more; a list of others is one value."""
 
 
@@ -135,8 +136,10 @@ def _flags_in(path: str, above: tuple[str, ...]) -> Iterator[str]:
         raise ConfigError(f"{FLAG}: {path} names itself, by way of {' > '.join((*above, path))}.")
     from vtrain.messages.yaml_reader import load_entries
 
-    origin = origin_of(path)
-    for entry in load_entries(_read(path), origin):
+    origin, text = origin_of(path), read_text(path, FLAG)
+    if not text.strip():
+        raise ConfigError(f"{FLAG}: {path} is empty.", hint="Write one --flag: value per line.")
+    for entry in load_entries(text, origin):
         if entry.key == FLAG:
             paths = entry.value if isinstance(entry.value, list) else [entry.value]
             for nested in paths:
@@ -145,22 +148,15 @@ def _flags_in(path: str, above: tuple[str, ...]) -> Iterator[str]:
             yield from _words(entry, origin)
 
 
-def _read(path: str) -> str:
-    text = read_text(path, FLAG)
-    if not text.strip():
-        raise ConfigError(f"{FLAG}: {path} is empty.", hint="Write one --flag: value per line.")
-    return text
-
-
 def _words(entry: Entry, origin: str) -> list[str]:
-    """The words of one flag. None gives the bare flag, false its opposite."""
+    """The words of one flag. None gives the bare flag, false its opposite: gcloud takes false for true."""
     flag, value = entry.key, entry.value
     if not flag.startswith("-"):
         raise UsageError(f"{origin}:{entry.line}: {flag!r} is not a flag.", hint=f"Write --{flag}.")
     if value is None or value is True:
         return [flag]
     if value is False:
-        return [f"--no-{flag.removeprefix('--')}"]
+        return [f"--{flag[5:]}" if flag.startswith("--no-") else f"--no-{flag.removeprefix('--')}"]
     return [f"{flag}={text}" for text in _values(flag, value)]
 
 

@@ -155,7 +155,7 @@ def aip_dirs_form(flags: RuntimeFlags) -> str:
 
 
 def debugger_of(flags: LocalFlags) -> "Debugger | None":
-    """What `--debugpy` asks for. Raises UsageError for what is no port, ConfigError for one in use."""
+    """The debugger of `--debugpy`, if any. Raises UsageError for no port, ConfigError for one in use."""
     text = flags.debugpy
     if not text:
         return None
@@ -176,7 +176,7 @@ def debugger_of(flags: LocalFlags) -> "Debugger | None":
 
 
 def simulated_preemption(flags: RuntimeFlags) -> "SimulatedPreemption | None":
-    """What `--simulate-preemption` asks for. Raises UsageError for what is no such thing."""
+    """The preemption of `--simulate-preemption`, if any. Raises UsageError where it does not parse."""
     text = flags.simulate_preemption
     if text is None:
         return None

@@ -132,7 +132,7 @@ def _metadata(path: str | None) -> Document:
         return {}
     try:
         found = json.loads(read_text(path, "--explanation-metadata-file"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"--explanation-metadata-file: {path} is no JSON: {error}.") from error
     if not isinstance(found, dict):
         raise ConfigError(f"--explanation-metadata-file: {path} holds no JSON object.")

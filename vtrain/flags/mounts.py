@@ -61,11 +61,6 @@ def read_mounts(texts: Sequence[str]) -> tuple[Mount, ...]:
     return mounts
 
 
-def local_path(text: str) -> Path:
-    """The absolute path that a user means, `~` included."""
-    return user_path(text).absolute()
-
-
 def _items(text: str) -> Iterator[tuple[str, str]]:
     """Keys and values, split as Docker does it: as one row of CSV, so that a quoted item may hold a comma."""
     try:
@@ -120,7 +115,7 @@ def _is_read_only(text: str) -> bool:
 
 
 def _bound(text: str) -> Path:
-    path = local_path(text)
+    path = user_path(text).absolute()
     if not path.exists():
         raise ConfigError(f"--mount: {path} does not exist.", hint="Docker binds only what is there.")
     return path

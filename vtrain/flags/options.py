@@ -21,7 +21,6 @@ from vtrain.flags.completion import (
     one_of,
     regions,
     replicas,
-    schemas,
     verbosities,
 )
 
@@ -336,7 +335,7 @@ class SchemaFlag(FlagGroup, frozen=True):
         Argument(
             metavar="KIND",
             help="custom-job, hp-tuning-job, persistent-resource or pyproject.",
-            autocompletion=schemas,
+            autocompletion=one_of("custom-job", "hp-tuning-job", "persistent-resource", "pyproject"),
         ),
     ]
 

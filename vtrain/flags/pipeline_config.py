@@ -47,7 +47,7 @@ class PipelineFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_pipeline_file(path: str | None) -> PipelineFile:
-    """What the file says. Raises ConfigError for one that cannot be read, or says something else."""
+    """The file, divided. Raises ConfigError for one that cannot be read, or that holds something else."""
     if not path:
         return PipelineFile()
     file = read_config(path, "the fields of a TrainingPipeline")

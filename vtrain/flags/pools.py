@@ -124,6 +124,7 @@ def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged
         return {}
     document: dict[str, Any] = {
         "machineSpec": _machine_document(pool),
+        # gcloud checks no range: the backend's plan does
         "replicaCount": whole_number(pool.get("replica-count", "1"), f"{FLAG}: replica-count"),
     }
     if not packaged and pool.get("container-image-uri"):

@@ -21,13 +21,12 @@ from vtrain.flags.grammar import join_items
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.request import job_request
 from vtrain.flags.resource_fields import check_account
-from vtrain.messages.rules import ACCELERATORS, MAX_DISPLAY_NAME, check_labels, enum_hint
+from vtrain.messages.rules import ACCELERATORS, ENV_NAME, MAX_DISPLAY_NAME, check_labels, enum_hint
 from vtrain.packaging.source import check_module_name, relative_path
 from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
 Remainder = tuple[str, ...] | None
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SUBJECT = re.compile(r"\A(?:--[a-z-]+|labels): ")
 _POOL_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
 _TRAINER_KEYS = ("requirements", "extra-packages", "extra-dirs")
@@ -62,7 +61,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         return f"Job: {self.project.file} [tool.vtrain.job]" if self.project is not None else ""
 
     def request(self, remainder: Remainder) -> JobRequest:
-        """What the line asks for. Raises UsageError, ConfigError as `job_request` does."""
+        """The request of the line. Raises UsageError and ConfigError as `job_request` does."""
         request = job_request(self.spec, self.trainer, remainder)
         if self.project is None or self.job is None:
             return request
@@ -182,7 +181,7 @@ def _check(project: Pyproject, job: ProjectJob) -> None:
     if job.accelerator_count and not job.accelerator_type:
         raise _fault(project, "accelerator-count", "it needs accelerator-type beside it")
     for name in job.env:
-        if not _VARIABLE.fullmatch(name):
+        if not ENV_NAME.fullmatch(name):
             raise _fault(project, "env", f"{name!r} is not the name of a variable")
     with _blamed(project, "labels"):
         check_labels(job.labels)

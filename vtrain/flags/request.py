@@ -12,19 +12,20 @@ from vtrain.flags.grammar import join_lists, proto_duration, split_list
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import parse_pools
 from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
-from vtrain.flags.secrets import split_asked
+from vtrain.flags.secrets import split_env
 from vtrain.packaging.source import TrainerSource
 
 PACKAGE_FORMATS = ("auto", "sdist", "image")
 
 
 def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ...] | None) -> JobRequest:
-    """What the flags ask for, but for the key, whose project has to be found first (`with_key_of`).
+    """The request of the flags, without the encryption key, whose project is found later (`with_key_of`).
 
     Raises UsageError where a flag does not parse, ConfigError where one is wrong.
     """
     check_format(trainer)
-    env, env_names = split_asked(spec.env)
+    env, env_names = split_env(spec.env)
+    timeout = proto_duration(spec.timeout, "--timeout") if spec.timeout else ""
     return JobRequest(
         display_name=spec.display_name,
         config=spec.config,
@@ -36,7 +37,8 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
         labels=read_labels(spec.labels),
         env=env,
         env_names=env_names,
-        assignments=(*_timeout(spec), *spec.assignments),
+        # an assignment changes one field of `scheduling`, and keeps the others
+        assignments=(*([f"scheduling.timeout={timeout}"] if timeout else []), *spec.assignments),
         spec_fields=_spec_fields(spec),
         source=trainer_source(trainer),
         executor_image_uri=trainer.executor_image_uri,
@@ -49,7 +51,7 @@ def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobReques
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
-    """What `--local-package-path` and its companions name, or None without it."""
+    """The trainer that `--local-package-path` and its companions name; None without it."""
     lists = {
         "requirements": split_list(trainer.requirements, "--requirements"),
         "extra_packages": split_list(trainer.extra_packages, "--extra-packages"),
@@ -58,8 +60,7 @@ def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
     if trainer.python_module and trainer.script:
         raise UsageError("--python-module and --script exclude each other.")
     if trainer.local_package_path is None:
-        alone = trainer.python_module or trainer.script or any(lists.values())
-        if alone:
+        if trainer.python_module or trainer.script or any(lists.values()):
             raise UsageError("--python-module, --script and --requirements need --local-package-path=DIR.")
         return None
     return make_source(
@@ -97,8 +98,3 @@ def _spec_fields(spec: SpecFlags) -> dict[str, Any]:
         "baseOutputDirectory": {"outputUriPrefix": spec.base_output_dir} if spec.base_output_dir else None,
     }
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _timeout(spec: SpecFlags) -> tuple[str, ...]:
-    """`--timeout` as an assignment: it changes one field of `scheduling` and keeps the others."""
-    return (f"scheduling.timeout={proto_duration(spec.timeout, '--timeout')}",) if spec.timeout else ()

@@ -34,7 +34,7 @@ def shared_fields(flags: ResourceFlags, project: str) -> dict[str, Any]:
 
 def check_account(account: str | None) -> None:
     """Raise UsageError for what is neither an e-mail nor a number."""
-    if account is not None and not (_is_email(account) or re.fullmatch(r"\d+", account)):
+    if account is not None and not (_is_email(account) or re.fullmatch(r"[0-9]+", account)):
         raise UsageError(
             f"--service-account: {account!r} is not an account.", hint="Give its e-mail or its number."
         )

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import JobRequest
-from vtrain.flags.grammar import split_env
 from vtrain.messages.codec import to_document
 from vtrain.messages.resources import Job
+from vtrain.messages.rules import ENV_NAME
 from vtrain.messages.secrets import MASK, plain_secrets
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEEP = "Keep a secret in Secret Manager, and let the trainer read it as the job's --service-account."
 _INSTEAD = f"{_KEEP}\nTo send it all the same, add --allow-plaintext-secrets."
 MOST_NAMES = 10
 
 
-def split_asked(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def split_env(values: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """`--env`, repeated: the variables with a value, and the names whose value the caller has.
 
-    Of a name that is given twice the last counts. Raises UsageError for what is neither.
+    A value may hold anything, commas too. Of a name that is given twice the last counts. Raises UsageError
+    for what is neither.
     """
     given: dict[str, str | None] = {}
-    for value in values:
-        given |= {value: None} if _NAME.fullmatch(value) else split_env([value])
-    values_given = {name: value for name, value in given.items() if value is not None}
-    return values_given, tuple(name for name, value in given.items() if value is None)
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not ENV_NAME.fullmatch(name):
+            raise UsageError(
+                f"--env: expected NAME=VALUE or NAME, found {text!r}.",
+                hint="Repeat --env for each variable.",
+            )
+        given[name] = value if equals else None
+    with_value = {name: value for name, value in given.items() if value is not None}
+    return with_value, tuple(name for name, value in given.items() if value is None)
 
 
 def with_callers_values(

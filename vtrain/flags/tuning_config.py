@@ -12,13 +12,12 @@ from copy import deepcopy
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.compose import Draft, JobRequest, compose, lay_over_pools
+from vtrain.flags.compose import Draft, JobRequest, check_place, compose, lay_over_pools
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
 from vtrain.flags.resource_fields import check_account, shared_fields
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
-from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.paths import PathRoot, assign
 from vtrain.messages.rules import check_enum_names
@@ -51,11 +50,9 @@ def check_given(flags: TuningFlags) -> None:
 
 def read_tuning_file(flags: TuningFlags) -> ConfigFile:
     """The file of `--config`. Raises ConfigError for one that cannot be read."""
-    if not flags.config:
-        raise ConfigError("--config: the name of the file is empty.", hint="Give --config=FILE.")
-    if flags.config == "-":
+    if flags.config == "-":  # as gcloud, although its other commands read it
         raise ConfigError("--config: expected a file, found '-'.", hint="Standard input is /dev/stdin.")
-    return read_config(flags.config, "the fields of a HyperparameterTuningJob")
+    return read_config(flags.config or "", "the fields of a HyperparameterTuningJob")
 
 
 def names_task(file: ConfigFile) -> bool:
@@ -91,7 +88,8 @@ def compose_tuning(
     algorithm = _algorithm(flags.algorithm)
     document, unknown = _described(file, api_has)
     file_document = deepcopy(document)
-    base = _project_draft(trial, api_has)
+    # a name to fall back on comes with the project's job: the trials run that, and it is drafted as a job
+    base = compose(trial, executor_required=False, api_has=api_has) if trial.fallback_name else None
     source = _lay_over_spec(document, base, trial)
     document |= job_fields
     for name in ("maxTrialCount", "parallelTrialCount"):
@@ -120,30 +118,15 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
             raise ConfigError("the file says nothing.", hint="Describe studySpec and trialJobSpec.")
         check_not_legacy(config.content)
         content = with_json_names(HyperparameterTuningJob, config.content)
-        _check_place(content)
+        if "jobSpec" in content:
+            hint = "Rename the field."
+            raise ConfigError(f"jobSpec: the job of each trial is called {TRIAL}.", hint=hint)
+        check_place(content, _PATHS)
         known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=False, api_has=api_has)
         job = read_message(HyperparameterTuningJob, known)
         if job.trial_job_spec is not None:
             check_enum_names(job.trial_job_spec, TRIAL)
         return to_document(job), unknown
-
-
-def _check_place(content: Document) -> None:
-    """Raise ConfigError for fields of a custom job, which describe a trial here."""
-    if "jobSpec" in content:
-        raise ConfigError("jobSpec: the job of each trial is called trialJobSpec.", hint="Rename the field.")
-    elsewhere = fields(CustomJobSpec).keys() - fields(HyperparameterTuningJob).keys()
-    misplaced = [name for name in content if name in elsewhere]
-    if misplaced:
-        raise ConfigError(
-            f"{', '.join(misplaced)}: belongs under trialJobSpec, which is the job of each trial.",
-            hint="Write trialJobSpec: above it, and indent what belongs to it.",
-        )
-
-
-def _project_draft(trial: JobRequest, api_has: ApiHas) -> Draft | None:
-    """The project's job as the draft of a custom job, if trials run that."""
-    return compose(trial, executor_required=False, api_has=api_has) if trial.fallback_name else None
 
 
 def _lay_over_spec(document: Document, base: Draft | None, trial: JobRequest) -> TrainerSource | None:

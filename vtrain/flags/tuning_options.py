@@ -114,7 +114,7 @@ class TuningJobFlag(NameFlag, frozen=True):
 
 
 def study_options(flags: StudyFlags) -> StudyOptions:
-    """What the flags ask for; `continue_from` as it is typed. Raises UsageError for what does not parse."""
+    """The options of a study; `continue_from` as it is typed. Raises UsageError for what does not parse."""
     if flags.sampler is not None and flags.sampler not in SAMPLERS:
         raise UsageError(f"--sampler: expected auto, tpe or gp, found {flags.sampler!r}.")
     seed = whole_number(flags.seed, "--seed") if flags.seed is not None else None

@@ -22,7 +22,7 @@ from vtrain.messages.nearest import did_you_mean
 
 M = TypeVar("M", bound=msgspec.Struct)
 
-_NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
@@ -223,7 +223,7 @@ def _read_bool(value: Any, path: str) -> bool:
 
 
 def _read_int(value: Any, path: str) -> int:
-    number = int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,30}", value) else value
+    number = int(value) if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,30}", value) else value
     if isinstance(number, bool) or not isinstance(number, int):
         raise _wrong_type(path, "a whole number", value)
     return number

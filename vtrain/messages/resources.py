@@ -32,7 +32,7 @@ RESOURCES: dict[str, type[Resource]] = {
 
 
 def spec_of(job: Job) -> CustomJobSpec | None:
-    """What a job runs; of a tuning job, each trial. None for a job that describes it in another way."""
+    """The specification of a job, or of each trial. None for a job that has none, as a pipeline of AutoML."""
     task = task_of(job) if isinstance(job, TrainingPipeline) else job
     if isinstance(task, CustomJob):
         return task.job_spec

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import FieldError
+from vtrain.messages.base import MOST_SECONDS
 from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
     ContainerSpec,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 MAX_POOLS = 4
 MAX_ENV = 100
 MAX_PACKAGES = 100
+MAX_ARGS = 100_000
+"""Characters of a container's arguments. Source: Google's page on creating training pipelines."""
 MAX_DISPLAY_NAME = 128
 MAX_LABELS = 64
 DISK_GB = range(100, 64001)
@@ -53,10 +56,11 @@ ENUM_NAMES = {
     ),
 }
 """The names of a CustomJobSpec's enums. Sources: `custom_job.proto`, `reservation_affinity.proto`."""
-_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LABEL = re.compile(r"[\w-]{0,63}")
-_DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
-_ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|\d+|")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""The name of a variable: a C identifier. Source: `env_var.proto`."""
+_LONGEST_LABEL = 63
+_DURATION = re.compile(r"-?[0-9]+(\.[0-9]{1,9})?s")
+_ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|[0-9]+|")
 _LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
@@ -90,17 +94,27 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
 
 
 def check_labels(labels: dict[str, str]) -> None:
-    """Raise ConfigError for labels that the service refuses: 64 of them, 63 characters, lower case."""
+    """Raise ConfigError for labels that gcloud or the service refuses."""
     if len(labels) > MAX_LABELS:
         raise FieldError("labels", f"at most {MAX_LABELS}, found {len(labels)}.")
     for key, value in labels.items():
-        good_key = key and key[0].isalpha() and _LABEL.fullmatch(key) and key == key.lower()
-        if not good_key or not _LABEL.fullmatch(value) or value != value.lower():
+        if not (key and _is_small(key[0]) and _fits_label(key) and _fits_label(value)):
             raise FieldError(
                 "labels",
                 f"{key}={value} is not a label.",
                 hint="Keys begin with a letter; both hold at most 63 of a-z, 0-9, '_' and '-'.",
             )
+
+
+def _is_small(letter: str) -> bool:
+    """Whether a letter is in lower case, or of a script without cases (gcloud's `labels_util`)."""
+    return letter.isalpha() and not letter.isupper()
+
+
+def _fits_label(text: str) -> bool:
+    return len(text) <= _LONGEST_LABEL and all(
+        letter in "_-" or letter.isdigit() or _is_small(letter) for letter in text
+    )
 
 
 def check_tasks(pools: tuple[WorkerPoolSpec, ...]) -> None:
@@ -142,6 +156,13 @@ def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> Non
 def _check_container(spec: ContainerSpec, path: str) -> None:
     if not spec.image_uri:
         raise FieldError(f"{path}.imageUri", "is required.")
+    length = sum(map(len, spec.args))
+    if length > MAX_ARGS:
+        raise FieldError(
+            f"{path}.args",
+            f"at most {MAX_ARGS:,} characters in all, found {length:,}.",
+            hint="Put them into a file in a bucket, and pass its name.",
+        )
     _check_env(spec.env, path)
 
 
@@ -162,7 +183,7 @@ def _check_env(env: tuple[EnvVar, ...], path: str) -> None:
         raise FieldError(f"{path}.env", f"at most {MAX_ENV} variables, found {len(env)}.")
     names = [variable.name for variable in env]
     for index, name in enumerate(names):
-        if not _ENV_NAME.fullmatch(name):
+        if not ENV_NAME.fullmatch(name):
             raise FieldError(f"{path}.env[{index}].name", f"{name!r} is not the name of a variable.")
         if name in names[:index]:
             raise FieldError(f"{path}.env[{index}].name", f"{name} is there twice; names must be unique.")
@@ -210,6 +231,8 @@ def _mismatch(kind: str, value: Any) -> str:
     """A description of the values that the field can hold; empty where the value fits."""
     if kind == "duration" and not _DURATION.fullmatch(value):
         return 'a duration in seconds such as "3600s"'
+    if kind == "duration" and abs(float(value[:-1])) > MOST_SECONDS:
+        return "a duration of at most 10,000 years"
     if kind == "enum" and not _ENUM_NAME.fullmatch(value):
         return "a name in capitals, such as NVIDIA_TESLA_T4 or SPOT"
     if kind in _LIMITS and not -_LIMITS[kind] <= value < _LIMITS[kind]:

@@ -111,11 +111,12 @@ def check_study(spec: StudySpec, path: str = "studySpec") -> None:
 def _check_metrics(metrics: Sequence[MetricSpec], path: str) -> None:
     if not metrics:
         raise FieldError(path, "a study needs at least one metric.", hint="Give metricId and goal.")
-    names = [metric.metric_id for metric in metrics]
-    for index, name in enumerate(names):
+    seen: set[str] = set()
+    for index, name in enumerate(metric.metric_id for metric in metrics):
         _check_id(name, f"{path}[{index}].metricId")
-        if name in names[:index]:
+        if name in seen:
             raise FieldError(f"{path}[{index}].metricId", f"{name} is there twice; metrics are unique.")
+        seen.add(name)
 
 
 def _check_id(name: str, path: str) -> None:
@@ -297,10 +298,8 @@ def _check_conditions_apart(parameter: ParameterSpec, path: str) -> None:
     for index, conditional in enumerate(parameter.conditional_parameter_specs):
         if conditional.parameter_spec is None:
             continue
-        below, ids = (
-            f"{path}.conditionalParameterSpecs[{index}].parameterSpec",
-            _ids(conditional.parameter_spec),
-        )
+        below = f"{path}.conditionalParameterSpecs[{index}].parameterSpec"
+        ids = _ids(conditional.parameter_spec)
         if parameter.parameter_id in ids:
             raise FieldError(below, f"{parameter.parameter_id} is also the id of a parameter above it.")
         for other_ids, other in earlier:

@@ -18,6 +18,7 @@ DEEPEST = 100
 """Levels of nesting. At about 20,000, libyaml would overflow the stack and end this process."""
 LARGEST = 1_000_000
 """Values of a document, with each alias counted as all the values that it refers to."""
+_SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 
 
 class _NulError(Exception):
@@ -109,11 +110,27 @@ class Entry(NamedTuple):
     value: Any
 
 
+def _as_yaml(text: str) -> str:
+    """The text of a JSON document with each pair of surrogates as the one escape that YAML has for it.
+
+    `json.dumps` writes a character beyond U+FFFF as such a pair. Other documents are returned unchanged.
+    """
+    if not text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+        return text
+
+    def one_escape(match: re.Match[str]) -> str:
+        high, low = int(match[2], 16), int(match[3], 16)
+        return f"{match[1]}\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
+
+    return _SURROGATES.sub(one_escape, text)
+
+
 def load_yaml(text: str, origin: str) -> Any:
     """The one document in `text`; errors name `origin`, a file name or a flag.
 
     Raises ConfigError with the line for malformed YAML, a key given twice, several documents.
     """
+    text = _as_yaml(text)
     with _errors_of(origin):
         _check_shape(text)
         return yaml.load(text, Loader=_Loader)
@@ -124,6 +141,7 @@ def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
 
     Raises ConfigError as `load_yaml` does, and for a document of another shape.
     """
+    text = _as_yaml(text)
     with _errors_of(origin):
         _check_shape(text)
         loader: Any = _TextLoader(text)
@@ -132,12 +150,18 @@ def load_entries(text: str, origin: str) -> tuple[Entry, ...]:
         return tuple(entry for node in nodes for entry in _entries(loader, node, origin))
 
 
-def line_of(text: str, path: str) -> int:
+def line_of(text: str, *paths: str) -> int:
     """The line, from 1, of the field at a path of a document: `workerPoolSpecs[0].replicaCount`.
 
-    Where the document does not have the field, the line of the nearest one above it that it has; else 0.
+    Where the document does not have the field, the line of the nearest one above it that it has. Of several
+    paths the first with a line counts; 0 where none has one.
     """
-    node, rest, line = yaml.compose(text, Loader=_Loader), path, 0
+    root = yaml.compose(_as_yaml(text), Loader=_Loader)
+    return next(filter(None, (_line_below(root, path) for path in paths)), 0)
+
+
+def _line_below(node: Any, path: str) -> int:
+    rest, line = path, 0
     while rest:
         index = re.match(r"\[(\d+)\]", rest)
         if index is not None:
