@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -140,6 +141,36 @@ def test_exec_that_is_killed_leaves_no_emulator(machine: Machine) -> None:
         running.kill()
         running.stdin.close()
     assert find_running(machine.home) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not end a child with its parent")
+def test_exec_that_is_killed_takes_its_command_with_it(machine: Machine) -> None:
+    argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--", "sh", "-c", "echo on; exec sleep 600"]
+    with subprocess.Popen(argv, env=machine.environment, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"on\n"
+        running.kill()
+        readable, _, _ = select.select([running.stdout], [], [], 30)
+        assert readable and running.stdout.read() == b""  # the command has let go of its stdout
+
+
+def test_exec_gives_its_command_the_usual_signals(machine: Machine) -> None:
+    ended = machine.run("exec", "--", "sh", "-c", "kill -PIPE $$; echo ignored")
+    assert (ended.returncode, ended.stdout) == (128 + signal.SIGPIPE, "")
+
+
+def test_exec_says_why_a_command_cannot_run(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    for name, code, told in (
+        ("/no/such/program", 127, "ERROR: /no/such/program: not found."),
+        (str(tmp_path), 126, f"ERROR: {tmp_path} cannot be run: Permission denied."),
+        (str(tmp_path / "text"), 126, f"ERROR: {tmp_path / 'text'} cannot be run: Permission denied."),
+    ):
+        ended = machine.run("exec", "--", name)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", f"{told}\n")
+    (tmp_path / "text").chmod(0o755)
+    ended = machine.run("exec", "--", str(tmp_path / "text"))
+    assert (ended.returncode, ended.stderr.count("cannot be run: Exec format error.")) == (126, 1)
 
 
 def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:

@@ -17,6 +17,7 @@ from vtrain.backends.base import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
 from vtrain.commands.emulator_storage import admission_of, is_loopback, needed_modules, port_number
 from vtrain.commands.session import open_console
+from vtrain.emulator import bound_command
 from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, the_running
 from vtrain.emulator.running import stop as stop_running
 from vtrain.errors import CommandError, ConfigError, InterruptedByUser, UnavailableError, UsageError
@@ -33,7 +34,6 @@ PROJECT = "emulator"
 LARGEST_LOG = 1 << 20
 """Bytes of earlier emulators' words that are kept."""
 LAST_WORDS = 4096
-_NOT_FOUND_CODE, _NOT_RUNNABLE_CODE = 127, 126
 
 
 def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags) -> None:
@@ -254,12 +254,8 @@ def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
         environment.pop(name, None)
         if value:
             environment[name] = value
-    try:
-        return run_in_foreground(argv, env=environment)
-    except FileNotFoundError as error:
-        raise CommandError(f"{argv[0]}: not found.", _NOT_FOUND_CODE) from error
-    except OSError as error:
-        raise CommandError(f"{argv[0]} cannot be run: {error.strerror}.", _NOT_RUNNABLE_CODE) from error
+    starter = [sys.executable, "-I", "-S", bound_command.__file__, str(os.getpid())]
+    return run_in_foreground([*starter, *argv], env=environment)
 
 
 def _shown(running: Running) -> dict[str, Any]:
