@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -74,6 +75,27 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     assert machine.run("stop").returncode == 0
     assert find_running(machine.home) == []
     assert not list((machine.home / "emulator").glob("*.lock"))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+def test_it_tells_each_request_and_ends_when_told(machine: Machine, number: int, code: int) -> None:
+    argv = [sys.executable, "-m", "vtrain", "emulator", "start", "--port=0", "--verbosity=debug"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(argv, env=machine.environment, text=True, **streams) as running:  # type: ignore[call-overload]
+        url = running.stdout.readline().strip()
+        path = "/v1/projects/p/locations/us-central1/customJobs"
+        urlopen(f"{url}{path}?access_token=secret").close()
+        for wrong in ("/v1/projects/p%0Aq/x", "/storage/v1/b/none"):
+            with pytest.raises(OSError, match="404"):
+                urlopen(url + wrong)
+        running.send_signal(number)
+        assert running.wait(timeout=60) == code
+        told = re.sub(r"[0-9]+ ms", "1 ms", running.stderr.read())
+    assert f"DEBUG: GET {path} 200 1 ms\n" in told
+    assert "DEBUG: GET /v1/projects/p%0Aq/x 404 1 ms\n" in told
+    assert "DEBUG: GET /storage/v1/b/none 404 1 ms\n" in told
+    assert "secret" not in told and "Traceback" not in told
+    assert told.endswith("Stopped.\n" if number == signal.SIGINT else "Terminated.\n")
 
 
 def test_what_is_not_there(machine: Machine) -> None:

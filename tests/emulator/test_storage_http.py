@@ -341,8 +341,10 @@ def test_two_services_of_one_home_keep_each_others_conditions(
     """The second runs in a process of its own."""
     program = (
         "import sys; from pathlib import Path; from vtrain.emulator.storage.guard import Admission; "
-        "from vtrain.emulator.storage.server import serve\n"
-        "serve(Path(sys.argv[1]), '127.0.0.1', 0, Admission(), lambda url: print(url, flush=True))"
+        "from vtrain.emulator.storage.app import make_app; "
+        "from vtrain.emulator.storage.server import serve_app\n"
+        "app = make_app(Path(sys.argv[1]), Admission())\n"
+        "serve_app(app, '127.0.0.1', 0, lambda url: print(url, flush=True), print)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(endpoint.home)], stdout=subprocess.PIPE, text=True

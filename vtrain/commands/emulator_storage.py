@@ -9,7 +9,7 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from vtrain.commands.session import open_console
-from vtrain.errors import InterruptedByUser, UnavailableError, UsageError
+from vtrain.errors import UnavailableError, UsageError
 from vtrain.extras import command_in_a_clone, install_command
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
 from vtrain.flags.options import CommonFlags
@@ -29,16 +29,25 @@ def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -
     port = port_number(where.port)
     admission = admission_of(clients, console)
     with needed_modules():
-        from vtrain.emulator.storage.server import serve
+        from vtrain.emulator.storage.app import make_app
+        from vtrain.emulator.storage.server import serve_app
+    app = make_app(home_folder(), admission)
+
+    def announce(url: str) -> None:
+        console.result({"environment": f"STORAGE_EMULATOR_HOST={url}", "url": url}, "value(environment)")
+        console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
+
+    with until_interrupted(console):
+        serve_app(app, clients.host, port, announce, console.debug, token=admission.token)
+
+
+@contextmanager
+def until_interrupted(console: Console) -> Iterator[None]:
+    """A block that serves until Ctrl-C, which is its usual end and no error."""
     try:
-        serve(home_folder(), clients.host, port, admission, lambda url: _announce(console, url))
-    except KeyboardInterrupt:  # the usual end, and no accident
-        raise InterruptedByUser("Stopped.") from None
-
-
-def _announce(console: Console, url: str) -> None:
-    console.result({"environment": f"STORAGE_EMULATOR_HOST={url}", "url": url}, "value(environment)")
-    console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
+        yield
+    except KeyboardInterrupt:
+        console.progress("Stopped.")
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard.app import OWN_PAGES
 from vtrain.emulator.dashboard.app import routes as dashboard_routes
+from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, recorded
 from vtrain.emulator.storage.app import make_app
 from vtrain.emulator.storage.guard import Admission, Guard
@@ -86,20 +87,21 @@ async def _unknown(request: Request, _error: Exception) -> Response:
     )
 
 
-def serve(order: EmulatorOrder, ready: Callable[[Running], None]) -> None:
+def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
     """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the address once it answers.
 
-    Raises UnavailableError where the port is taken, or something for gRPC is not installed.
+    `tell` gets a line about each request. Raises UnavailableError where the port is taken, or something for
+    gRPC is not installed.
     """
-    with _opened(order) as opened:
+    with _opened(order, tell) as opened:
         ready(opened.running)
         opened.server.run(sockets=[opened.listener])
 
 
 @contextmanager
-def serving(order: EmulatorOrder) -> Iterator[tuple[Running, Calls]]:
-    """A block during which a thread serves, and the calls so far. Raises as `serve` does."""
-    with _opened(order) as opened:
+def serving(order: EmulatorOrder, tell: Tell) -> Iterator[tuple[Running, Calls]]:
+    """A block during which a thread serves, and the calls so far. `tell` and errors are those of `serve`."""
+    with _opened(order, tell) as opened:
         thread = threading.Thread(target=opened.server.run, kwargs={"sockets": [opened.listener]})
         thread.start()
         try:
@@ -119,7 +121,7 @@ class _Opened(NamedTuple):
 
 
 @contextmanager
-def _opened(order: EmulatorOrder) -> Iterator[_Opened]:
+def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
     """The server with its port, its record, and gRPC beside it where that is asked for."""
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
@@ -133,11 +135,12 @@ def _opened(order: EmulatorOrder) -> Iterator[_Opened]:
         if order.grpc:
             from vtrain.emulator.grpc.server import serving_grpc
 
-            ports = stack.enter_context(serving_grpc(service, order.home, order.project))
+            ports = stack.enter_context(serving_grpc(service, order.home, order.project, tell))
             running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
         stack.enter_context(recorded(order.home, running))
         stack.enter_context(_reaping())
-        yield _Opened(make_server(Emulator(order, service)), listener, running, service.calls)
+        server = make_server(RequestLog(Emulator(order, service), tell))
+        yield _Opened(server, listener, running, service.calls)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
 from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.grpc.proxy import proxying
+from vtrain.emulator.request_log import Tell, timed
 from vtrain.emulator.running import FOLDER
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
@@ -45,10 +46,10 @@ class Ports(NamedTuple):
 
 
 @contextmanager
-def serving_grpc(service: TrainingService, home: Path, project: str) -> Iterator[Ports]:
+def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell) -> Iterator[Ports]:
     """A block during which the API answers gRPC, through a proxy of its own.
 
-    `project` is the id that numbers of projects stand for.
+    `project` is the id that numbers of projects stand for. `tell` gets a line about each call.
     """
     key, certificate = make_certificate()
     server = grpc.server(
@@ -59,7 +60,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str) -> Iterator
         messages = load_messages(version)
         for name, collections in SERVICES.items():
             handlers = {
-                method.rpc: _handler(service, method, messages, version)
+                method.rpc: _handler(service, method, messages, version, tell)
                 for collection in collections
                 for method in METHODS[collection]
             }
@@ -94,10 +95,16 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _handler(service: TrainingService, method: Method, messages: dict[str, Any], version: str) -> Any:
+def _handler(
+    service: TrainingService, method: Method, messages: dict[str, Any], version: str, tell: Tell
+) -> Any:
     request, answer = _request_of(method, messages), _answer_of(method, messages)
 
     def run(message: Any, context: grpc.ServicerContext) -> Any:
+        with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
+            return carry_out(message, context)
+
+    def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
         try:
             fields = json_format.MessageToDict(message)

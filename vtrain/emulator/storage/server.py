@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from vtrain.emulator.storage.app import make_app
-from vtrain.emulator.storage.guard import TOKEN_USER, Admission
+from vtrain.emulator.request_log import RequestLog, Tell
+from vtrain.emulator.storage.guard import TOKEN_USER
 from vtrain.errors import UnavailableError
 
 SHUTDOWN_SECONDS = 5
@@ -62,15 +61,15 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(home: Path, host: str, port: int, admission: Admission, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the URL once it answers."""
-    serve_app(make_app(home, admission), host, port, ready, token=admission.token)
+def serve_app(
+    app: ASGIApp, host: str, port: int, ready: Callable[[str], None], tell: Tell, token: str = ""
+) -> None:
+    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the URL once it answers.
 
-
-def serve_app(app: ASGIApp, host: str, port: int, ready: Callable[[str], None], token: str = "") -> None:
-    """The same for any application."""
+    `tell` gets a line about each request.
+    """
     with listen(host, port) as listener:
-        server = make_server(app)
+        server = make_server(RequestLog(app, tell))
         ready(address(listener, token))
         server.run(sockets=[listener])
 
