@@ -185,6 +185,71 @@ def test_a_body_that_is_no_job(http: Http, body: bytes) -> None:
     refusal(http("POST", f"{PARENT}/customJobs", body), 400, "INVALID_ARGUMENT")
 
 
+@pytest.mark.parametrize("body", [b"[]", b"0", b"5", b'""', b"false", b"null"])
+@pytest.mark.parametrize(
+    "path", ["customJobs", "customJobs/1:cancel", "persistentResources", "models:upload"]
+)
+def test_a_body_that_is_no_object(http: Http, path: str, body: bytes) -> None:
+    message = refusal(http("POST", f"{PARENT}/{path}", body), 400, "INVALID_ARGUMENT")
+    assert message == 'Invalid JSON payload received. Unknown name "": Root element must be a message.'
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("customJobs", {"bogus": 1}),
+        ("hyperparameterTuningJobs", {"bogus": 1}),
+        ("trainingPipelines", {"bogus": 1}),
+        ("trainingPipelines", {"inputDataConfig": {"bogus": 1}}),
+        ("trainingPipelines", {"modelToUpload": {"bogus": 1}}),
+        ("persistentResources?persistentResourceId=a", {"bogus": 1}),
+        ("persistentResources?persistentResourceId=a", {"resourcePools": [{"bogus": 1}]}),
+        ("persistentResources/a:reboot", {"bogus": 1}),
+        ("customJobs/1:cancel", {"bogus": 1}),
+        ("models:upload", {"bogus": 1}),
+        ("models:upload", {"model": {"bogus": 1}}),
+        ("models:copy", {"bogus": 1}),
+        ("operations/1:wait", {"bogus": 1}),
+        ("operations/1:wait?bogus=1", {}),
+        ("customJobs?bogus=1", {}),
+        ("customJobs?customJobId=1", {}),
+        ("models:copy?bogus=1&alt=json", {}),
+    ],
+)
+def test_a_field_that_there_is_not_is_refused_everywhere(http: Http, path: str, body: Document) -> None:
+    message = refusal(http("POST", f"{PARENT}/{path}", body), 400, "INVALID_ARGUMENT")
+    assert message.startswith('Invalid JSON payload received. Unknown name "'), message
+
+
+def test_a_parameter_that_there_is_not_is_refused(http: Http) -> None:
+    message = refusal(http("GET", f"{PARENT}/customJobs?order_by=name"), 400, "INVALID_ARGUMENT")
+    assert message == (
+        'Invalid JSON payload received. Unknown name "order_by": Cannot bind query parameter. '
+        "Field 'order_by' could not be found in request message."
+    )
+    refusal(http("GET", f"{PARENT}/customJobs/1?pageSize=1"), 400, "INVALID_ARGUMENT")
+    refusal(http("GET", f"{PARENT}/persistentResources?filter=a=b"), 400, "INVALID_ARGUMENT")
+    refusal(http("DELETE", f"{PARENT}/customJobs/1?force=true"), 400, "INVALID_ARGUMENT")
+    refusal(http("POST", "/v2/entries:list", {"bogus": 1}), 400, "INVALID_ARGUMENT")
+    common = "alt=json&$alt=json&access_token=a&key=a&prettyPrint=true&quotaUser=a&$.xgafv=1&uploadType=a"
+    assert http("GET", f"{PARENT}/customJobs?{common}&page_size=1").status == 200
+
+
+@pytest.mark.parametrize("value", [5, 0, False, {"a": 1}, ["a"]])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("models:upload", "model_id"),
+        ("models:upload", "parentModel"),
+        ("models:copy", "sourceModel"),
+    ],
+)
+def test_a_text_is_a_text(http: Http, path: str, field: str, value: Any) -> None:
+    message = refusal(http("POST", f"{PARENT}/{path}", {field: value}), 400, "INVALID_ARGUMENT")
+    snake = {"parentModel": "parent_model", "sourceModel": "source_model"}.get(field, field)
+    assert message.startswith(f"Invalid value at '{snake}' (TYPE_STRING), ")
+
+
 def test_a_body_that_is_too_large(http: Http) -> None:
     reply = http("POST", f"{PARENT}/customJobs", b"x" * (11 << 20))
     assert reply.status == 413 and reply.document["error"]["code"] == 413
@@ -213,7 +278,7 @@ def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
         ("GET", f"{PARENT}/customJobs?pageToken={'9' * 40}", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=(", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=%FF", 400, "INVALID_ARGUMENT"),
-        ("GET", f"{PARENT}/customJobs?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/models?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
         ("POST", "/v1/projects/demo/locations/-/customJobs", 400, "INVALID_ARGUMENT"),
         ("GET", "/v1/projects/demo/locations/../customJobs", 400, "INVALID_ARGUMENT"),
         ("GET", "/v1/projects/demo/locations/%C3%A9/models", 400, "INVALID_ARGUMENT"),
@@ -252,8 +317,6 @@ def test_filters_orders_masks_and_pages(url: str, tmp_path: Path) -> None:
         assert names('filter=labels.team:*%20AND%20NOT%20display_name="a"') == ["c", "b"]
         assert names('filter=state="JOB_STATE_FAILED"%20OR%20displayName:"c*"') == ["c"]
         assert names('filter=create_time>="2100-01-01T00:00:00Z"') == []
-        assert names("orderBy=display_name") == ["a", "b", "c"]
-        assert names("orderBy=display_name%20desc&pageSize=2") == ["c", "b"]
         page = http(
             "GET", f"{PARENT}/customJobs?pageSize=2&readMask=name,job_spec.worker_pool_specs"
         ).document
@@ -347,6 +410,13 @@ def test_models(http: Http, home: Path) -> None:
     versions = http("GET", f"/v1/{name}:listVersions").document["models"]
     assert {one["versionId"] for one in versions} == {"1", "2"}
     assert len(http("GET", f'{PARENT}/models?filter=display_name="first"').document["models"]) == 1
+    http("POST", f"{PARENT}/models:upload", {"model": model | {"displayName": "second"}})
+
+    def names(query: str) -> list[str]:
+        return [one["displayName"] for one in http("GET", f"{PARENT}/models?{query}").document["models"]]
+
+    assert names("orderBy=display_name") == ["first", "second"]
+    assert names("order_by=displayName%20desc&pageSize=1") == ["second"]
     refusal(http("DELETE", f"/v1/{name}@1:deleteVersion"), 400, "FAILED_PRECONDITION")
     assert http("DELETE", f"/v1/{name}").document["done"] is True
     missing = {"model": model | {"artifactUri": "gs://models/none"}}

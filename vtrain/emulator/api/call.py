@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vtrain.emulator.api.refusals import invalid, snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 
 Document = dict[str, Any]
@@ -34,5 +35,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return f"type.googleapis.com/google.cloud.aiplatform.{self.version}.{message}"
 
     def text(self, field: str) -> str:
-        """A field that is text; empty where it is absent."""
-        return str(self.fields.get(field) or "")
+        """A field that is text; empty where it is absent. Raises Refusal for a value of another type."""
+        value = self.fields.get(field)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise invalid(f"Invalid value at '{snake_case(field)}' (TYPE_STRING), {str(value)[:300]}")
+        return value

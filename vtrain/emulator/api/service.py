@@ -19,7 +19,7 @@ from vtrain.backends import BackendSettings, JobBackend, Query, ResourceBackend
 from vtrain.backends.models import ModelRegistryBackend, ModelTarget
 from vtrain.backends.registry import choose_for, find_backend, open_found, open_resources
 from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.documents import camel_case, check_depth, read_body, with_project
+from vtrain.emulator.api.documents import read_body, with_project
 from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
 from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of, snake_case
 from vtrain.emulator.clients import Calls
@@ -194,24 +194,18 @@ class TrainingService:
     def upload_model(self, call: Call) -> Document:
         """Keep a version of a model."""
         _check_region(call)
-        fields = self._local(call.body)
+        target = _target(call)
         with _refusing("model"):
-            model = read_body(Model, fields.get("model", {}), "model")
+            model = read_body(Model, with_project(call.fields.get("model", {}), LOCAL_PROJECT), "model")
             if not model.display_name:
                 raise FieldError("displayName", "Required field is not set.")
-            target = ModelTarget(
-                model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
-            )
             return self._of_model(call, self._models(call).upload_model(model, target), "Upload")
 
     def copy_model(self, call: Call) -> Document:
         """Keep another version with the files of one that is there."""
         _check_region(call)
-        fields = self._local(call.body)
-        target = ModelTarget(
-            model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
-        )
-        copied = self._models(call).copy_model(str(fields.get("sourceModel") or ""), target)
+        source = with_project(call.text("sourceModel"), LOCAL_PROJECT)
+        copied = self._models(call).copy_model(source, _target(call))
         return self._of_model(call, copied, "Copy")
 
     def get_model(self, call: Call) -> Document:
@@ -364,15 +358,6 @@ class TrainingService:
             opened[key] = openers[kind]()
         return opened[key]
 
-    def _local(self, body: Any) -> Document:
-        """The fields of a request that is a document as a whole, with names of this machine."""
-        check_depth(body, "request")
-        if not isinstance(body, dict):
-            raise invalid("The body is not a JSON object.")
-        named = {camel_case(name): value for name, value in body.items()}
-        document: Document = with_project(named, LOCAL_PROJECT)
-        return document
-
 
 @contextmanager
 def _refusing(root: str = "") -> Iterator[None]:
@@ -391,6 +376,12 @@ def _check_region(call: Call) -> None:
     """Raise Refusal where something is to be made in what is no region."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.place.location):
         raise invalid(f"{call.place.location[:100]!r} is not a region.")
+
+
+def _target(call: Call) -> ModelTarget:
+    """The place of a new version of a model."""
+    parent = with_project(call.text("parentModel"), LOCAL_PROJECT)
+    return ModelTarget(model_id=call.text("modelId"), parent=parent)
 
 
 def _root(cls: type[Resource]) -> str:

@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2
 from vtrain.atomic import publish_file
 from vtrain.emulator.api.app import told_answer
 from vtrain.emulator.api.call import Call
-from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
+from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, Method
 from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
 from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
@@ -169,8 +169,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
         raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method.")
     collection = "/".join(rest) if method.of_one else _collection(method)
     place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
-    body = fields if method.body == WHOLE else fields.get(method.body)
-    return Call(place=place, fields=fields, body=body or {}, version=version)
+    return Call(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
 
 
 def _collection(method: Method) -> str:
