@@ -1,9 +1,9 @@
 """The files that hold objects, and the partial files that become objects in one step.
 
 The object `models/a.txt` is the file `models/a.txt` of the bucket's folder. Some names cannot be paths: those
-with an empty, `.` or `..` component (`a//b`, `folder/`), those with a component of more than 255 bytes or like
-the name of a file that is still being written, and `a/b` where `a` is a file (or `a` where `a/` has files).
-Their files are in `storage/aside/BUCKET`, named by a hash of the object's name.
+with an empty, `.` or `..` component (`a//b`, `folder/`), those with a component of more than 255 bytes, those
+with one like the name of a file that is still being written, and `a/b` where `a` is a file (or `a` where `a/`
+has files). Their files are in `storage/aside/BUCKET`, named by a hash of the object's name.
 """
 
 from __future__ import annotations
