@@ -22,6 +22,7 @@ import vtrain
 from vtrain.emulator.running import find_running
 
 ROOT = Path(vtrain.__file__).parent.parent
+UPGRADE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 Ended = subprocess.CompletedProcess[str]
 
 
@@ -88,12 +89,17 @@ def test_it_tells_each_request_and_ends_when_told(machine: Machine, number: int,
         for wrong in ("/v1/projects/p%0Aq/x", "/storage/v1/b/none"):
             with pytest.raises(OSError, match="404"):
                 urlopen(url + wrong)
+        for strange in (b"\x16\x03\x01 no HTTP\r\n\r\n", UPGRADE):
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+                client.sendall(strange)
+                assert client.recv(9) == b"HTTP/1.1 "
         running.send_signal(number)
         assert running.wait(timeout=60) == code
         told = re.sub(r"[0-9]+ ms", "1 ms", running.stderr.read())
     assert f"DEBUG: GET {path} 200 1 ms\n" in told
     assert "DEBUG: GET /v1/projects/p%0Aq/x 404 1 ms\n" in told
     assert "DEBUG: GET /storage/v1/b/none 404 1 ms\n" in told
+    assert all(line.startswith("DEBUG: ") for line in told.splitlines()[2:-1]), told
     assert "secret" not in told and "Traceback" not in told
     assert told.endswith("Stopped.\n" if number == signal.SIGINT else "Terminated.\n")
 

@@ -53,6 +53,7 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
         ws="none",
         limit_concurrency=MOST_CONNECTIONS,
         log_config=None,
+        log_level="error",  # its warnings are about clients that speak no HTTP
         access_log=False,
         lifespan="on",
         server_header=False,
