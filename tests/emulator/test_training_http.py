@@ -423,6 +423,54 @@ def test_models(http: Http, home: Path) -> None:
     refusal(http("POST", f"{PARENT}/models:upload", missing), 400, "INVALID_ARGUMENT")
 
 
+def test_models_are_changed(http: Http, home: Path) -> None:
+    (home / "buckets" / "models" / "changed").mkdir(parents=True)
+    (home / "buckets" / "models" / "changed" / "model.joblib").write_bytes(b"x")
+    image = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-5:latest"
+    model = {
+        "displayName": "old",
+        "artifactUri": "gs://models/changed",
+        "containerSpec": {"imageUri": image},
+    }
+    name = http("POST", f"{PARENT}/models:upload", {"model": model}).document["response"]["model"]
+    http("POST", f"{PARENT}/models:upload", {"model": model, "parentModel": name})
+
+    def patch(version: str, mask: str, **fields: Any) -> Any:
+        return http("PATCH", f"/v1/{name}{version}?updateMask={mask}", {"name": f"{name}{version}", **fields})
+
+    renamed = patch("", "displayName,labels", displayName="new", description="left out", labels={"a": "b"})
+    assert renamed.status == 200, renamed.document
+    found = http("GET", f"/v1/{name}@2").document
+    assert (found["displayName"], found["versionId"]) == ("new", "2")
+    assert renamed.document["labels"] == {"a": "b"}
+    assert (
+        "labels" not in found and "description" not in found and found["artifactUri"] == "gs://models/changed"
+    )
+    assert renamed.document == http("GET", f"/v1/{name}").document
+    described = patch("@2", "version_description", versionDescription="second").document
+    assert (described["versionDescription"], described["displayName"]) == ("second", "new")
+    assert "versionDescription" not in http("GET", f"/v1/{name}").document
+    assert patch("@-", "description", description="all").status == 200
+    assert http("GET", f"/v1/{name}@2").document["description"] == "all"
+    assert "description" not in patch("", "description").document
+    for version, mask in (("@2", "displayName"), ("", "versionDescription"), ("@1", "labels,displayName")):
+        refusal(patch(version, mask, displayName="x"), 400, "FAILED_PRECONDITION")
+    for mask in ("", "artifactUri", "bogus", "*", "labels.a"):
+        refusal(patch("", mask, displayName="x"), 400, "INVALID_ARGUMENT")
+    refusal(patch("", "displayName", displayName=""), 400, "INVALID_ARGUMENT")
+    refusal(patch("", "displayName", displayName="x", bogus=1), 400, "INVALID_ARGUMENT")
+    refusal(patch("0", "displayName", displayName="x"), 404, "NOT_FOUND")
+    refusal(patch("@7", "labels", labels={}), 404, "NOT_FOUND")
+    refusal(http("PATCH", f"{PARENT}/persistentResources/a?updateMask=labels", {}), 501, "UNIMPLEMENTED")
+    named = http("POST", f"/v1/{name}@2:mergeVersionAliases", {"versionAliases": ["best", "default"]})
+    assert named.document["versionAliases"] == ["best", "default"]
+    assert http("GET", f"/v1/{name}").document["versionId"] == "2"
+    for wrong in (["-default"], ["1"], "best", [1], []):
+        reply = http("POST", f"/v1/{name}@2:mergeVersionAliases", {"versionAliases": wrong})
+        refusal(reply, 400, "INVALID_ARGUMENT")
+    assert http("DELETE", f"/v1/{name}").document["done"] is True
+
+
 def test_a_tuning_job_is_listed_without_its_trials(http: Http) -> None:
     document = {
         "displayName": "tune",

@@ -114,6 +114,16 @@ def _model_methods() -> tuple[Method, ...]:
             action="listVersions",
             fields=in_order,
         ),
+        Method("UpdateModel", "PATCH", run.update_model, "Model", body="model", fields=("updateMask",)),
+        Method(
+            "MergeVersionAliases",
+            "POST",
+            run.merge_version_aliases,
+            "Model",
+            action="mergeVersionAliases",
+            body=WHOLE,
+            fields=("versionAliases",),
+        ),
         Method("DeleteModel", "DELETE", run.delete_model, OPERATION),
         Method("DeleteModelVersion", "DELETE", run.delete_model_version, OPERATION, action="deleteVersion"),
     )

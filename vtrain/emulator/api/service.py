@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, Query, ResourceBackend
-from vtrain.backends.models import ModelRegistryBackend, ModelTarget
+from vtrain.backends.models import ModelEditingBackend, ModelRegistryBackend, ModelTarget
 from vtrain.backends.registry import choose_for, find_backend, open_found, open_resources
 from vtrain.emulator.api.call import Call, Document
 from vtrain.emulator.api.documents import read_body, with_project
@@ -56,6 +56,9 @@ QUOTA_EXCEEDED = (
     "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_jobs"
 )
 """As the service says it of its own metrics (GoogleCloudPlatform/vertex-ai-samples, issue 700)."""
+_MODEL_FIELDS = frozenset(("display_name", "description", "labels"))
+_VERSION_FIELDS = frozenset(("version_description", "labels"))
+"""The fields that an update changes, of a model and of a version (`UpdateModelRequest`)."""
 _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
@@ -230,6 +233,34 @@ class TrainingService:
 
         return list_page(call, "models", pages)
 
+    def update_model(self, call: Call) -> Document:
+        """Change fields of a model, or of one of its versions."""
+        name = call.name.removesuffix("@-")  # no version
+        changeable = _VERSION_FIELDS if "@" in name else _MODEL_FIELDS
+        mask = call.text("updateMask")
+        if not mask:
+            raise invalid("update_mask is required.")
+        paths = [snake_case(path.strip()) for path in mask.split(",")]
+        for path in paths:
+            if path not in _MODEL_FIELDS | _VERSION_FIELDS:
+                raise invalid(f"update_mask: {path[:300]!r} is no field that an update changes.")
+            if path not in changeable:
+                of = "a model" if "@" in name else "a version"
+                raise Refusal("FAILED_PRECONDITION", f"{path} is a field of {of}, and {name} names none.")
+        with _refusing("model"):
+            model = read_body(Model, with_project(call.body, LOCAL_PROJECT), "model")
+        if "display_name" in paths and not model.display_name:
+            raise refusal_of(FieldError("displayName", "Required field is not set."), "model")
+        changes = {path: getattr(model, path) for path in paths}
+        return _written(self._editing_models(call).update_model(name, changes))
+
+    def merge_version_aliases(self, call: Call) -> Document:
+        """Give names to a version of a model, and take some away."""
+        aliases = call.fields.get("versionAliases")
+        if not aliases or not isinstance(aliases, list) or not all(isinstance(one, str) for one in aliases):
+            raise invalid("version_aliases is required, a list of texts.")
+        return _written(self._editing_models(call).merge_version_aliases(call.name, aliases))
+
     def delete_model(self, call: Call) -> Document:
         """Remove a model with all its versions."""
         with _refusing():
@@ -337,6 +368,13 @@ class TrainingService:
         found: ModelRegistryBackend = self.open_part(
             "models", find_backend(self._backend).name, call.place.location
         )
+        return found
+
+    def _editing_models(self, call: Call) -> ModelEditingBackend:
+        """The same. Raises Refusal where it changes none."""
+        found = self._models(call)
+        if not isinstance(found, ModelEditingBackend):
+            raise Refusal("UNIMPLEMENTED", "The backend of the emulator's jobs changes no models.")
         return found
 
     def open_part(self, kind: str, name: str, location: str) -> Any:

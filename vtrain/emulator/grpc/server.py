@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2
 from vtrain.atomic import publish_file
 from vtrain.emulator.api.app import told_answer
 from vtrain.emulator.api.call import Call
-from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, Method
+from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
 from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
 from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
@@ -116,9 +116,8 @@ def _handler(
                 context, Refusal("INVALID_ARGUMENT", f"The message has no form in JSON: {error}."[:MOST_SAID])
             )
         except (Refusal, VtrainError) as error:
-            _abort(
-                context, refusal_of(error) if isinstance(error, VtrainError) else error, project_of(message)
-            )
+            refusal = refusal_of(error) if isinstance(error, VtrainError) else error
+            _abort(context, refusal, project_of(method, message))
 
     return grpc.unary_unary_rpc_method_handler(
         run,
@@ -149,16 +148,21 @@ def _abort(context: grpc.ServicerContext, refusal: Refusal, project: str = LOCAL
     context.abort(codes[CODES[refusal.status]], told[:MOST_SAID])
 
 
-def project_of(message: Any) -> str:
+def project_of(method: Method, message: Any) -> str:
     """The project in the name that a request is about."""
-    name = str(getattr(message, "name", "") or getattr(message, "parent", ""))
+    named = getattr(message, method.body, message) if method.of_one else message
+    name = str(getattr(named, "name", "") or getattr(message, "parent", ""))
     parts = name.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
 def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
     """A request of gRPC as one of REST, of a version of the API. Raises Refusal for a name that is none."""
-    name = str(fields.pop("name", "") or "") if method.of_one else str(fields.get("parent", ""))
+    if method.of_one:  # of an update the name is in the resource
+        named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
+        name = str(named.pop("name", "") or "")
+    else:
+        name = str(fields.get("parent", ""))
     parts = name.split("/")
     if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
         raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
