@@ -167,6 +167,38 @@ def test_links_of_the_user_are_not_removed(endpoint: StorageEndpoint, http: Any,
     assert (folder / "a" / "link").is_symlink()
 
 
+def test_a_name_that_becomes_a_folder_and_back(endpoint: StorageEndpoint, place: str) -> None:
+    strange: list[Any] = []
+
+    def work(number: int) -> None:
+        http = Http(endpoint.url)
+        for _ in range(40):
+            for reply, usual in (
+                (put(http, place, "race", b"%d" % number * 1000), {200}),
+                (http("GET", object_path(place, "race") + "?alt=media"), {200, 404}),
+                (http("DELETE", object_path(place, "race")), {204, 404}),
+                (put(http, place, f"race/{number}"), {200}),
+                (http("GET", f"/storage/v1/{place}/o"), {200}),
+                (http("DELETE", object_path(place, f"race/{number}")), {204}),
+            ):
+                if reply.status not in usual:
+                    strange.append(reply)
+        http.connection.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert strange == []
+
+
+def test_a_bucket_in_the_place_of_a_file_is_refused(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+    (endpoint.buckets / f"{place[2:]}-file").write_text("a file")
+    made = http("POST", "/storage/v1/b", {"name": f"{place[2:]}-file"})
+    assert (made.status, made.document["error"]["errors"][0]["reason"]) == (409, "conflict")
+
+
 def test_names_that_no_object_has_are_refused(http: Any, place: str) -> None:
     for name in ("", ".", "..", "new\nline", "x" * 1025):
         assert put(http, place, name).status == 400

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import google_crc32c
 
@@ -112,6 +112,25 @@ class BucketFolders:
         path = folder.joinpath(*components)
         inside = len(bytes(path)) <= LONGEST_PATH and path.parent.resolve() == path.parent
         return path if inside else None
+
+
+def open_object(path: Path) -> BinaryIO:
+    """The file of an object, open for reading.
+
+    Raises FileNotFoundError where something else has just taken its place: a link of a job may lead out, and
+    a pipe would never be opened.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def _is_file(path: Path) -> bool:
@@ -213,7 +232,7 @@ class Partial:
     def write_files(self, paths: Iterable[Path]) -> None:
         """Append the content of files."""
         for path in paths:
-            with path.open("rb") as source:
+            with open_object(path) as source:
                 while data := source.read(COPIED_AT_ONCE):
                     self.write(data)
 
@@ -260,9 +279,9 @@ class Partial:
 
 
 def file_crc32c(path: Path) -> str:
-    """The CRC32C of a file in base64."""
+    """The CRC32C of an object's file in base64. Raises FileNotFoundError as `open_object` does."""
     checksum = google_crc32c.Checksum()
-    with path.open("rb") as file:
+    with open_object(path) as file:
         while data := file.read(COPIED_AT_ONCE):
             checksum.update(data)
     return base64.b64encode(checksum.digest()).decode()
