@@ -66,7 +66,7 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
 
 
 def admission_of(clients: ClientFlags, console: Console) -> Admission:
-    """Who is let in, with a new token where one is asked for; warns of an address that others reach."""
+    """The admission of clients, with a new token where it is required; warns of a public address."""
     with needed_modules():
         from vtrain.emulator.storage.guard import Admission
     if not is_loopback(clients.host) and not clients.require_token:
@@ -79,7 +79,7 @@ def admission_of(clients: ClientFlags, console: Console) -> Admission:
 
 
 def port_number(text: str) -> int:
-    """The port that a flag names. Raises UsageError for what is none."""
+    """The port that a flag names. Raises UsageError for an invalid one."""
     if not (text.isascii() and text.isdecimal()) or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -123,8 +123,9 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Doc
     if method.body == WHOLE:
         fields |= in_camel_case(document, (*method.fields, "name", "parent"))
     version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
+    numbers = "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
     answer = method.handler(service, Call(place=place, fields=fields, body=document, version=version))
-    return told_answer(method, answer, place.project, numbers=_wants_numbers(query))
+    return told_answer(method, answer, place.project, numbers=numbers)
 
 
 def told_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:
@@ -145,10 +146,6 @@ def _with_numbers(method: Method, answer: Document) -> Document:
     return answer
 
 
-def _wants_numbers(query: Mapping[str, str]) -> bool:
-    return "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
-
-
 def _read_query(raw: bytes) -> dict[str, str]:
     """The parameters, as they are spelled. Raises Refusal for what is not UTF-8."""
     try:
@@ -163,7 +160,7 @@ def _read_query(raw: bytes) -> dict[str, str]:
 
 
 def find_place(verb: str, path: str) -> tuple[Method, ResourceName]:
-    """The method of a request, and what it is about. Raises Refusal where it is none that is emulated."""
+    """The method of a request, and what it is about. Raises Refusal where it is not emulated."""
     found = _PATH.fullmatch(path)
     parts = found[3].split("/") if found else []
     if found is None or not all(map(_ID.fullmatch, parts)):

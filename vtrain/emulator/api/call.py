@@ -30,6 +30,11 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """The name of the resource on this machine."""
         return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
 
+    @property
+    def location(self) -> str:
+        """The region, or `-` for all."""
+        return self.place.location
+
     def type_url(self, message: str) -> str:
         """The type of a message of this version, as an `Any` names it."""
         return f"type.googleapis.com/google.cloud.aiplatform.{self.version}.{message}"

@@ -29,7 +29,7 @@ DEEPEST = 60
 def read_body(cls: type[M], document: Any, path: str) -> M:
     """The message in a body, without the fields that the service alone writes.
 
-    Raises Refusal for a field that there is not, FieldError for a value that does not fit.
+    Raises Refusal for an unknown field, FieldError for a value that does not fit.
     """
     check_depth(document, path)
     if not isinstance(document, Mapping):
@@ -49,7 +49,7 @@ def in_camel_case(document: Mapping[str, Any], known: Collection[str]) -> dict[s
 
 
 def unknown_name(name: str, problem: str, path: str = "") -> Refusal:
-    """The error for a field that there is not, in the service's words."""
+    """The error for an unknown field, in the service's words."""
     place = f" at '{path}'" if path else ""
     return invalid(f'Invalid JSON payload received. Unknown name "{name[:300]}"{place}: {problem}')
 

@@ -66,7 +66,7 @@ class _Place(msgspec.Struct, array_like=True):
 
 
 def list_entries(service: TrainingService, body: Document) -> Document:
-    """A page of entries. Raises Refusal for a filter, an order or a token that is none."""
+    """A page of entries. Raises Refusal for a filter, an order or a token that is invalid."""
     body = in_camel_case(body, _FIELDS)
     wanted = _read_filter(str(body.get("filter") or ""))
     if str(body.get("orderBy") or "timestamp asc") not in ("timestamp asc", "timestamp"):
@@ -92,7 +92,7 @@ def list_entries(service: TrainingService, body: Document) -> Document:
 
 
 def _read_filter(text: str) -> _Wanted:
-    """What a filter selects. Raises Refusal for a field that is not known."""
+    """The selection of a filter. Raises Refusal for a field that is not known."""
     parsed = parse_filter(text)
     return _Wanted(
         labels={term.field: term.value for term in _conjuncts(parsed) if term.comparison == "="},

@@ -175,7 +175,7 @@ SERVICES = {
 
 
 def find_method(verb: str, collection: str, *, of_one: bool, action: str) -> Method | None:
-    """The method of a request of REST; None where it is none that is emulated."""
+    """The method of a request of REST; None where it is not emulated."""
     for method in METHODS.get(collection, ()):
         if (method.verb, method.of_one, method.action) == (verb, of_one, action):
             return method

@@ -220,7 +220,7 @@ def _log_request(job: Job, query: Query) -> LogRequest:
 
 
 def _replica_names(job: Job, parts: list[CustomJob]) -> list[str]:
-    """What a log can be filtered by: the replicas of a job; of a tuning job its trials."""
+    """The names that filter a log: the replicas of a job; of a tuning job its trials."""
     if isinstance(job, HyperparameterTuningJob):
         return [f"trial-{trial.id}" for trial in job.trials]
     if len(parts) == 1:

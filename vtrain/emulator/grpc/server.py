@@ -157,7 +157,7 @@ def project_of(method: Method, message: Any) -> str:
 
 
 def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
-    """A request of gRPC as one of REST, of a version of the API. Raises Refusal for a name that is none."""
+    """A request of gRPC as one of REST, of a version of the API. Raises Refusal for an invalid name."""
     if method.of_one:  # of an update the name is in the resource
         named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
         name = str(named.pop("name", "") or "")
