@@ -78,8 +78,17 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     assert not list((machine.home / "emulator").glob("*.lock"))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
-def test_it_tells_each_request_and_ends_when_told(machine: Machine, number: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "last"),
+    [
+        (signal.SIGINT, 0, "Stopped.\n"),
+        (signal.SIGTERM, 143, "Terminated.\n"),
+        (signal.SIGHUP, 129, "Hung up.\n"),
+    ],
+)
+def test_it_tells_each_request_and_ends_when_told(
+    machine: Machine, number: int, code: int, last: str
+) -> None:
     argv = [sys.executable, "-m", "vtrain", "emulator", "start", "--port=0", "--verbosity=debug"]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(argv, env=machine.environment, text=True, **streams) as running:  # type: ignore[call-overload]
@@ -101,7 +110,7 @@ def test_it_tells_each_request_and_ends_when_told(machine: Machine, number: int,
     assert "DEBUG: GET /storage/v1/b/none 404 1 ms\n" in told
     assert all(line.startswith("DEBUG: ") for line in told.splitlines()[2:-1]), told
     assert "secret" not in told and "Traceback" not in told
-    assert told.endswith("Stopped.\n" if number == signal.SIGINT else "Terminated.\n")
+    assert told.endswith(last)
 
 
 def test_what_is_not_there(machine: Machine) -> None:

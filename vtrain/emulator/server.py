@@ -30,7 +30,7 @@ from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, recorded
 from vtrain.emulator.storage.app import make_app
 from vtrain.emulator.storage.guard import Admission, Guard
-from vtrain.emulator.storage.server import address, listen, make_server
+from vtrain.emulator.storage.server import address, listen, make_server, run_until_signal
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
 from vtrain.runtime.supervisor_process import reap
 
@@ -88,14 +88,14 @@ async def _unknown(request: Request, _error: Exception) -> Response:
 
 
 def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
-    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the address once it answers.
+    """Serve as `run_until_signal` does. `ready` is told the address once it answers.
 
     `tell` gets a line about each request. Raises UnavailableError where the port is taken, or something for
     gRPC is not installed.
     """
     with _opened(order, tell) as opened:
         ready(opened.running)
-        opened.server.run(sockets=[opened.listener])
+        run_until_signal(opened.server, opened.listener)
 
 
 @contextmanager

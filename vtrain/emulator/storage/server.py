@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -65,14 +67,36 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
 def serve_app(
     app: ASGIApp, host: str, port: int, ready: Callable[[str], None], tell: Tell, token: str = ""
 ) -> None:
-    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the URL once it answers.
+    """Serve as `run_until_signal` does. `ready` is told the URL once it answers.
 
     `tell` gets a line about each request.
     """
     with listen(host, port) as listener:
         server = make_server(RequestLog(app, tell))
         ready(address(listener, token))
+        run_until_signal(server, listener)
+
+
+def run_until_signal(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP, which are then raised here. Only for the main thread."""
+    usual = signal.getsignal(signal.SIGHUP)
+    if not callable(usual):  # it is ignored, or ends the process at once
         server.run(sockets=[listener])
+        return
+    came: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        server.should_exit = True
+
+    # uvicorn does so for the other two. An exception of a handler would break off its event loop.
+    signal.signal(signal.SIGHUP, end)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+    for number in came[:1]:
+        signal.raise_signal(number)
 
 
 LARGEST_HEAD = 64 * 1024
