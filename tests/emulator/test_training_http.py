@@ -14,6 +14,7 @@ from emulator_service import emulator_service
 from storage_service import Http
 
 import vtrain
+from vtrain.emulator.api.open_backends import OpenBackends
 from vtrain.testing.script import Script, script_job
 
 ROOT = Path(vtrain.__file__).parent.parent
@@ -542,6 +543,25 @@ def test_a_trainers_own_words_stay_as_they_are(http: Http) -> None:
     assert made["jobSpec"]["models"] == [name]
     http("POST", f"/v1/{made['name']}:cancel", {})
     ended(http, made["name"])
+
+
+class BrokenBackends(OpenBackends):
+    """Backends with a fault in their code."""
+
+    def open_part(self, kind: str, name: str, location: str) -> Any:
+        raise ZeroDivisionError(kind)
+
+
+def test_a_fault_of_the_emulator_has_the_envelope_of_the_api(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = BrokenBackends(tmp_path / "home", "process", "gs")
+    with emulator_service(tmp_path / "home", backends=broken) as served:
+        http = Http(served)
+        message = refusal(http("GET", f"{PARENT}/customJobs"), 500, "INTERNAL")
+        assert message == "The emulator has a fault: its messages on stderr tell which."
+        http.connection.close()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
 def test_an_answer_is_json_that_names_its_type(http: Http) -> None:

@@ -63,7 +63,7 @@ class Emulator:
         settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
         pages = dashboard_routes(find_backend(order.backend), settings)
         routes = [*api_routes(service), *metadata_routes(order.project), *pages]
-        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken})
         admission = msgspec.structs.replace(order.admission, pages=OWN_PAGES)
         self._api: ASGIApp = Guard(app, admission)
 
@@ -81,10 +81,18 @@ class Emulator:
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
-    refusal = Refusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}.")
-    return Response(
-        msgspec.json.encode(refusal.document()), 404, media_type="application/json; charset=UTF-8"
-    )
+    return _as_json(Refusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}."))
+
+
+async def _broken(_request: Request, _error: Exception) -> Response:
+    """The answer for a fault in the code: the server prints its traceback."""
+    return _as_json(Refusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which."))
+
+
+def _as_json(refusal: Refusal) -> Response:
+    """An error in the envelope of the API."""
+    data = msgspec.json.encode(refusal.document())
+    return Response(data, refusal.http_status, media_type="application/json; charset=UTF-8")
 
 
 def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
