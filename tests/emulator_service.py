@@ -13,9 +13,18 @@ PROJECT = "demo"
 
 @contextmanager
 def emulator_service(
-    home: Path, backend: str = "process", *, aip_dirs: str = "gs", admission: Any = None, most_jobs: int = 0
+    home: Path,
+    backend: str = "process",
+    *,
+    aip_dirs: str = "gs",
+    admission: Any = None,
+    most_jobs: int = 0,
+    backends: Any = None,
 ) -> Iterator[str]:
-    """Serve the API over the jobs of a home; its address. Needs the extra `emulator`."""
+    """Serve the API over the jobs of a home; its address. Needs the extra `emulator`.
+
+    `backends` take the place of those of the home.
+    """
     from vtrain.emulator.api.service import TrainingService
     from vtrain.emulator.server import Emulator, EmulatorOrder
     from vtrain.emulator.storage.guard import Admission
@@ -26,6 +35,7 @@ def emulator_service(
         home=home, backend=backend, project=PROJECT, host="127.0.0.1", port=0, admission=admission
     )
     service = TrainingService(home, backend, aip_dirs=aip_dirs, most_jobs=most_jobs)
+    service.backends = backends or service.backends
     with listen(order.host, order.port) as listener:
         server = make_server(Emulator(order, service))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

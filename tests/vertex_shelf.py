@@ -12,6 +12,7 @@ from typing import Any
 from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query, ResourcePage
 from vtrain.backends.local_plan import runnable
 from vtrain.emulator.api.documents import with_project
+from vtrain.emulator.api.open_backends import OpenBackends
 from vtrain.emulator.api.service import TrainingService
 from vtrain.errors import ConfigError, ConflictError, NotFoundError
 from vtrain.messages import states
@@ -22,6 +23,7 @@ from vtrain.messages.names import LOCAL_PROJECT, PERSISTENT_RESOURCES, TRAINING_
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.rules import check_job
+from vtrain.runtime.job_storage import GS
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 
@@ -179,11 +181,11 @@ class ShelvedResources:
         return Operation(done=True, response=to_document(self.get_resource(name)))
 
 
-class ShelfService(TrainingService):
-    """The emulator over a shelf; models are those of a home, as always."""
+class ShelfBackends(OpenBackends):
+    """Jobs and persistent resources on a shelf; models are those of a home, as always."""
 
     def __init__(self, home: Path, shelf: Shelf) -> None:
-        super().__init__(home, "process")
+        super().__init__(home, "process", GS)
         self._shelf = shelf
 
     def open_part(self, kind: str, name: str, location: str) -> Any:
@@ -192,6 +194,14 @@ class ShelfService(TrainingService):
         if kind == "resources":
             return ShelvedResources(self._shelf, location)
         return super().open_part(kind, name, location)
+
+
+class ShelfService(TrainingService):
+    """The emulator over a shelf."""
+
+    def __init__(self, home: Path, shelf: Shelf) -> None:
+        super().__init__(home, "process")
+        self.backends = ShelfBackends(home, shelf)
 
 
 def _place(name: str) -> str:

@@ -34,7 +34,7 @@ def started(*words: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_it_says_where_it_answers_and_ends_when_told(number: int, code: int, vtrain_home: Path) -> None:
     with started() as process:
         assert process.stdout is not None

@@ -38,7 +38,9 @@ def started(*words: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 def test_it_prints_its_address_and_ends_when_told(number: int, code: int, vtrain_home: Path) -> None:
     add_job(vtrain_home, "1001", "here")
     add_job(vtrain_home, "1002", "there", region="europe-west4")
@@ -51,8 +53,9 @@ def test_it_prints_its_address_and_ends_when_told(number: int, code: int, vtrain
         process.send_signal(number)
         assert process.wait(timeout=120) == code
         board.connection.close()
-        first = process.stderr.read().splitlines()[0]
-        assert first == "The dashboard answers there. Press Ctrl-C to stop it."
+        last = {signal.SIGINT: "Stopped.", signal.SIGTERM: "Terminated."}.get(number, "Hung up.")
+        first = "The dashboard answers there. Press Ctrl-C to stop it."
+        assert [line for line in process.stderr.read().splitlines() if line] == [first, last]
 
 
 def test_a_region_and_a_format(vtrain_home: Path) -> None:
@@ -80,7 +83,7 @@ def test_a_browser_is_opened_unless_it_is_not_wanted(tmp_path: Path, words: tupl
             wait_until(opened.exists, 60)
             assert opened.read_text().strip() == url
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=120) == 130
+        assert process.wait(timeout=120) == 0
     assert opened.exists() is not bool(words)
 
 

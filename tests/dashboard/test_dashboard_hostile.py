@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
+from contextlib import suppress
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 from dashboard_service import Board, lines_of
@@ -14,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored_jobs import add_job, local_name
 from tuning_jobs import trial, tuning_document
+
+from vtrain.retry import wait_until
 
 HOSTILE = (
     "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"' style=x \x1b[31m\x07\u202e\u2028{{7*7}}"
@@ -48,6 +52,31 @@ def checked(text: str) -> str:
     assert all(address.startswith("/") and not address.startswith("//") for address in page.loads), page.loads
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e\u2028]", text)
     return text
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the list of open files")
+def test_a_download_that_is_broken_off_ends(board: Board, vtrain_home: Path) -> None:
+    output = vtrain_home / "buckets" / "bucket" / "out"
+    output.mkdir(parents=True)
+    with (output / "large").open("wb") as file:
+        file.truncate(1 << 40)
+    spec = {"jobSpec": {"baseOutputDirectory": {"outputUriPrefix": "gs://bucket/out"}}}
+    add_job(vtrain_home, "1001", "job", fields=spec)
+    url = urlsplit(board.url)
+    with socket.create_connection((url.hostname, url.port)) as client:
+        client.sendall(f"GET {ADDRESS}/file?path=large HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 200 OK")
+        assert is_open(output / "large")
+    assert wait_until(lambda: not is_open(output / "large"), 60)
+
+
+def is_open(path: Path) -> bool:
+    """Whether this process has a file open."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.append(link.readlink())
+    return path in found
 
 
 def test_hostile_names_are_shown_as_text(board: Board, vtrain_home: Path) -> None:

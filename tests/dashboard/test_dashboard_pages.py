@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from stored_jobs import add_job, local_name
 from tuning_jobs import tuning_document
 
 from vtrain.messages import states
+from vtrain.runtime.database import DATABASE
 from vtrain.runtime.store import Record, Store
 
 TUNING, PIPELINES = "hyperparameterTuningJobs", "trainingPipelines"
@@ -212,6 +215,21 @@ def test_a_damaged_entry_is_named_and_the_others_are_shown(board: Board, vtrain_
     page = board.page("/")
     assert len(rows_of(page)) == 1 and local_name("1002") in page
     assert "damaged" in board.page("/jobs/local/us-central1/customJobs/1002", 500)
+
+
+def test_a_damaged_resource_does_not_hide_the_jobs(board: Board, vtrain_home: Path) -> None:
+    add_job(vtrain_home, "1001", "sound")
+    name = local_name("slots", collection="persistentResources")
+    with closing(sqlite3.connect(vtrain_home / DATABASE)) as connection, connection:
+        values = (name, "local", "us-central1", "{", "")
+        connection.execute(
+            "INSERT INTO persistent_resources (name, project, location, document, preload)"
+            " VALUES (?, ?, ?, ?, ?)",
+            values,
+        )
+    page = board.page("/")
+    assert len(rows_of(page)) == 1
+    assert f"The entry of {name} in the store is damaged" in page
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,10 @@ assert model.display_name == "digits" and model.uri == f"{BUCKET}/out/model", mo
 uploaded = aiplatform.Model.upload(
     display_name="uploaded", artifact_uri=f"{BUCKET}/out/model", serving_container_image_uri=SERVING
 )
+uploaded.update(description="changed", labels={"a": "b"})
+assert (uploaded.description, uploaded.labels) == ("changed", {"a": "b"}), uploaded
+uploaded.versioning_registry.add_version_aliases(["best"], version="1")
+assert "best" in uploaded.versioning_registry.get_version_info("1").version_aliases
 names = {each.display_name for each in aiplatform.Model.list()}
 assert names == {"digits", "uploaded"}, names
 uploaded.delete()

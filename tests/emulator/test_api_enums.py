@@ -8,6 +8,7 @@ import pytest
 
 from vtrain.emulator.api.enums import ENUMS
 from vtrain.emulator.api.methods import METHODS, SERVICES
+from vtrain.emulator.grpc.messages import load_messages
 from vtrain.messages.codec import fields
 from vtrain.messages.resources import RESOURCES
 
@@ -37,6 +38,17 @@ def test_every_enum_has_the_numbers_of_the_api() -> None:
     for cls in RESOURCES.values():
         enums_below(cls, getattr(aiplatform_v1, cls.__name__).pb().DESCRIPTOR, found, walked)
     assert found == ENUMS
+
+
+def test_every_request_has_the_fields_of_the_api() -> None:
+    from google.longrunning import operations_pb2
+
+    messages = load_messages("v1")
+    for method in (method for methods in METHODS.values() for method in methods):
+        name = f"{method.rpc}Request"
+        request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
+        found = {field.json_name for field in request.DESCRIPTOR.fields}
+        assert found - {"name", "parent", method.body} == set(method.fields), name
 
 
 def test_every_method_is_one_of_the_api() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import select
 import signal
 import socket
 import subprocess
@@ -20,6 +22,7 @@ import vtrain
 from vtrain.emulator.running import find_running
 
 ROOT = Path(vtrain.__file__).parent.parent
+UPGRADE = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 Ended = subprocess.CompletedProcess[str]
 
 
@@ -73,6 +76,41 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     assert machine.run("stop").returncode == 0
     assert find_running(machine.home) == []
     assert not list((machine.home / "emulator").glob("*.lock"))
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "last"),
+    [
+        (signal.SIGINT, 0, "Stopped.\n"),
+        (signal.SIGTERM, 143, "Terminated.\n"),
+        (signal.SIGHUP, 129, "Hung up.\n"),
+    ],
+)
+def test_it_tells_each_request_and_ends_when_told(
+    machine: Machine, number: int, code: int, last: str
+) -> None:
+    argv = [sys.executable, "-m", "vtrain", "emulator", "start", "--port=0", "--verbosity=debug"]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(argv, env=machine.environment, text=True, **streams) as running:  # type: ignore[call-overload]
+        url = running.stdout.readline().strip()
+        path = "/v1/projects/p/locations/us-central1/customJobs"
+        urlopen(f"{url}{path}?access_token=secret").close()
+        for wrong in ("/v1/projects/p%0Aq/x", "/storage/v1/b/none"):
+            with pytest.raises(OSError, match="404"):
+                urlopen(url + wrong)
+        for strange in (b"\x16\x03\x01 no HTTP\r\n\r\n", UPGRADE):
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+                client.sendall(strange)
+                assert client.recv(9) == b"HTTP/1.1 "
+        running.send_signal(number)
+        assert running.wait(timeout=60) == code
+        told = re.sub(r"[0-9]+ ms", "1 ms", running.stderr.read())
+    assert f"DEBUG: GET {path} 200 1 ms\n" in told
+    assert "DEBUG: GET /v1/projects/p%0Aq/x 404 1 ms\n" in told
+    assert "DEBUG: GET /storage/v1/b/none 404 1 ms\n" in told
+    assert all(line.startswith("DEBUG: ") for line in told.splitlines()[2:-1]), told
+    assert "secret" not in told and "Traceback" not in told
+    assert told.endswith(last)
 
 
 def test_what_is_not_there(machine: Machine) -> None:
@@ -140,6 +178,36 @@ def test_exec_that_is_killed_leaves_no_emulator(machine: Machine) -> None:
         running.kill()
         running.stdin.close()
     assert find_running(machine.home) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels do not end a child with its parent")
+def test_exec_that_is_killed_takes_its_command_with_it(machine: Machine) -> None:
+    argv = [sys.executable, "-m", "vtrain", "emulator", "exec", "--", "sh", "-c", "echo on; exec sleep 600"]
+    with subprocess.Popen(argv, env=machine.environment, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"on\n"
+        running.kill()
+        readable, _, _ = select.select([running.stdout], [], [], 30)
+        assert readable and running.stdout.read() == b""  # the command has let go of its stdout
+
+
+def test_exec_gives_its_command_the_usual_signals(machine: Machine) -> None:
+    ended = machine.run("exec", "--", "sh", "-c", "kill -PIPE $$; echo ignored")
+    assert (ended.returncode, ended.stdout) == (128 + signal.SIGPIPE, "")
+
+
+def test_exec_says_why_a_command_cannot_run(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    for name, code, told in (
+        ("/no/such/program", 127, "ERROR: /no/such/program: not found."),
+        (str(tmp_path), 126, f"ERROR: {tmp_path} cannot be run: Permission denied."),
+        (str(tmp_path / "text"), 126, f"ERROR: {tmp_path / 'text'} cannot be run: Permission denied."),
+    ):
+        ended = machine.run("exec", "--", name)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", f"{told}\n")
+    (tmp_path / "text").chmod(0o755)
+    ended = machine.run("exec", "--", str(tmp_path / "text"))
+    assert (ended.returncode, ended.stderr.count("cannot be run: Exec format error.")) == (126, 1)
 
 
 def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:

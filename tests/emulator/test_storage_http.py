@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from storage_service import Http, StorageEndpoint, storage_service
+
+from vtrain.atomic import publishing_file
 
 UNIT = 256 * 1024
 ODD_NAMES = (
@@ -123,6 +126,77 @@ def test_links_are_no_objects_and_lead_nowhere(
     assert put(http, place, "folder/secret", b"new").status == 200
     assert (tmp_path / "secret").read_text() == "secret"
     assert http("GET", object_path(place, "folder/secret") + "?alt=media").body == b"new"
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs a second file system")
+def test_a_bucket_on_another_disk(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        folder = endpoint.buckets / place[2:]
+        folder.rmdir()
+        folder.symlink_to(other)
+        for content in (b"first", b"second"):
+            made = put(http, place, "a/b", content)
+            assert made.status == 200, made.body
+            assert (Path(other) / "a" / "b").read_bytes() == content
+        found = http("GET", object_path(place, "a/b"))
+        assert found.document == made.document
+        assert [path.name for path in Path(other).rglob("*")] == ["a", "b"]
+        assert http("DELETE", object_path(place, "a/b")).status == 204
+
+
+def test_a_file_that_is_being_staged_is_no_object(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+    with publishing_file(endpoint.buckets / place[2:] / "staged", mode=None) as temporary:
+        temporary.write_bytes(b"half")
+        assert "items" not in http("GET", f"/storage/v1/{place}/o").document
+        assert http("GET", object_path(place, temporary.name)).status == 404
+        assert put(http, place, temporary.name, b"of a client").status == 200
+        assert temporary.read_bytes() == b"half"
+        assert http("GET", object_path(place, temporary.name) + "?alt=media").body == b"of a client"
+        assert len(http("GET", f"/storage/v1/{place}/o").document["items"]) == 1
+    assert len(http("GET", f"/storage/v1/{place}/o").document["items"]) == 2
+
+
+def test_links_of_the_user_are_not_removed(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+    folder = endpoint.buckets / place[2:]
+    (folder / "a").mkdir()
+    (folder / "a" / "link").symlink_to(endpoint.home)
+    assert put(http, place, "a", b"aside").status == 200
+    assert (folder / "a" / "link").is_symlink()
+    assert http("DELETE", object_path(place, "a")).status == 204
+    assert http("DELETE", f"/storage/v1/{place}").status == 409
+    assert (folder / "a" / "link").is_symlink()
+
+
+def test_a_name_that_becomes_a_folder_and_back(endpoint: StorageEndpoint, place: str) -> None:
+    strange: list[Any] = []
+
+    def work(number: int) -> None:
+        http = Http(endpoint.url)
+        for _ in range(40):
+            for reply, usual in (
+                (put(http, place, "race", b"%d" % number * 1000), {200}),
+                (http("GET", object_path(place, "race") + "?alt=media"), {200, 404}),
+                (http("DELETE", object_path(place, "race")), {204, 404}),
+                (put(http, place, f"race/{number}"), {200}),
+                (http("GET", f"/storage/v1/{place}/o"), {200}),
+                (http("DELETE", object_path(place, f"race/{number}")), {204}),
+            ):
+                if reply.status not in usual:
+                    strange.append(reply)
+        http.connection.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert strange == []
+
+
+def test_a_bucket_in_the_place_of_a_file_is_refused(endpoint: StorageEndpoint, http: Any, place: str) -> None:
+    (endpoint.buckets / f"{place[2:]}-file").write_text("a file")
+    made = http("POST", "/storage/v1/b", {"name": f"{place[2:]}-file"})
+    assert (made.status, made.document["error"]["errors"][0]["reason"]) == (409, "conflict")
 
 
 def test_names_that_no_object_has_are_refused(http: Any, place: str) -> None:
@@ -341,8 +415,10 @@ def test_two_services_of_one_home_keep_each_others_conditions(
     """The second runs in a process of its own."""
     program = (
         "import sys; from pathlib import Path; from vtrain.emulator.storage.guard import Admission; "
-        "from vtrain.emulator.storage.server import serve\n"
-        "serve(Path(sys.argv[1]), '127.0.0.1', 0, Admission(), lambda url: print(url, flush=True))"
+        "from vtrain.emulator.storage.app import make_app; "
+        "from vtrain.emulator.storage.server import serve_app\n"
+        "app = make_app(Path(sys.argv[1]), Admission())\n"
+        "serve_app(app, '127.0.0.1', 0, lambda url: print(url, flush=True), print)"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(endpoint.home)], stdout=subprocess.PIPE, text=True

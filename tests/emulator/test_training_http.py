@@ -14,6 +14,7 @@ from emulator_service import emulator_service
 from storage_service import Http
 
 import vtrain
+from vtrain.emulator.api.open_backends import OpenBackends
 from vtrain.testing.script import Script, script_job
 
 ROOT = Path(vtrain.__file__).parent.parent
@@ -185,6 +186,71 @@ def test_a_body_that_is_no_job(http: Http, body: bytes) -> None:
     refusal(http("POST", f"{PARENT}/customJobs", body), 400, "INVALID_ARGUMENT")
 
 
+@pytest.mark.parametrize("body", [b"[]", b"0", b"5", b'""', b"false", b"null"])
+@pytest.mark.parametrize(
+    "path", ["customJobs", "customJobs/1:cancel", "persistentResources", "models:upload"]
+)
+def test_a_body_that_is_no_object(http: Http, path: str, body: bytes) -> None:
+    message = refusal(http("POST", f"{PARENT}/{path}", body), 400, "INVALID_ARGUMENT")
+    assert message == 'Invalid JSON payload received. Unknown name "": Root element must be a message.'
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("customJobs", {"bogus": 1}),
+        ("hyperparameterTuningJobs", {"bogus": 1}),
+        ("trainingPipelines", {"bogus": 1}),
+        ("trainingPipelines", {"inputDataConfig": {"bogus": 1}}),
+        ("trainingPipelines", {"modelToUpload": {"bogus": 1}}),
+        ("persistentResources?persistentResourceId=a", {"bogus": 1}),
+        ("persistentResources?persistentResourceId=a", {"resourcePools": [{"bogus": 1}]}),
+        ("persistentResources/a:reboot", {"bogus": 1}),
+        ("customJobs/1:cancel", {"bogus": 1}),
+        ("models:upload", {"bogus": 1}),
+        ("models:upload", {"model": {"bogus": 1}}),
+        ("models:copy", {"bogus": 1}),
+        ("operations/1:wait", {"bogus": 1}),
+        ("operations/1:wait?bogus=1", {}),
+        ("customJobs?bogus=1", {}),
+        ("customJobs?customJobId=1", {}),
+        ("models:copy?bogus=1&alt=json", {}),
+    ],
+)
+def test_a_field_that_there_is_not_is_refused_everywhere(http: Http, path: str, body: Document) -> None:
+    message = refusal(http("POST", f"{PARENT}/{path}", body), 400, "INVALID_ARGUMENT")
+    assert message.startswith('Invalid JSON payload received. Unknown name "'), message
+
+
+def test_a_parameter_that_there_is_not_is_refused(http: Http) -> None:
+    message = refusal(http("GET", f"{PARENT}/customJobs?order_by=name"), 400, "INVALID_ARGUMENT")
+    assert message == (
+        'Invalid JSON payload received. Unknown name "order_by": Cannot bind query parameter. '
+        "Field 'order_by' could not be found in request message."
+    )
+    refusal(http("GET", f"{PARENT}/customJobs/1?pageSize=1"), 400, "INVALID_ARGUMENT")
+    refusal(http("GET", f"{PARENT}/persistentResources?filter=a=b"), 400, "INVALID_ARGUMENT")
+    refusal(http("DELETE", f"{PARENT}/customJobs/1?force=true"), 400, "INVALID_ARGUMENT")
+    refusal(http("POST", "/v2/entries:list", {"bogus": 1}), 400, "INVALID_ARGUMENT")
+    common = "alt=json&$alt=json&access_token=a&key=a&prettyPrint=true&quotaUser=a&$.xgafv=1&uploadType=a"
+    assert http("GET", f"{PARENT}/customJobs?{common}&page_size=1").status == 200
+
+
+@pytest.mark.parametrize("value", [5, 0, False, {"a": 1}, ["a"]])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("models:upload", "model_id"),
+        ("models:upload", "parentModel"),
+        ("models:copy", "sourceModel"),
+    ],
+)
+def test_a_text_is_a_text(http: Http, path: str, field: str, value: Any) -> None:
+    message = refusal(http("POST", f"{PARENT}/{path}", {field: value}), 400, "INVALID_ARGUMENT")
+    snake = {"parentModel": "parent_model", "sourceModel": "source_model"}.get(field, field)
+    assert message.startswith(f"Invalid value at '{snake}' (TYPE_STRING), ")
+
+
 def test_a_body_that_is_too_large(http: Http) -> None:
     reply = http("POST", f"{PARENT}/customJobs", b"x" * (11 << 20))
     assert reply.status == 413 and reply.document["error"]["code"] == 413
@@ -213,7 +279,7 @@ def test_fields_of_the_service_alone_are_ignored(http: Http) -> None:
         ("GET", f"{PARENT}/customJobs?pageToken={'9' * 40}", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=(", 400, "INVALID_ARGUMENT"),
         ("GET", f"{PARENT}/customJobs?filter=%FF", 400, "INVALID_ARGUMENT"),
-        ("GET", f"{PARENT}/customJobs?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
+        ("GET", f"{PARENT}/models?orderBy=a%20b", 400, "INVALID_ARGUMENT"),
         ("POST", "/v1/projects/demo/locations/-/customJobs", 400, "INVALID_ARGUMENT"),
         ("GET", "/v1/projects/demo/locations/../customJobs", 400, "INVALID_ARGUMENT"),
         ("GET", "/v1/projects/demo/locations/%C3%A9/models", 400, "INVALID_ARGUMENT"),
@@ -252,8 +318,6 @@ def test_filters_orders_masks_and_pages(url: str, tmp_path: Path) -> None:
         assert names('filter=labels.team:*%20AND%20NOT%20display_name="a"') == ["c", "b"]
         assert names('filter=state="JOB_STATE_FAILED"%20OR%20displayName:"c*"') == ["c"]
         assert names('filter=create_time>="2100-01-01T00:00:00Z"') == []
-        assert names("orderBy=display_name") == ["a", "b", "c"]
-        assert names("orderBy=display_name%20desc&pageSize=2") == ["c", "b"]
         page = http(
             "GET", f"{PARENT}/customJobs?pageSize=2&readMask=name,job_spec.worker_pool_specs"
         ).document
@@ -347,10 +411,65 @@ def test_models(http: Http, home: Path) -> None:
     versions = http("GET", f"/v1/{name}:listVersions").document["models"]
     assert {one["versionId"] for one in versions} == {"1", "2"}
     assert len(http("GET", f'{PARENT}/models?filter=display_name="first"').document["models"]) == 1
+    http("POST", f"{PARENT}/models:upload", {"model": model | {"displayName": "second"}})
+
+    def names(query: str) -> list[str]:
+        return [one["displayName"] for one in http("GET", f"{PARENT}/models?{query}").document["models"]]
+
+    assert names("orderBy=display_name") == ["first", "second"]
+    assert names("order_by=displayName%20desc&pageSize=1") == ["second"]
     refusal(http("DELETE", f"/v1/{name}@1:deleteVersion"), 400, "FAILED_PRECONDITION")
     assert http("DELETE", f"/v1/{name}").document["done"] is True
     missing = {"model": model | {"artifactUri": "gs://models/none"}}
     refusal(http("POST", f"{PARENT}/models:upload", missing), 400, "INVALID_ARGUMENT")
+
+
+def test_models_are_changed(http: Http, home: Path) -> None:
+    (home / "buckets" / "models" / "changed").mkdir(parents=True)
+    (home / "buckets" / "models" / "changed" / "model.joblib").write_bytes(b"x")
+    image = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-5:latest"
+    model = {
+        "displayName": "old",
+        "artifactUri": "gs://models/changed",
+        "containerSpec": {"imageUri": image},
+    }
+    name = http("POST", f"{PARENT}/models:upload", {"model": model}).document["response"]["model"]
+    http("POST", f"{PARENT}/models:upload", {"model": model, "parentModel": name})
+
+    def patch(version: str, mask: str, **fields: Any) -> Any:
+        return http("PATCH", f"/v1/{name}{version}?updateMask={mask}", {"name": f"{name}{version}", **fields})
+
+    renamed = patch("", "displayName,labels", displayName="new", description="left out", labels={"a": "b"})
+    assert renamed.status == 200, renamed.document
+    found = http("GET", f"/v1/{name}@2").document
+    assert (found["displayName"], found["versionId"]) == ("new", "2")
+    assert renamed.document["labels"] == {"a": "b"}
+    assert (
+        "labels" not in found and "description" not in found and found["artifactUri"] == "gs://models/changed"
+    )
+    assert renamed.document == http("GET", f"/v1/{name}").document
+    described = patch("@2", "version_description", versionDescription="second").document
+    assert (described["versionDescription"], described["displayName"]) == ("second", "new")
+    assert "versionDescription" not in http("GET", f"/v1/{name}").document
+    assert patch("@-", "description", description="all").status == 200
+    assert http("GET", f"/v1/{name}@2").document["description"] == "all"
+    assert "description" not in patch("", "description").document
+    for version, mask in (("@2", "displayName"), ("", "versionDescription"), ("@1", "labels,displayName")):
+        refusal(patch(version, mask, displayName="x"), 400, "FAILED_PRECONDITION")
+    for mask in ("", "artifactUri", "bogus", "*", "labels.a"):
+        refusal(patch("", mask, displayName="x"), 400, "INVALID_ARGUMENT")
+    refusal(patch("", "displayName", displayName=""), 400, "INVALID_ARGUMENT")
+    refusal(patch("", "displayName", displayName="x", bogus=1), 400, "INVALID_ARGUMENT")
+    refusal(patch("0", "displayName", displayName="x"), 404, "NOT_FOUND")
+    refusal(patch("@7", "labels", labels={}), 404, "NOT_FOUND")
+    refusal(http("PATCH", f"{PARENT}/persistentResources/a?updateMask=labels", {}), 501, "UNIMPLEMENTED")
+    named = http("POST", f"/v1/{name}@2:mergeVersionAliases", {"versionAliases": ["best", "default"]})
+    assert named.document["versionAliases"] == ["best", "default"]
+    assert http("GET", f"/v1/{name}").document["versionId"] == "2"
+    for wrong in (["-default"], ["1"], "best", [1], []):
+        reply = http("POST", f"/v1/{name}@2:mergeVersionAliases", {"versionAliases": wrong})
+        refusal(reply, 400, "INVALID_ARGUMENT")
+    assert http("DELETE", f"/v1/{name}").document["done"] is True
 
 
 def test_a_tuning_job_is_listed_without_its_trials(http: Http) -> None:
@@ -424,6 +543,25 @@ def test_a_trainers_own_words_stay_as_they_are(http: Http) -> None:
     assert made["jobSpec"]["models"] == [name]
     http("POST", f"/v1/{made['name']}:cancel", {})
     ended(http, made["name"])
+
+
+class BrokenBackends(OpenBackends):
+    """Backends with a fault in their code."""
+
+    def open_part(self, kind: str, name: str, location: str) -> Any:
+        raise ZeroDivisionError(kind)
+
+
+def test_a_fault_of_the_emulator_has_the_envelope_of_the_api(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = BrokenBackends(tmp_path / "home", "process", "gs")
+    with emulator_service(tmp_path / "home", backends=broken) as served:
+        http = Http(served)
+        message = refusal(http("GET", f"{PARENT}/customJobs"), 500, "INTERNAL")
+        assert message == "The emulator has a fault: its messages on stderr tell which."
+        http.connection.close()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [ZeroDivisionError]
 
 
 def test_an_answer_is_json_that_names_its_type(http: Http) -> None:

@@ -57,6 +57,21 @@ def test_an_alias_belongs_to_one_version(registry: ModelRegistry) -> None:
     assert names == {"1": (), "2": ("default",), "3": ("best", "new-one")}
 
 
+def test_fields_are_changed_in_one_version_or_in_all(registry: ModelRegistry) -> None:
+    upload(registry, model_id="digits")
+    upload(registry, parent=NAME)
+    changed = registry.update(f"{NAME}@2", {"version_description": "second"})
+    assert (changed.version_id, changed.version_description) == ("2", "second")
+    assert registry.update(NAME, {"display_name": "new"}).version_id == "1"
+    found = {one.version_id: (one.display_name, one.version_description) for one in registry.versions(NAME)}
+    assert found == {"1": ("new", ""), "2": ("new", "second")}
+    registry.update(NAME, {"labels": {"of": "the default"}})
+    assert [one.labels for one in registry.versions(NAME)] == [{"of": "the default"}, {}]
+    for name in (f"{NAME}x", f"{NAME}@3"):
+        with pytest.raises(NotFoundError):
+            registry.update(name, {"display_name": "new"})
+
+
 def test_a_number_of_a_version_is_given_once(registry: ModelRegistry) -> None:
     upload(registry, model_id="digits")
     upload(registry, parent=NAME)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -87,6 +88,14 @@ class LocalModels:
             )
         self._registry(name).delete(name)
         return Operation(name=f"{name}/operations/0", done=True)
+
+    def update_model(self, name: str, changes: Mapping[str, Any]) -> Model:
+        """Change fields of a model or of a version."""
+        return self._registry(name).update(name, changes)
+
+    def merge_version_aliases(self, name: str, aliases: Sequence[str]) -> Model:
+        """Give names to a version, and take some away."""
+        return self._registry(name).set_aliases(name, aliases)
 
     def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:  # noqa: ARG002 - they are here
         """The folder that they lie in."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -71,6 +72,23 @@ class ModelRegistryBackend(Protocol):
 
     def get_operation(self, operation: Operation) -> Operation:
         """The operation as it stands now."""
+
+
+@runtime_checkable
+class ModelEditingBackend(Protocol):
+    """Changes the models that it keeps."""
+
+    def update_model(self, name: str, changes: Mapping[str, Any]) -> Model:
+        """Change fields of a model, or with `@VERSION` of that version; the version that the name means.
+
+        The keys of `changes` are attributes of `Model`. Raises NotFoundError.
+        """
+
+    def merge_version_aliases(self, name: str, aliases: Sequence[str]) -> Model:
+        """Give a version these names, and take those away that begin with `-`.
+
+        Raises NotFoundError, ConfigError for what is no alias.
+        """
 
 
 class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):

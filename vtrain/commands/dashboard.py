@@ -9,9 +9,9 @@ import webbrowser
 
 from vtrain.backends.base import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
-from vtrain.commands.emulator_storage import needed_modules, port_number
+from vtrain.commands.emulator_storage import needed_modules, port_number, until_interrupted
 from vtrain.commands.session import open_console
-from vtrain.errors import ConfigError, InterruptedByUser
+from vtrain.errors import ConfigError
 from vtrain.flags.options import CommonFlags, DashboardFlags, PlaceFlags
 from vtrain.output.console import Console
 from vtrain.settings import given_backend
@@ -28,10 +28,9 @@ def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> 
         from vtrain.emulator.dashboard.app import make_app
         from vtrain.emulator.storage.server import serve_app
     app = make_app(backend, backend.settings(CommandLine()), location=place.region)
-    try:
-        serve_app(app, HOST, port, lambda url: _announce(console, url, opens=not board.no_browser))
-    except KeyboardInterrupt:  # the usual end, and no accident
-        raise InterruptedByUser("Stopped.") from None
+    with until_interrupted(console):
+        opens = not board.no_browser
+        serve_app(app, HOST, port, lambda url: _announce(console, url, opens=opens), console.debug)
 
 
 def _local_backend(flag: str) -> Backend:

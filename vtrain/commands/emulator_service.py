@@ -15,11 +15,18 @@ from typing import Any
 
 from vtrain.backends.base import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
-from vtrain.commands.emulator_storage import admission_of, is_loopback, needed_modules, port_number
+from vtrain.commands.emulator_storage import (
+    admission_of,
+    is_loopback,
+    needed_modules,
+    port_number,
+    until_interrupted,
+)
 from vtrain.commands.session import open_console
+from vtrain.emulator import bound_command
 from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, the_running
 from vtrain.emulator.running import stop as stop_running
-from vtrain.errors import CommandError, ConfigError, InterruptedByUser, UnavailableError, UsageError
+from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
 from vtrain.extras import install_command
 from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
 from vtrain.flags.grammar import whole_number
@@ -33,7 +40,6 @@ PROJECT = "emulator"
 LARGEST_LOG = 1 << 20
 """Bytes of earlier emulators' words that are kept."""
 LAST_WORDS = 4096
-_NOT_FOUND_CODE, _NOT_RUNNABLE_CODE = 127, 126
 
 
 def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags) -> None:
@@ -82,10 +88,8 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
         console.progress("Vertex AI Training answers there until Ctrl-C. In another terminal:")
         console.progress(f"$ {_env_line(running)}")
 
-    try:
-        serve(order, announce)
-    except KeyboardInterrupt:  # the usual end, and no accident
-        raise InterruptedByUser("Stopped.") from None
+    with until_interrupted(console):
+        serve(order, announce, console.debug)
 
 
 def stop(where: RunningFlags, common: CommonFlags) -> None:
@@ -145,7 +149,7 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
         grpc=not _missing_for_grpc(),
         most_jobs=_quota(jobs),
     )
-    with serving(order) as (running, calls):
+    with serving(order, console.debug) as (running, calls):
         code = _run(remainder, environment_of(running, home_folder(), grpc=order.grpc))
     if told := calls.sentence():
         console.progress(told)
@@ -200,7 +204,7 @@ def _start_detached(
 ) -> Running:
     """Start the same command in a session of its own, and wait until it answers."""
     flags = [f"--port={where.port}", f"--backend={jobs.backend}", f"--host={clients.host}"]
-    flags += [f"--max-active-jobs={jobs.max_active_jobs}"]
+    flags += [f"--max-active-jobs={jobs.max_active_jobs}", f"--verbosity={common.verbosity}"]
     flags += [f"--project={common.project}"] if common.project else []
     flags += [f"--allowed-host={name}" for name in clients.allowed_host]
     switches = {"--grpc": where.grpc, "--require-token": clients.require_token}
@@ -254,12 +258,8 @@ def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
         environment.pop(name, None)
         if value:
             environment[name] = value
-    try:
-        return run_in_foreground(argv, env=environment)
-    except FileNotFoundError as error:
-        raise CommandError(f"{argv[0]}: not found.", _NOT_FOUND_CODE) from error
-    except OSError as error:
-        raise CommandError(f"{argv[0]} cannot be run: {error.strerror}.", _NOT_RUNNABLE_CODE) from error
+    starter = [sys.executable, "-I", "-S", bound_command.__file__, str(os.getpid())]
+    return run_in_foreground([*starter, *argv], env=environment)
 
 
 def _shown(running: Running) -> dict[str, Any]:

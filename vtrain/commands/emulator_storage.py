@@ -9,7 +9,7 @@ from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from vtrain.commands.session import open_console
-from vtrain.errors import InterruptedByUser, UnavailableError, UsageError
+from vtrain.errors import UnavailableError, UsageError
 from vtrain.extras import command_in_a_clone, install_command
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
 from vtrain.flags.options import CommonFlags
@@ -29,16 +29,25 @@ def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -
     port = port_number(where.port)
     admission = admission_of(clients, console)
     with needed_modules():
-        from vtrain.emulator.storage.server import serve
+        from vtrain.emulator.storage.app import make_app
+        from vtrain.emulator.storage.server import serve_app
+    app = make_app(home_folder(), admission)
+
+    def announce(url: str) -> None:
+        console.result({"environment": f"STORAGE_EMULATOR_HOST={url}", "url": url}, "value(environment)")
+        console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
+
+    with until_interrupted(console):
+        serve_app(app, clients.host, port, announce, console.debug, token=admission.token)
+
+
+@contextmanager
+def until_interrupted(console: Console) -> Iterator[None]:
+    """A block that serves until Ctrl-C, which is its usual end and no error."""
     try:
-        serve(home_folder(), clients.host, port, admission, lambda url: _announce(console, url))
-    except KeyboardInterrupt:  # the usual end, and no accident
-        raise InterruptedByUser("Stopped.") from None
-
-
-def _announce(console: Console, url: str) -> None:
-    console.result({"environment": f"STORAGE_EMULATOR_HOST={url}", "url": url}, "value(environment)")
-    console.progress("Cloud Storage answers there. Press Ctrl-C to stop it.")
+        yield
+    except KeyboardInterrupt:
+        console.progress("Stopped.")
 
 
 @contextmanager
@@ -57,7 +66,7 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
 
 
 def admission_of(clients: ClientFlags, console: Console) -> Admission:
-    """Who is let in, with a new token where one is asked for; warns of an address that others reach."""
+    """The admission of clients, with a new token where it is required; warns of a public address."""
     with needed_modules():
         from vtrain.emulator.storage.guard import Admission
     if not is_loopback(clients.host) and not clients.require_token:
@@ -70,7 +79,7 @@ def admission_of(clients: ClientFlags, console: Console) -> Admission:
 
 
 def port_number(text: str) -> int:
-    """The port that a flag names. Raises UsageError for what is none."""
+    """The port that a flag names. Raises UsageError for an invalid one."""
     if not (text.isascii() and text.isdecimal()) or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)

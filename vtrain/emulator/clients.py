@@ -24,7 +24,7 @@ class Calls:
         self.counts: Counter[str] = Counter()
 
     def count(self, headers: Mapping[str, str], transport: str = "") -> None:
-        """Count one call with these headers, whose names are in small letters."""
+        """Count one call with these headers, with names in lower case."""
         said = " ".join(headers.get(name, "") for name in ("user-agent", "x-goog-api-client")).lower()
         client = next((name for mark, name in _MARKS if mark in said), OTHER)
         with self._lock:

@@ -26,10 +26,11 @@ from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard.app import OWN_PAGES
 from vtrain.emulator.dashboard.app import routes as dashboard_routes
+from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, recorded
 from vtrain.emulator.storage.app import make_app
 from vtrain.emulator.storage.guard import Admission, Guard
-from vtrain.emulator.storage.server import address, listen, make_server
+from vtrain.emulator.storage.server import address, listen, make_server, run_until_signal
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
 from vtrain.runtime.supervisor_process import reap
 
@@ -62,7 +63,7 @@ class Emulator:
         settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
         pages = dashboard_routes(find_backend(order.backend), settings)
         routes = [*api_routes(service), *metadata_routes(order.project), *pages]
-        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown})
+        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken})
         admission = msgspec.structs.replace(order.admission, pages=OWN_PAGES)
         self._api: ASGIApp = Guard(app, admission)
 
@@ -80,26 +81,35 @@ class Emulator:
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
-    refusal = Refusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}.")
-    return Response(
-        msgspec.json.encode(refusal.document()), 404, media_type="application/json; charset=UTF-8"
-    )
+    return _as_json(Refusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}."))
 
 
-def serve(order: EmulatorOrder, ready: Callable[[Running], None]) -> None:
-    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the address once it answers.
+async def _broken(_request: Request, _error: Exception) -> Response:
+    """The answer for a fault in the code: the server prints its traceback."""
+    return _as_json(Refusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which."))
 
-    Raises UnavailableError where the port is taken, or something for gRPC is not installed.
+
+def _as_json(refusal: Refusal) -> Response:
+    """An error in the envelope of the API."""
+    data = msgspec.json.encode(refusal.document())
+    return Response(data, refusal.http_status, media_type="application/json; charset=UTF-8")
+
+
+def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
+    """Serve as `run_until_signal` does. `ready` is told the address once it answers.
+
+    `tell` gets a line about each request. Raises UnavailableError where the port is taken, or something for
+    gRPC is not installed.
     """
-    with _opened(order) as opened:
+    with _opened(order, tell) as opened:
         ready(opened.running)
-        opened.server.run(sockets=[opened.listener])
+        run_until_signal(opened.server, opened.listener)
 
 
 @contextmanager
-def serving(order: EmulatorOrder) -> Iterator[tuple[Running, Calls]]:
-    """A block during which a thread serves, and the calls so far. Raises as `serve` does."""
-    with _opened(order) as opened:
+def serving(order: EmulatorOrder, tell: Tell) -> Iterator[tuple[Running, Calls]]:
+    """A block during which a thread serves, and the calls so far. `tell` and errors are those of `serve`."""
+    with _opened(order, tell) as opened:
         thread = threading.Thread(target=opened.server.run, kwargs={"sockets": [opened.listener]})
         thread.start()
         try:
@@ -119,7 +129,7 @@ class _Opened(NamedTuple):
 
 
 @contextmanager
-def _opened(order: EmulatorOrder) -> Iterator[_Opened]:
+def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
     """The server with its port, its record, and gRPC beside it where that is asked for."""
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
@@ -133,11 +143,12 @@ def _opened(order: EmulatorOrder) -> Iterator[_Opened]:
         if order.grpc:
             from vtrain.emulator.grpc.server import serving_grpc
 
-            ports = stack.enter_context(serving_grpc(service, order.home, order.project))
+            ports = stack.enter_context(serving_grpc(service, order.home, order.project, tell))
             running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
         stack.enter_context(recorded(order.home, running))
         stack.enter_context(_reaping())
-        yield _Opened(make_server(Emulator(order, service)), listener, running, service.calls)
+        server = make_server(RequestLog(Emulator(order, service), tell))
+        yield _Opened(server, listener, running, service.calls)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -118,6 +118,25 @@ class ModelRegistry:
             version = _find(_rows(connection, base), base, wanted)
             kept = [alias for alias in version.version_aliases if alias not in removed]
             return _name_version(connection, version, (*kept, *added))
+
+    def update(self, name: str, changes: Mapping[str, Any]) -> Model:
+        """Change fields of a model in all its versions, or with `@VERSION` in that one. The named version.
+
+        The keys of `changes` are attributes of `Model`. Raises NotFoundError.
+        """
+        of_all = {key: value for key, value in changes.items() if key != "labels"}
+        base, wanted = _split(name)
+        with self._store.transaction() as connection:
+            rows = _rows(connection, base)
+            named, now = _find(rows, base, wanted), timestamp()
+            for version in [named] if "@" in name else _readable(rows):
+                # Labels of other versions stay (googleapis/python-aiplatform, issue 3049).
+                own = changes if version.version_id == named.version_id else of_all
+                changed = msgspec.structs.replace(version, **own, update_time=now, answer=None)
+                if "@" in name:
+                    changed = msgspec.structs.replace(changed, version_update_time=now)
+                _save(connection, changed)
+            return _find(_rows(connection, base), base, wanted)
 
     def delete(self, name: str) -> None:
         """Remove a model with all its versions, or with `@VERSION` that one. Its files stay.
@@ -303,15 +322,20 @@ def _name_version(connection: sqlite3.Connection, version: Model, aliases: Seque
                 version_update_time=timestamp(),
                 answer=None,
             )
-            connection.execute(
-                "UPDATE models SET document = ?, is_default = ? WHERE name = ? AND version = ?",
-                (
-                    *(_json(changed), DEFAULT_ALIAS in changed.version_aliases),
-                    *(changed.name, int(changed.version_id)),
-                ),
-            )
+            _save(connection, changed)
             version = changed if is_own else version
     return version
+
+
+def _save(connection: sqlite3.Connection, version: Model) -> None:
+    """Write the entry of a version anew."""
+    connection.execute(
+        "UPDATE models SET document = ?, is_default = ? WHERE name = ? AND version = ?",
+        (
+            *(_json(version), DEFAULT_ALIAS in version.version_aliases),
+            *(version.name, int(version.version_id)),
+        ),
+    )
 
 
 def _json(model: Model) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,7 +14,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.documents import camel_case, check_depth, with_enum_numbers, with_project
+from vtrain.emulator.api.documents import (
+    camel_case,
+    check_depth,
+    in_camel_case,
+    unknown_name,
+    with_enum_numbers,
+    with_project,
+)
 from vtrain.emulator.api.log_entries import list_entries
 from vtrain.emulator.api.methods import OPERATIONS, WHOLE, Method, find_method
 from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of
@@ -31,8 +38,11 @@ _PROJECT = r"((?:[a-z0-9.-]{1,100}:)?[^/:?]{1,200})"
 _PATH = re.compile(
     rf"/(?:v1|v1beta1|ui)/projects/{_PROJECT}/locations/{_PART}/([^:?]{{1,1000}})(?::([A-Za-z]{{1,60}}))?"
 )
-_COMMON = frozenset(("alt", "$alt", "key", "prettyPrint", "$.xgafv", "fields", "quotaUser", "access_token"))
-"""Parameters of every request of Google's APIs."""
+_COMMON = frozenset(
+    "$.xgafv access_token alt $alt callback fields $fields key oauth_token prettyPrint $prettyPrint "
+    "quotaUser uploadType upload_protocol".split()
+)
+"""Parameters of every request of Google's APIs, as their discovery documents list them."""
 _ID = re.compile(r"[A-Za-z0-9_.@-]{1,128}")
 
 
@@ -43,7 +53,7 @@ def api_routes(service: TrainingService) -> list[Route]:
         return await _answered(request, lambda body: _call_vertex(service, request, body))
 
     async def logging(request: Request) -> Response:
-        return await _answered(request, lambda body: list_entries(service, _read_json(body)))
+        return await _answered(request, lambda body: list_entries(service, read_json(body)))
 
     verbs = ["GET", "POST", "PATCH", "DELETE", "PUT"]
     paths = ("/v1/{rest:path}", "/v1beta1/{rest:path}", "/ui/{rest:path}")
@@ -82,14 +92,16 @@ def _as_json(document: Any, status: int) -> Response:
     return Response(data, status, media_type="application/json; charset=UTF-8")
 
 
-def _read_json(body: bytes) -> Any:
-    """The document of a body; None without one. Raises Refusal."""
+def read_json(body: bytes) -> Document:
+    """The document of a body; an empty one without a body. Raises Refusal."""
     if not body.strip():
-        return None
+        return {}
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"Invalid JSON payload received. {error}.") from None
+    if not isinstance(document, dict):
+        raise invalid('Invalid JSON payload received. Unknown name "": Root element must be a message.')
     check_depth(document, "request")
     return document
 
@@ -98,13 +110,22 @@ def _call_vertex(service: TrainingService, request: Request, body: bytes) -> Doc
     """Carry out one request of Vertex AI. Raises Refusal, VtrainError."""
     query = _read_query(request.scope["query_string"])
     method, place = find_place(request.method, request.scope["path"])
-    document = _read_json(body)
-    fields: dict[str, Any] = {name: value for name, value in query.items() if name not in _COMMON}
-    if method.body == WHOLE and isinstance(document, dict):
-        fields |= document
+    document = read_json(body)
+    fields: Document = {}
+    for name, value in query.items():
+        if name not in _COMMON:
+            if camel_case(name) not in method.fields:
+                raise unknown_name(
+                    name,
+                    f"Cannot bind query parameter. Field '{name}' could not be found in request message.",
+                )
+            fields[camel_case(name)] = value
+    if method.body == WHOLE:
+        fields |= in_camel_case(document, (*method.fields, "name", "parent"))
     version = "v1beta1" if request.scope["path"].startswith("/v1beta1/") else "v1"
-    answer = method.handler(service, Call(place=place, fields=fields, body=document or {}, version=version))
-    return told_answer(method, answer, place.project, numbers=_wants_numbers(query))
+    numbers = "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
+    answer = method.handler(service, Call(place=place, fields=fields, body=document, version=version))
+    return told_answer(method, answer, place.project, numbers=numbers)
 
 
 def told_answer(method: Method, answer: Document, project: str, *, numbers: bool) -> Document:
@@ -125,25 +146,21 @@ def _with_numbers(method: Method, answer: Document) -> Document:
     return answer
 
 
-def _wants_numbers(query: Mapping[str, str]) -> bool:
-    return "enum-encoding=int" in query.get("$alt", "") + query.get("alt", "")
-
-
 def _read_query(raw: bytes) -> dict[str, str]:
-    """The parameters in camelCase. Raises Refusal for what is not UTF-8."""
+    """The parameters, as they are spelled. Raises Refusal for what is not UTF-8."""
     try:
         pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
         raise invalid("The query is not UTF-8, or has more than 100 parameters.") from None
     read: dict[str, str] = {}
     for name, value in pairs:
-        key = camel_case(name)
-        read[key] = f"{read[key]},{value}" if key == "readMask" and key in read else value
+        is_more = camel_case(name) == "readMask" and name in read
+        read[name] = f"{read[name]},{value}" if is_more else value
     return read
 
 
 def find_place(verb: str, path: str) -> tuple[Method, ResourceName]:
-    """The method of a request, and what it is about. Raises Refusal where it is none that is emulated."""
+    """The method of a request, and what it is about. Raises Refusal where it is not emulated."""
     found = _PATH.fullmatch(path)
     parts = found[3].split("/") if found else []
     if found is None or not all(map(_ID.fullmatch, parts)):

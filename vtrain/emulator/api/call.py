@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from vtrain.emulator.api.refusals import invalid, snake_case
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
 
 Document = dict[str, Any]
@@ -29,10 +30,20 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         """The name of the resource on this machine."""
         return str(msgspec.structs.replace(self.place, project=LOCAL_PROJECT))
 
+    @property
+    def location(self) -> str:
+        """The region, or `-` for all."""
+        return self.place.location
+
     def type_url(self, message: str) -> str:
         """The type of a message of this version, as an `Any` names it."""
         return f"type.googleapis.com/google.cloud.aiplatform.{self.version}.{message}"
 
     def text(self, field: str) -> str:
-        """A field that is text; empty where it is absent."""
-        return str(self.fields.get(field) or "")
+        """A field that is text; empty where it is absent. Raises Refusal for a value of another type."""
+        value = self.fields.get(field)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise invalid(f"Invalid value at '{snake_case(field)}' (TYPE_STRING), {str(value)[:300]}")
+        return value

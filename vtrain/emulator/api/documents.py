@@ -7,13 +7,13 @@ that it does not know.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from vtrain.emulator.api.enums import ENUMS, NAMES
-from vtrain.emulator.api.refusals import invalid, snake_case
+from vtrain.emulator.api.refusals import Refusal, invalid, snake_case
 from vtrain.messages.base import Resource
 from vtrain.messages.codec import Field, fields, read_message, with_json_names
 from vtrain.messages.resources import RESOURCES
@@ -29,7 +29,7 @@ DEEPEST = 60
 def read_body(cls: type[M], document: Any, path: str) -> M:
     """The message in a body, without the fields that the service alone writes.
 
-    Raises Refusal for a field that there is not, FieldError for a value that does not fit.
+    Raises Refusal for an unknown field, FieldError for a value that does not fit.
     """
     check_depth(document, path)
     if not isinstance(document, Mapping):
@@ -38,6 +38,20 @@ def read_body(cls: type[M], document: Any, path: str) -> M:
     named = with_json_names(cls, document)
     kept = {name: value for name, value in named.items() if name not in written}
     return read_message(cls, _cleaned(cls, kept, path))
+
+
+def in_camel_case(document: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The fields of a request, each with one of the names `known`. Raises Refusal for any other."""
+    for name in document:
+        if camel_case(name) not in known:
+            raise unknown_name(name, "Cannot find field.")
+    return {camel_case(name): value for name, value in document.items()}
+
+
+def unknown_name(name: str, problem: str, path: str = "") -> Refusal:
+    """The error for an unknown field, in the service's words."""
+    place = f" at '{path}'" if path else ""
+    return invalid(f'Invalid JSON payload received. Unknown name "{name[:300]}"{place}: {problem}')
 
 
 def check_depth(document: Any, path: str) -> None:
@@ -61,9 +75,7 @@ def _cleaned(cls: type[msgspec.Struct], document: Mapping[str, Any], path: str) 
     known = fields(cls)
     for name in document:
         if name not in known:
-            raise invalid(
-                f"Invalid JSON payload received. Unknown name \"{name}\" at '{path}': Cannot find field."
-            )
+            raise unknown_name(name, "Cannot find field.", path)
     return {name: _cleaned_field(cls, known[name], value, path) for name, value in document.items()}
 
 

@@ -85,7 +85,7 @@ def read_filter(text: str) -> Test:
 
 
 def wrong_filter(text: str) -> Refusal:
-    """The error for a filter, or a part of one, that is none."""
+    """The error for an invalid filter, or an invalid part of one."""
     return invalid(f"Invalid filter: {text[:300]!r}.")
 
 

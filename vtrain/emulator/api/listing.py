@@ -23,7 +23,7 @@ def list_page(call: Call, collection: str, pages: Pages) -> Document:
     passes, order = read_filter(call.text("filter")), call.text("orderBy")
     size, token = _page_size(call), call.text("pageToken")
     start = _token_number(token)
-    if order or collection not in JOBS:
+    if collection not in JOBS:
         found = _in_order([one for one in _all(pages) if passes(one)], order)
         token = str(start + size) if start + size < len(found) else ""
         found = found[start : start + size]
@@ -62,7 +62,7 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
 
 
 def _page_size(call: Call) -> int:
-    text = call.text("pageSize")
+    text = str(call.fields.get("pageSize", ""))
     if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
     return min(int(text or 0), LARGEST_PAGE) or PAGE

@@ -14,6 +14,7 @@ import msgspec
 
 from vtrain import times
 from vtrain.emulator.api.call import Document
+from vtrain.emulator.api.documents import in_camel_case
 from vtrain.emulator.api.filters import (
     COMPARISONS,
     Filter,
@@ -34,6 +35,7 @@ LARGEST_PAGE = 1000
 PAGE_BYTES = 512 * 1024
 """Of the log that is read for one answer, so that an answer is small."""
 _TRIAL = "ml.googleapis.com/trial_id"
+_FIELDS = ("resourceNames", "projectIds", "filter", "orderBy", "pageSize", "pageToken")
 _SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 
 
@@ -63,10 +65,9 @@ class _Place(msgspec.Struct, array_like=True):
     skipped: int
 
 
-def list_entries(service: TrainingService, body: Any) -> Document:
-    """A page of entries. Raises Refusal for a filter, an order or a token that is none."""
-    if not isinstance(body, dict):
-        raise invalid("The body is not a JSON object.")
+def list_entries(service: TrainingService, body: Document) -> Document:
+    """A page of entries. Raises Refusal for a filter, an order or a token that is invalid."""
+    body = in_camel_case(body, _FIELDS)
     wanted = _read_filter(str(body.get("filter") or ""))
     if str(body.get("orderBy") or "timestamp asc") not in ("timestamp asc", "timestamp"):
         raise Refusal("UNIMPLEMENTED", 'The emulator knows one order of entries: "timestamp asc".')
@@ -91,7 +92,7 @@ def list_entries(service: TrainingService, body: Any) -> Document:
 
 
 def _read_filter(text: str) -> _Wanted:
-    """What a filter selects. Raises Refusal for a field that is not known."""
+    """The selection of a filter. Raises Refusal for a field that is not known."""
     parsed = parse_filter(text)
     return _Wanted(
         labels={term.field: term.value for term in _conjuncts(parsed) if term.comparison == "="},

@@ -32,7 +32,7 @@ class Method(msgspec.Struct, frozen=True):
 
     `of_one` says that it is about one resource, and not about a collection. `action` is the part of the path
     behind a colon. `body` is the field of the request that the body of REST holds, and `answer` the message
-    of the answer.
+    of the answer. `fields` are those of the request beside `body` and the name or the parent.
     """
 
     rpc: str
@@ -42,6 +42,11 @@ class Method(msgspec.Struct, frozen=True):
     of_one: bool = True
     action: str = ""
     body: str = ""
+    fields: tuple[str, ...] = ()
+
+
+_PAGE = ("pageSize", "pageToken")
+_LIST = ("filter", *_PAGE, "readMask")
 
 
 def _job_methods(collection: str) -> tuple[Method, ...]:
@@ -50,7 +55,7 @@ def _job_methods(collection: str) -> tuple[Method, ...]:
     return (
         Method(f"Create{noun}", "POST", run.create_job, noun, of_one=False, body=field),
         Method(f"Get{noun}", "GET", run.get_job, noun),
-        Method(f"List{noun}s", "GET", run.list_jobs, f"List{noun}sResponse", of_one=False),
+        Method(f"List{noun}s", "GET", run.list_jobs, f"List{noun}sResponse", of_one=False, fields=_LIST),
         Method(f"Cancel{noun}", "POST", run.cancel_job, EMPTY, action="cancel", body=WHOLE),
         Method(f"Delete{noun}", "DELETE", run.delete_job, OPERATION),
     )
@@ -60,10 +65,16 @@ def _resource_methods() -> tuple[Method, ...]:
     noun, run = "PersistentResource", TrainingService
     return (
         Method(
-            f"Create{noun}", "POST", run.create_resource, OPERATION, of_one=False, body="persistentResource"
+            f"Create{noun}",
+            "POST",
+            run.create_resource,
+            OPERATION,
+            of_one=False,
+            body="persistentResource",
+            fields=("persistentResourceId",),
         ),
         Method(f"Get{noun}", "GET", run.get_resource, noun),
-        Method(f"List{noun}s", "GET", run.list_resources, f"List{noun}sResponse", of_one=False),
+        Method(f"List{noun}s", "GET", run.list_resources, f"List{noun}sResponse", of_one=False, fields=_PAGE),
         Method(f"Delete{noun}", "DELETE", run.delete_resource, OPERATION),
         Method(f"Reboot{noun}", "POST", run.reboot_resource, OPERATION, action="reboot", body=WHOLE),
     )
@@ -71,17 +82,47 @@ def _resource_methods() -> tuple[Method, ...]:
 
 def _model_methods() -> tuple[Method, ...]:
     run = TrainingService
+    in_order = (*_LIST, "orderBy")
     return (
-        Method("UploadModel", "POST", run.upload_model, OPERATION, of_one=False, action="upload", body=WHOLE),
-        Method("CopyModel", "POST", run.copy_model, OPERATION, of_one=False, action="copy", body=WHOLE),
+        Method(
+            "UploadModel",
+            "POST",
+            run.upload_model,
+            OPERATION,
+            of_one=False,
+            action="upload",
+            body=WHOLE,
+            fields=("parentModel", "modelId", "model", "serviceAccount"),
+        ),
+        Method(
+            "CopyModel",
+            "POST",
+            run.copy_model,
+            OPERATION,
+            of_one=False,
+            action="copy",
+            body=WHOLE,
+            fields=("modelId", "parentModel", "sourceModel", "encryptionSpec", "customServiceAccount"),
+        ),
         Method("GetModel", "GET", run.get_model, "Model"),
-        Method("ListModels", "GET", run.list_models, "ListModelsResponse", of_one=False),
+        Method("ListModels", "GET", run.list_models, "ListModelsResponse", of_one=False, fields=in_order),
         Method(
             "ListModelVersions",
             "GET",
             run.list_model_versions,
             "ListModelVersionsResponse",
             action="listVersions",
+            fields=in_order,
+        ),
+        Method("UpdateModel", "PATCH", run.update_model, "Model", body="model", fields=("updateMask",)),
+        Method(
+            "MergeVersionAliases",
+            "POST",
+            run.merge_version_aliases,
+            "Model",
+            action="mergeVersionAliases",
+            body=WHOLE,
+            fields=("versionAliases",),
         ),
         Method("DeleteModel", "DELETE", run.delete_model, OPERATION),
         Method("DeleteModelVersion", "DELETE", run.delete_model_version, OPERATION, action="deleteVersion"),
@@ -92,8 +133,23 @@ def _operation_methods() -> tuple[Method, ...]:
     run = TrainingService
     return (
         Method("GetOperation", "GET", run.get_operation, OPERATION),
-        Method("ListOperations", "GET", run.list_operations, "ListOperationsResponse", of_one=False),
-        Method("WaitOperation", "POST", run.get_operation, OPERATION, action="wait", body=WHOLE),
+        Method(
+            "ListOperations",
+            "GET",
+            run.list_operations,
+            "ListOperationsResponse",
+            of_one=False,
+            fields=("filter", *_PAGE, "returnPartialSuccess"),
+        ),
+        Method(
+            "WaitOperation",
+            "POST",
+            run.get_operation,
+            OPERATION,
+            action="wait",
+            body=WHOLE,
+            fields=("timeout",),
+        ),
         Method("CancelOperation", "POST", run.end_operation, EMPTY, action="cancel", body=WHOLE),
         Method("DeleteOperation", "DELETE", run.end_operation, EMPTY),
     )
@@ -119,7 +175,7 @@ SERVICES = {
 
 
 def find_method(verb: str, collection: str, *, of_one: bool, action: str) -> Method | None:
-    """The method of a request of REST; None where it is none that is emulated."""
+    """The method of a request of REST; None where it is not emulated."""
     for method in METHODS.get(collection, ()):
         if (method.verb, method.of_one, method.action) == (verb, of_one, action):
             return method

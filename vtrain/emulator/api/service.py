@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from vtrain.backends import BackendSettings, JobBackend, Query, ResourceBackend
-from vtrain.backends.models import ModelRegistryBackend, ModelTarget
-from vtrain.backends.registry import choose_for, find_backend, open_found, open_resources
+from vtrain.backends import Query
+from vtrain.backends.models import ModelTarget
 from vtrain.emulator.api.call import Call, Document
-from vtrain.emulator.api.documents import camel_case, check_depth, read_body, with_project
+from vtrain.emulator.api.documents import read_body, with_project
 from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
+from vtrain.emulator.api.open_backends import OpenBackends
+from vtrain.emulator.api.operations import Operations
 from vtrain.emulator.api.refusals import Refusal, invalid, refusal_of, snake_case
 from vtrain.emulator.clients import Calls
 from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
-from vtrain.messages.base import Operation, Resource
+from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
-from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.model import Model
 from vtrain.messages.names import (
@@ -38,24 +36,21 @@ from vtrain.messages.names import (
     TRIAL_LABEL,
 )
 from vtrain.messages.persistent_resource import PersistentResource
-from vtrain.messages.resources import JOBS, Job, spec_of
+from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
 from vtrain.runtime.database import has_store
 from vtrain.runtime.job_storage import GS
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervisor_process import random_job_id
-from vtrain.times import timestamp
 
-MOST_OPENED = 50
-"""Backends that a thread keeps open: one for each kind and region."""
-MOST_OPERATIONS = 1000
-"""Operations that are remembered."""
 EVERYWHERE = "-"
 """The location of a list of all regions."""
 QUOTA_EXCEEDED = (
     "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_jobs"
 )
 """As the service says it of its own metrics (GoogleCloudPlatform/vertex-ai-samples, issue 700)."""
+_MODEL_FIELDS = frozenset(("display_name", "description", "labels"))
+_VERSION_FIELDS = frozenset(("version_description", "labels"))
+"""The fields that an update changes, of a model and of a version (`UpdateModelRequest`)."""
 _EMPTY = {"@type": "type.googleapis.com/google.protobuf.Empty"}
 
 
@@ -70,26 +65,23 @@ class TrainingService:
         """
         self.home = home
         self.calls = Calls()
-        self._backend = backend
-        self._aip_dirs = aip_dirs
+        self.backends = OpenBackends(home, backend, aip_dirs)
         self._most_jobs = most_jobs
         self._creating = threading.Lock()
-        self._opened = threading.local()
-        self._operations: OrderedDict[str, Document] = OrderedDict()
-        self._lock = threading.Lock()
+        self._operations = Operations()
 
     # jobs of all kinds
 
     def create_job(self, call: Call) -> Document:
         """Start a job."""
         cls = JOBS[call.place.collection]
-        root = _root(cls)
+        root = snake_case(cls.__name__).removeprefix("_")
         _check_region(call)
         with _refusing(root):
             job = read_body(cls, with_project(call.body, LOCAL_PROJECT), root)
-            backend = self._runner(job, call.place.location)
+            backend = self.backends.runner(job, call.location)
             plan = backend.plan(job)
-            with self._within_quota(call.place.location):
+            with self._within_quota(call.location):
                 return to_document(backend.submit(plan))
 
     @contextmanager
@@ -108,7 +100,7 @@ class TrainingService:
         for collection in (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS):
             query = Query(collection=collection, project=LOCAL_PROJECT, location=location)
             while True:
-                page = self.jobs_at(location).list(query)
+                page = self.backends.jobs(location).list(query)
                 yield from (
                     job for job in page.jobs if not has_ended(job.state) and TRIAL_LABEL not in job.labels
                 )
@@ -118,7 +110,7 @@ class TrainingService:
 
     def get_job(self, call: Call) -> Document:
         """A job as it stands."""
-        return _written(self._jobs(call).get(call.name))
+        return to_document(self.backends.jobs(call.location).get(call.name))
 
     def list_jobs(self, call: Call) -> Document:
         """A page of jobs; a tuning job is listed without its trials."""
@@ -126,24 +118,26 @@ class TrainingService:
 
         def pages(size: int, token: str) -> tuple[list[Document], str]:
             query = _query(call, size, token)
-            page = self._jobs(call).list(query)
-            own = [job for job in page.jobs if TRIAL_LABEL not in job.labels]
-            return [_without_trials(collection, _written(job)) for job in own], page.next_page_token
+            page = self.backends.jobs(call.location).list(query)
+            documents = [to_document(job) for job in page.jobs if TRIAL_LABEL not in job.labels]
+            for document in documents:
+                document.pop("trials", None)
+            return documents, page.next_page_token
 
         return list_page(call, collection, pages)
 
     def cancel_job(self, call: Call) -> Document:
         """Ask a job to end."""
-        self._jobs(call).cancel(call.name)
+        self.backends.jobs(call.location).cancel(call.name)
         return {}
 
     def delete_job(self, call: Call) -> Document:
         """Remove an ended job."""
         try:
-            self._jobs(call).delete(call.name)
+            self.backends.jobs(call.location).delete(call.name)
         except ConflictError as error:
             raise Refusal("FAILED_PRECONDITION", error.message) from None
-        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     # persistent resources
 
@@ -155,75 +149,71 @@ class TrainingService:
             raise invalid("persistent_resource_id is required.")
         with _refusing("persistent_resource"):
             resource = read_body(PersistentResource, call.body, "persistent_resource")
-            made = self._resources(call).create_resource(wanted, resource, {})
+            made = self.backends.resources(call.location).create_resource(wanted, resource, {})
         named = msgspec.structs.replace(call.place, id=wanted)
         answer = {**(made.response or {}), "@type": call.type_url("PersistentResource")}
-        return self._done(
+        return self._operations.add(
             msgspec.structs.replace(call, place=named), answer, "CreatePersistentResourceOperationMetadata"
         )
 
     def get_resource(self, call: Call) -> Document:
         """A persistent resource as it stands."""
-        return _written(self._resources(call).get_resource(call.name))
+        return to_document(self.backends.resources(call.location).get_resource(call.name))
 
     def list_resources(self, call: Call) -> Document:
         """A page of persistent resources."""
 
         def pages(_size: int, _token: str) -> tuple[list[Document], str]:
-            found = self._resources(call).list_resources(_query(call, LARGEST_PAGE, ""))
-            return [_written(resource) for resource in found.resources], ""
+            found = self.backends.resources(call.location).list_resources(_query(call, LARGEST_PAGE, ""))
+            return [to_document(resource) for resource in found.resources], ""
 
         return list_page(call, PERSISTENT_RESOURCES, pages)
 
     def delete_resource(self, call: Call) -> Document:
         """Remove a persistent resource; what runs on it is cancelled, as by the service."""
-        self._resources(call).delete_resource(call.name, force=True)
-        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+        self.backends.resources(call.location).delete_resource(call.name, force=True)
+        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     def reboot_resource(self, call: Call) -> Document:
         """Start the machines of a persistent resource anew."""
         try:
-            rebooted = self._resources(call).reboot_resource(call.name)
+            rebooted = self.backends.resources(call.location).reboot_resource(call.name)
         except ConflictError as error:
             raise Refusal("FAILED_PRECONDITION", error.message) from None
         answer = {**(rebooted.response or {}), "@type": call.type_url("PersistentResource")}
-        return self._done(call, answer, "RebootPersistentResourceOperationMetadata")
+        return self._operations.add(call, answer, "RebootPersistentResourceOperationMetadata")
 
     # models
 
     def upload_model(self, call: Call) -> Document:
         """Keep a version of a model."""
         _check_region(call)
-        fields = self._local(call.body)
+        target = _target(call)
         with _refusing("model"):
-            model = read_body(Model, fields.get("model", {}), "model")
+            model = read_body(Model, with_project(call.fields.get("model", {}), LOCAL_PROJECT), "model")
             if not model.display_name:
                 raise FieldError("displayName", "Required field is not set.")
-            target = ModelTarget(
-                model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
+            return self._of_model(
+                call, self.backends.models(call.location).upload_model(model, target), "Upload"
             )
-            return self._of_model(call, self._models(call).upload_model(model, target), "Upload")
 
     def copy_model(self, call: Call) -> Document:
         """Keep another version with the files of one that is there."""
         _check_region(call)
-        fields = self._local(call.body)
-        target = ModelTarget(
-            model_id=str(fields.get("modelId") or ""), parent=str(fields.get("parentModel") or "")
-        )
-        copied = self._models(call).copy_model(str(fields.get("sourceModel") or ""), target)
+        source = with_project(call.text("sourceModel"), LOCAL_PROJECT)
+        copied = self.backends.models(call.location).copy_model(source, _target(call))
         return self._of_model(call, copied, "Copy")
 
     def get_model(self, call: Call) -> Document:
         """A version of a model."""
-        return _written(self._models(call).get_model(call.name))
+        return to_document(self.backends.models(call.location).get_model(call.name))
 
     def list_models(self, call: Call) -> Document:
         """A page of models, each in its default version."""
 
         def pages(_size: int, _token: str) -> tuple[list[Document], str]:
-            found = self._models(call).list_models(_query(call, LARGEST_PAGE, ""))
-            return [_written(model) for model in found.models], ""
+            found = self.backends.models(call.location).list_models(_query(call, LARGEST_PAGE, ""))
+            return [to_document(model) for model in found.models], ""
 
         return list_page(call, "models", pages)
 
@@ -231,24 +221,56 @@ class TrainingService:
         """A page of the versions of a model."""
 
         def pages(_size: int, _token: str) -> tuple[list[Document], str]:
-            found = self._models(call).list_model_versions(call.name, _query(call, LARGEST_PAGE, ""))
-            return [_written(model) for model in found.models], ""
+            found = self.backends.models(call.location).list_model_versions(
+                call.name, _query(call, LARGEST_PAGE, "")
+            )
+            return [to_document(model) for model in found.models], ""
 
         return list_page(call, "models", pages)
+
+    def update_model(self, call: Call) -> Document:
+        """Change fields of a model, or of one of its versions."""
+        name = call.name.removesuffix("@-")  # no version
+        changeable = _VERSION_FIELDS if "@" in name else _MODEL_FIELDS
+        mask = call.text("updateMask")
+        if not mask:
+            raise invalid("update_mask is required.")
+        paths = [snake_case(path.strip()) for path in mask.split(",")]
+        for path in paths:
+            if path not in _MODEL_FIELDS | _VERSION_FIELDS:
+                raise invalid(f"update_mask: {path[:300]!r} is no field that an update changes.")
+            if path not in changeable:
+                of = "a model" if "@" in name else "a version"
+                raise Refusal("FAILED_PRECONDITION", f"{path} is a field of {of}, and {name} names none.")
+        with _refusing("model"):
+            model = read_body(Model, with_project(call.body, LOCAL_PROJECT), "model")
+        if "display_name" in paths and not model.display_name:
+            raise refusal_of(FieldError("displayName", "Required field is not set."), "model")
+        changes = {path: getattr(model, path) for path in paths}
+        return to_document(self.backends.editing_models(call.location).update_model(name, changes))
+
+    def merge_version_aliases(self, call: Call) -> Document:
+        """Give names to a version of a model, and take some away."""
+        aliases = call.fields.get("versionAliases")
+        if not aliases or not isinstance(aliases, list) or not all(isinstance(one, str) for one in aliases):
+            raise invalid("version_aliases is required, a list of texts.")
+        return to_document(
+            self.backends.editing_models(call.location).merge_version_aliases(call.name, aliases)
+        )
 
     def delete_model(self, call: Call) -> Document:
         """Remove a model with all its versions."""
         with _refusing():
-            self._models(call).delete_model(call.name)
-        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+            self.backends.models(call.location).delete_model(call.name)
+        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     def delete_model_version(self, call: Call) -> Document:
         """Remove one version of a model."""
         try:
-            self._models(call).delete_model_version(call.name)
+            self.backends.models(call.location).delete_model_version(call.name)
         except ConflictError as error:
             raise Refusal("FAILED_PRECONDITION", error.message) from None
-        return self._done(call, _EMPTY, "DeleteOperationMetadata")
+        return self._operations.add(call, _EMPTY, "DeleteOperationMetadata")
 
     # logs
 
@@ -261,117 +283,33 @@ class TrainingService:
 
     def read_log(self, query: LogQuery) -> LogPage:
         """A part of a job's log."""
-        return self.jobs_at(DEFAULT_REGION).logs(query)
+        return self.backends.jobs(DEFAULT_REGION).logs(query)
 
     # operations
 
     def get_operation(self, call: Call) -> Document:
         """An operation as it ended; each has ended before its first answer."""
-        with self._lock:
-            found = self._operations.get(call.name)
-        if found is None:
-            raise Refusal("NOT_FOUND", f"The operation {call.name} does not exist.")
-        return found
+        return self._operations.get(call.name)
 
     def list_operations(self, call: Call) -> Document:
         """The operations of a resource, or of a place, the newest first."""
-        above = call.name.rpartition("/operations")[0]
-        with self._lock:
-            own = [one for name, one in self._operations.items() if name.startswith(f"{above}/")]
-        return list_page(call, "operations", lambda _size, _token: (own[::-1], ""))
+        own = self._operations.below(call.name.rpartition("/operations")[0])
+        return list_page(call, "operations", lambda _size, _token: (own, ""))
 
     def end_operation(self, call: Call) -> Document:
         """Cancel an operation, or forget it: it has ended already."""
         self.get_operation(call)
         return {}
 
-    def _done(self, call: Call, response: Document, metadata: str) -> Document:
-        """The operation of what has been done, which is remembered."""
-        now = timestamp()
-        times = {"createTime": now, "updateTime": now}
-        operation: Document = {
-            "name": f"{call.name}/operations/{random_job_id()}",
-            "metadata": {"@type": call.type_url(metadata), "genericMetadata": times},
-            "done": True,
-            "response": response,
-        }
-        with self._lock:
-            self._operations[operation["name"]] = operation
-            while len(self._operations) > MOST_OPERATIONS:
-                self._operations.popitem(last=False)
-        return operation
-
     def _of_model(self, call: Call, done: Operation, verb: str) -> Document:
         response = done.response or {}
         model = str(response.get("model", ""))
         named = msgspec.structs.replace(call.place, id=model.rpartition("/")[2])
-        return self._done(
+        return self._operations.add(
             msgspec.structs.replace(call, place=named),
             {"@type": call.type_url(f"{verb}ModelResponse"), **response},
             f"{verb}ModelOperationMetadata",
         )
-
-    # backends: one of each per thread, as a connection to the store belongs to its thread
-
-    def _runner(self, job: Job, location: str) -> JobBackend:
-        """The backend that runs a new job."""
-        spec = spec_of(job)
-        tasks = [pool.task for pool in spec.worker_pool_specs if pool.task] if spec else []
-        images: tuple[list[str], list[str]] = ([], [])
-        for task in tasks:
-            is_package = isinstance(task, PythonPackageSpec)
-            images[is_package].append(task.executor_image_uri if is_package else task.image_uri)  # type: ignore[union-attr]
-        chosen = choose_for(self._backend, tuple(images[0]), tuple(images[1]))
-        runner: JobBackend = self.open_part("jobs", chosen.backend.name, location)
-        return runner
-
-    def jobs_at(self, location: str) -> JobBackend:
-        """The backend that looks after the jobs that are there, wherever they run."""
-        keeper: JobBackend = self.open_part("jobs", find_backend(self._backend).name, location)
-        return keeper
-
-    def _jobs(self, call: Call) -> JobBackend:
-        return self.jobs_at(call.place.location)
-
-    def _resources(self, call: Call) -> ResourceBackend:
-        found: ResourceBackend = self.open_part(
-            "resources", find_backend(self._backend).name, call.place.location
-        )
-        return found
-
-    def _models(self, call: Call) -> ModelRegistryBackend:
-        found: ModelRegistryBackend = self.open_part(
-            "models", find_backend(self._backend).name, call.place.location
-        )
-        return found
-
-    def open_part(self, kind: str, name: str, location: str) -> Any:
-        """The part of the backend `name` that keeps `jobs`, `resources` or `models`, opened for a region."""
-        opened = self._opened.__dict__.setdefault("backends", {})
-        key = (kind, name, location)
-        if len(opened) >= MOST_OPENED:  # each may hold a connection to the store
-            opened.clear()
-        if key not in opened:
-            settings = BackendSettings(
-                home=self.home, project=LOCAL_PROJECT, region=location, aip_dirs=self._aip_dirs
-            )
-            backend = find_backend(name)
-            openers: dict[str, Callable[[], Any]] = {
-                "jobs": lambda: open_found(backend, settings),
-                "resources": lambda: open_resources(backend, settings),
-                "models": lambda: backend.open_models(settings),
-            }
-            opened[key] = openers[kind]()
-        return opened[key]
-
-    def _local(self, body: Any) -> Document:
-        """The fields of a request that is a document as a whole, with names of this machine."""
-        check_depth(body, "request")
-        if not isinstance(body, dict):
-            raise invalid("The body is not a JSON object.")
-        named = {camel_case(name): value for name, value in body.items()}
-        document: Document = with_project(named, LOCAL_PROJECT)
-        return document
 
 
 @contextmanager
@@ -389,34 +327,24 @@ def _refusing(root: str = "") -> Iterator[None]:
 
 def _check_region(call: Call) -> None:
     """Raise Refusal where something is to be made in what is no region."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.place.location):
-        raise invalid(f"{call.place.location[:100]!r} is not a region.")
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", call.location):
+        raise invalid(f"{call.location[:100]!r} is not a region.")
 
 
-def _root(cls: type[Resource]) -> str:
-    """The field of a create request that holds the resource."""
-    return snake_case(cls.__name__).lstrip("_")
-
-
-def _written(resource: Resource) -> Document:
-    """The resource as the API has it, without what this machine keeps beside it."""
-    return to_document(resource)
-
-
-def _without_trials(collection: str, document: Document) -> Document:
-    if collection == HYPERPARAMETER_TUNING_JOBS:
-        document.pop("trials", None)
-    return document
+def _target(call: Call) -> ModelTarget:
+    """The place of a new version of a model."""
+    parent = with_project(call.text("parentModel"), LOCAL_PROJECT)
+    return ModelTarget(model_id=call.text("modelId"), parent=parent)
 
 
 def _query(call: Call, size: int, token: str) -> Query:
     """The query of a list, in one region or, with `-`, in all. Raises Refusal for what is neither."""
-    if call.place.location != EVERYWHERE:
+    if call.location != EVERYWHERE:
         _check_region(call)
     return Query(
         collection=call.place.collection,
         project=LOCAL_PROJECT,
-        location="" if call.place.location == EVERYWHERE else call.place.location,
+        location="" if call.location == EVERYWHERE else call.location,
         page_size=size,
         page_token=token,
     )

@@ -30,7 +30,7 @@ from vtrain.emulator.dashboard.reader import JobFilter, JobReader
 from vtrain.emulator.dashboard.scalars import read_scalars
 from vtrain.emulator.dashboard.study_view import study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
-from vtrain.errors import NotFoundError, UnavailableError
+from vtrain.errors import NotFoundError, UnavailableError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
@@ -72,13 +72,18 @@ class Dashboard:
         is_filtered = bool(wanted.collection or wanted.state or wanted.text)
         models: tuple[Model, ...] = ()
         resources: tuple[PersistentResource, ...] = ()
+        trouble = ""
         if wanted.page == 1 and not is_filtered:
-            with suppress(UnavailableError):  # a plug-in may have none
-                models, resources = self._reader.models(), self._reader.resources()
+            try:
+                with suppress(UnavailableError):  # a plug-in may have none
+                    models, resources = self._reader.models(), self._reader.resources()
+            except VtrainError as error:
+                trouble = error.message
         return self.pages.answer(
             "jobs.html",
             rows=[job_row(job, self._reader.parts(job)) for job in listing.jobs],
             damaged=listing.damaged,
+            trouble=trouble,
             has_more=listing.has_more,
             wanted=wanted,
             is_filtered=is_filtered,
@@ -215,7 +220,7 @@ def _log_request(job: Job, query: Query) -> LogRequest:
 
 
 def _replica_names(job: Job, parts: list[CustomJob]) -> list[str]:
-    """What a log can be filtered by: the replicas of a job; of a tuning job its trials."""
+    """The names that filter a log: the replicas of a job; of a tuning job its trials."""
     if isinstance(job, HyperparameterTuningJob):
         return [f"trial-{trial.id}" for trial in job.trials]
     if len(parts) == 1:

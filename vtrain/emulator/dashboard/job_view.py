@@ -35,7 +35,7 @@ _NOT_CONFIGURED = frozenset(
     "name state createTime startTime endTime updateTime error "
     "trials replicas study trainingTaskMetadata".split()
 )
-"""Fields of a job that say what became of it, and not what it is."""
+"""Fields of a job that tell its progress; they are no part of its configuration."""
 _TONES = {
     states.SUCCEEDED: "good",
     states.PARTIALLY_SUCCEEDED: "good",
@@ -122,7 +122,7 @@ def job_row(job: Job, parts: Sequence[CustomJob]) -> Row:
 
 
 def took(job: Job) -> str:
-    """How long a job ran, or has run so far."""
+    """The duration of a job, up to now while it runs."""
     began = job.start_time or (job.create_time if job.end_time else "")
     try:
         return duration_in_words((epoch(job.end_time) if job.end_time else time.time()) - epoch(began))
@@ -155,7 +155,7 @@ def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[Replica
 
 
 def configuration(job: Job) -> str:
-    """What a job is, as YAML, with its secrets masked."""
+    """The configuration of a job as YAML, with its secrets masked."""
     document = masked_document(job.answer if job.answer is not None else to_document(job))
     kept = {key: value for key, value in document.items() if key not in _NOT_CONFIGURED}
     return render(kept, parse_format("yaml"))
@@ -188,7 +188,7 @@ def failure_card(job: Job) -> FailureCard | None:
 
 
 def reason_of(job: Job) -> str:
-    """Why a job that did not fail has ended early; empty where nothing says so."""
+    """The reason why a job that did not fail has ended early; empty where none is known."""
     if job.error is None or states.job_state(job.state) == states.FAILED:
         return ""
     message: str = masked_document(to_document(job)).get("error", {}).get("message", "")
@@ -196,7 +196,7 @@ def reason_of(job: Job) -> str:
 
 
 def _replicas(job: Job) -> str:
-    """How many replicas a job has; of a tuning job how many trials have ended, of how many."""
+    """The number of replicas; of a tuning job the number of ended trials, and of all."""
     if isinstance(job, HyperparameterTuningJob):
         ended = sum(trial.state in ENDED for trial in job.trials)
         return f"{ended} of {job.max_trial_count} trials"
@@ -208,7 +208,7 @@ def _replicas(job: Job) -> str:
 
 
 def _note(job: Job) -> str:
-    """What a list says of a job that failed: its exception, or the first line of its error."""
+    """The note on a failed job in a list: its exception, or the first line of its error."""
     failure = failure_of(job)
     if failure is None:
         return ""

@@ -81,7 +81,7 @@ def packed(cursor: str) -> str:
 
 
 def unpacked(text: str) -> str:
-    """The cursor in an address. Raises ConfigError for what is none."""
+    """The cursor in an address. Raises ConfigError for an invalid one."""
     reader = zlib.decompressobj()
     try:
         cursor = reader.decompress(urlsafe_b64decode(text.encode()), LONGEST_CURSOR).decode() if text else ""
@@ -101,7 +101,7 @@ class LogReader:
         self._lock = threading.Lock()
 
     def read(self, request: LogRequest) -> LogView:
-        """The lines. Raises NotFoundError for an unknown job, ConfigError for a cursor that is none."""
+        """The lines. Raises NotFoundError for an unknown job, ConfigError for an invalid cursor."""
         if request.cursor or request.from_start or request.text:
             return self._forwards(request)
         return self._tail(request)

@@ -67,7 +67,7 @@ class Pages:
 
 
 def as_bytes(text: str) -> bytes:
-    """A text in UTF-8. File names may hold bytes that are none, which Python keeps as surrogates."""
+    """A text in UTF-8. Python keeps bytes of file names that are not UTF-8 as surrogates."""
     return text.encode("utf-8", "backslashreplace")
 
 

@@ -44,7 +44,7 @@ def proxying(port: int) -> Iterator[int]:
 
 def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) -> None:
     serving: set[asyncio.Task[None] | None] = set()
-    """The loop does not keep tasks: one whose client has said all, and waits for answers, would be lost."""
+    """The loop itself does not keep tasks that wait: it would lose one with a client that only listens."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         own = asyncio.current_task()

@@ -22,6 +22,7 @@ from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.certificate import make_certificate
 from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.grpc.proxy import proxying
+from vtrain.emulator.request_log import Tell, timed
 from vtrain.emulator.running import FOLDER
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
@@ -45,10 +46,10 @@ class Ports(NamedTuple):
 
 
 @contextmanager
-def serving_grpc(service: TrainingService, home: Path, project: str) -> Iterator[Ports]:
+def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell) -> Iterator[Ports]:
     """A block during which the API answers gRPC, through a proxy of its own.
 
-    `project` is the id that numbers of projects stand for.
+    `project` is the id that numbers of projects stand for. `tell` gets a line about each call.
     """
     key, certificate = make_certificate()
     server = grpc.server(
@@ -59,7 +60,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str) -> Iterator
         messages = load_messages(version)
         for name, collections in SERVICES.items():
             handlers = {
-                method.rpc: _handler(service, method, messages, version)
+                method.rpc: _handler(service, method, messages, version, tell)
                 for collection in collections
                 for method in METHODS[collection]
             }
@@ -94,10 +95,16 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(refuse)
 
 
-def _handler(service: TrainingService, method: Method, messages: dict[str, Any], version: str) -> Any:
+def _handler(
+    service: TrainingService, method: Method, messages: dict[str, Any], version: str, tell: Tell
+) -> Any:
     request, answer = _request_of(method, messages), _answer_of(method, messages)
 
     def run(message: Any, context: grpc.ServicerContext) -> Any:
+        with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
+            return carry_out(message, context)
+
+    def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
         try:
             fields = json_format.MessageToDict(message)
@@ -109,9 +116,8 @@ def _handler(service: TrainingService, method: Method, messages: dict[str, Any],
                 context, Refusal("INVALID_ARGUMENT", f"The message has no form in JSON: {error}."[:MOST_SAID])
             )
         except (Refusal, VtrainError) as error:
-            _abort(
-                context, refusal_of(error) if isinstance(error, VtrainError) else error, project_of(message)
-            )
+            refusal = refusal_of(error) if isinstance(error, VtrainError) else error
+            _abort(context, refusal, project_of(method, message))
 
     return grpc.unary_unary_rpc_method_handler(
         run,
@@ -142,16 +148,21 @@ def _abort(context: grpc.ServicerContext, refusal: Refusal, project: str = LOCAL
     context.abort(codes[CODES[refusal.status]], told[:MOST_SAID])
 
 
-def project_of(message: Any) -> str:
+def project_of(method: Method, message: Any) -> str:
     """The project in the name that a request is about."""
-    name = str(getattr(message, "name", "") or getattr(message, "parent", ""))
+    named = getattr(message, method.body, message) if method.of_one else message
+    name = str(getattr(named, "name", "") or getattr(message, "parent", ""))
     parts = name.split("/")
     return parts[1] if len(parts) > 1 and parts[0] == "projects" else LOCAL_PROJECT
 
 
 def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
-    """A request of gRPC as one of REST, of a version of the API. Raises Refusal for a name that is none."""
-    name = str(fields.pop("name", "") or "") if method.of_one else str(fields.get("parent", ""))
+    """A request of gRPC as one of REST, of a version of the API. Raises Refusal for an invalid name."""
+    if method.of_one:  # of an update the name is in the resource
+        named = fields.get(method.body, {}) if method.body not in ("", WHOLE) else fields
+        name = str(named.pop("name", "") or "")
+    else:
+        name = str(fields.get("parent", ""))
     parts = name.split("/")
     if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations" or not all(parts):
         raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource.")
@@ -162,8 +173,7 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
         raise Refusal("INVALID_ARGUMENT", f"{name[:300]!r} is not the name of a resource of this method.")
     collection = "/".join(rest) if method.of_one else _collection(method)
     place = ResourceName(project=project, location=location, collection=collection, id=resource_id)
-    body = fields if method.body == WHOLE else fields.get(method.body)
-    return Call(place=place, fields=fields, body=body or {}, version=version)
+    return Call(place=place, fields=fields, body=fields.get(method.body) or {}, version=version)
 
 
 def _collection(method: Method) -> str:

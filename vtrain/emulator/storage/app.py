@@ -140,20 +140,16 @@ def _build_call(request: Request, body: bytes) -> Call:
         pairs = tuple(parse_qsl(raw, keep_blank_values=True, errors="strict"))
     except UnicodeDecodeError as error:
         raise invalid(f"The address is not UTF-8 where its percent-encoding is undone: {error}.") from None
+    # Links in answers have the token where the client's address had it: clients follow them as they are.
+    user = user_information(request.headers.get("authorization", ""))
     return Call(
         path=path,
         query=dict(pairs),
         repeated=pairs,
         headers=request.headers,
         body=body,
-        base=_base(request),
+        base=f"{request.url.scheme}://{user}{request.headers.get('host', '')}",
     )
-
-
-def _base(request: Request) -> str:
-    """The service's address as the client wrote it, with the token where that was a part of it."""
-    user = user_information(request.headers.get("authorization", ""))
-    return f"{request.url.scheme}://{user}{request.headers.get('host', '')}"
 
 
 async def _refuse(_request: Request, error: Exception) -> Response:

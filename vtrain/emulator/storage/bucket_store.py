@@ -39,7 +39,10 @@ class BucketStore:
         with self._catalog.writing():
             if self.exists(name):
                 raise Refusal(409, "conflict", f"There is a bucket {name!r} already.")
-            self._folders.bucket(name).mkdir(parents=True)
+            try:
+                self._folders.bucket(name).mkdir(parents=True)
+            except FileExistsError:
+                raise Refusal(409, "conflict", f"Something else has the place of bucket {name!r}.") from None
             self._catalog.save_bucket(name, record)
         return record
 

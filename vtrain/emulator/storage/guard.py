@@ -14,7 +14,6 @@ import ipaddress
 
 import msgspec
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.emulator.storage.call import answer_refusal
@@ -70,18 +69,13 @@ class Guard:
         try:
             self._admission.check(Headers(scope=scope), scope["method"], scope["path"])
         except Refusal as refusal:
-            response = _final(answer_refusal(refusal))
+            response = answer_refusal(refusal)
+            response.headers["connection"] = "close"  # the body of the request has not been read
             if refusal.status == 401:  # a browser asks for the token, or takes that of the address
                 response.headers["www-authenticate"] = 'Basic realm="vtrain", charset="UTF-8"'
             await response(scope, receive, send)
             return
         await self._app(scope, receive, send)
-
-
-def _final(response: Response) -> Response:
-    """A response that closes the connection, because the request's body has not been read."""
-    response.headers["connection"] = "close"
-    return response
 
 
 def user_information(authorization: str) -> str:

@@ -24,7 +24,7 @@ Test = Callable[[str], bool]
 
 
 class Glob:
-    """A glob: `*` and `?` within a folder, `**` across, `[a-z]`, `{a,b}`. Raises Refusal for what is none.
+    """A glob: `*` and `?` within a folder, `**` across, `[a-z]`, `{a,b}`. Raises Refusal for an invalid one.
 
     It is an automaton: a set of states, which each character of a name takes to another set.
     """

@@ -1,9 +1,9 @@
 """The files that hold objects, and the partial files that become objects in one step.
 
 The object `models/a.txt` is the file `models/a.txt` of the bucket's folder. Some names cannot be paths: those
-with an empty, `.` or `..` component (`a//b`, `folder/`), those with a component of more than 255 bytes, and
-`a/b` where `a` is a file (or `a` where `a/` has files). Their files are in `storage/aside/BUCKET`, named by a
-hash of the object's name.
+with an empty, `.` or `..` component (`a//b`, `folder/`), those with a component of more than 255 bytes, those
+with one like the name of a file that is still being written, and `a/b` where `a` is a file (or `a` where `a/`
+has files). Their files are in `storage/aside/BUCKET`, named by a hash of the object's name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, BinaryIO
 
 import google_crc32c
 
-from vtrain.atomic import sync_file, sync_folder
+from vtrain.atomic import UNPUBLISHED, publishing_file, sync_file, sync_folder
 from vtrain.digests import content_digest
 from vtrain.emulator.storage.refusals import Refusal, invalid, no_bucket
 from vtrain.staging import is_bucket_name
@@ -102,7 +102,9 @@ class BucketFolders:
     def _plain(self, bucket: str, name: str) -> Path | None:
         """An object's path in its bucket's folder; None if the name is no path, or if a link leads out."""
         components = name.split("/")
-        if any(part in ("", ".", "..") or "\0" in part for part in components):
+        if any(
+            part in ("", ".", "..") or "\0" in part or part.startswith(UNPUBLISHED) for part in components
+        ):
             return None
         if any(len(part.encode()) > LONGEST_COMPONENT for part in components):
             return None
@@ -110,6 +112,25 @@ class BucketFolders:
         path = folder.joinpath(*components)
         inside = len(bytes(path)) <= LONGEST_PATH and path.parent.resolve() == path.parent
         return path if inside else None
+
+
+def open_object(path: Path) -> BinaryIO:
+    """The file of an object, open for reading.
+
+    Raises FileNotFoundError where something else has just taken its place: a link of a job may lead out, and
+    a pipe would never be opened.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def _is_file(path: Path) -> bool:
@@ -132,14 +153,18 @@ def _clear_path(path: Path) -> bool:
 
 def remove_empty(folder: Path) -> None:
     """Remove a folder with nothing but folders in it; raises OSError where there is anything else."""
-    if any(files for _, _, files in os.walk(folder)):
+    tree = list(os.walk(folder, topdown=False))
+    if folder.is_symlink() or any(files for _, _, files in tree):
         raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(folder))
-    if folder.is_dir():
-        shutil.rmtree(folder)
+    for path, _, _ in tree:
+        Path(path).rmdir()  # fails where a job has just written a file
 
 
 def _walk(folder: Path, base: str) -> Iterator[str]:
-    """The regular files below a folder, by their paths from it behind `base`; links are not followed."""
+    """The regular files below a folder, by their paths from it behind `base`.
+
+    Links are not followed. Files that are still being written, as by `staging`, are left out.
+    """
     folders = [(str(folder), base)]
     while folders:
         path, names = folders.pop()
@@ -150,13 +175,13 @@ def _walk(folder: Path, base: str) -> Iterator[str]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append((entry.path, f"{names}{entry.name}/"))
-            elif entry.is_file(follow_symlinks=False) and _is_text(entry.name):
+            elif entry.is_file(follow_symlinks=False) and _is_object(entry.name):
                 yield names + entry.name
 
 
-def _is_text(name: str) -> bool:
-    """Whether a file's name is UTF-8, as an object's has to be."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+def _is_object(name: str) -> bool:
+    """Whether a file is an object: its name is UTF-8, and none of a file that is still being written."""
+    return not name.startswith(UNPUBLISHED) and not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 COPIED_AT_ONCE = 1 << 20
@@ -207,7 +232,7 @@ class Partial:
     def write_files(self, paths: Iterable[Path]) -> None:
         """Append the content of files."""
         for path in paths:
-            with path.open("rb") as source:
+            with open_object(path) as source:
                 while data := source.read(COPIED_AT_ONCE):
                     self.write(data)
 
@@ -234,8 +259,17 @@ class Partial:
         sync_file(self.path)
         os.utime(self.path, ns=(time, time))
         status = self.path.stat()
-        self.path.replace(path)
-        sync_folder(path.parent)
+        try:
+            self.path.replace(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            # The bucket is a link to another disk.
+            with publishing_file(path, mode=None) as beside:
+                shutil.copyfile(self.path, beside)
+                os.utime(beside, ns=(time, time))
+                status = beside.stat()
         return status
 
     def discard(self) -> None:
@@ -245,9 +279,9 @@ class Partial:
 
 
 def file_crc32c(path: Path) -> str:
-    """The CRC32C of a file in base64."""
+    """The CRC32C of an object's file in base64. Raises FileNotFoundError as `open_object` does."""
     checksum = google_crc32c.Checksum()
-    with path.open("rb") as file:
+    with open_object(path) as file:
         while data := file.read(COPIED_AT_ONCE):
             checksum.update(data)
     return base64.b64encode(checksum.digest()).decode()

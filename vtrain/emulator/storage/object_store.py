@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from vtrain.emulator.storage.bucket_store import BucketStore, merge
 from vtrain.emulator.storage.catalog import Catalog, ObjectRecord
-from vtrain.emulator.storage.object_files import BucketFolders, Partial, file_crc32c
+from vtrain.emulator.storage.object_files import BucketFolders, Partial, file_crc32c, open_object
 from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, no_bucket, no_object
 
 _TEXTS = "cacheControl contentDisposition contentEncoding contentLanguage contentType customTime storageClass"
@@ -86,14 +87,16 @@ class ObjectStore:
 
     def find(self, bucket: str, name: str) -> StoredObject | None:
         """An object and its metadata. For a file that was not written by this API, metadata is computed."""
-        path = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
-        if path is None:
-            return None
-        try:
-            record = self._valid_record(bucket, name, path) or self._record_unknown_file(bucket, name, path)
-        except FileNotFoundError:
-            return None
-        return StoredObject(bucket=bucket, name=name, path=path, record=record)
+        for _ in range(_OPEN_ATTEMPTS):
+            path = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
+            if path is None:
+                return None
+            with suppress(FileNotFoundError, NotADirectoryError):  # it has just gone, or is a folder now
+                record = self._valid_record(bucket, name, path) or self._record_unknown_file(
+                    bucket, name, path
+                )
+                return StoredObject(bucket=bucket, name=name, path=path, record=record)
+        return None
 
     def _valid_record(self, bucket: str, name: str, path: Path) -> ObjectRecord | None:
         """The catalog's record, if the file still has its generation and size."""
@@ -222,13 +225,9 @@ class ObjectStore:
         """An object, and a file descriptor of its content. Raises Refusal, with 503 if it keeps changing."""
         for _ in range(_OPEN_ATTEMPTS):
             found = self.get(bucket, name, conditions, generation)
-            try:
-                descriptor = os.open(found.path, os.O_RDONLY)
-            except FileNotFoundError:
-                continue
-            if os.fstat(descriptor).st_mtime_ns == found.record.generation:
-                return found, descriptor
-            os.close(descriptor)
+            with suppress(FileNotFoundError), open_object(found.path) as file:
+                if os.fstat(file.fileno()).st_mtime_ns == found.record.generation:
+                    return found, os.dup(file.fileno())
         raise Refusal(503, "backendError", f"{bucket}/{name} is being written; try again.")
 
 

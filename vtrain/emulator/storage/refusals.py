@@ -5,6 +5,7 @@ Reasons are those of Google's JSON APIs (cloud.google.com/storage/docs/json_api/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,7 +84,6 @@ def whole_number(query: Mapping[str, str], key: str) -> int | None:
     text = query.get(key)
     if text is None:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise invalid(f"{key}: {text!r} is not a whole number.") from None
+    if not re.fullmatch(r"-?[0-9]{1,19}", text):
+        raise invalid(f"{key}: {text[:100]!r} is not a whole number.")
+    return int(text)

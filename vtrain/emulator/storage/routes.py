@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -121,20 +122,21 @@ class FileContent(Response):
             about["content-range"] = f"bytes {self._start}-{self._end - 1}/{size}"
         super().__init__(status_code=206 if span else 200, headers={**headers, **about})
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send the headers and the content."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the headers and the content, or as much of it as the client takes."""
         try:
             start = {"status": self.status_code, "headers": self.raw_headers}
             await send({"type": "http.response.start", **start})
             if scope["method"] != "HEAD":
-                await self._send_content(send)
+                await self._send_content(Request(scope, receive), send)
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             os.close(self._descriptor)
 
-    async def _send_content(self, send: Send) -> None:
+    async def _send_content(self, request: Request, send: Send) -> None:
         position = self._start
-        while position < self._end:
+        # The server drops what is sent to a client that has gone, and says nothing.
+        while position < self._end and not await request.is_disconnected():
             length = min(SENT_AT_ONCE, self._end - position)
             data = await run_in_threadpool(os.pread, self._descriptor, length, position)
             if not data:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 from collections.abc import Callable
-from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from vtrain.emulator.storage.app import make_app
-from vtrain.emulator.storage.guard import TOKEN_USER, Admission
+from vtrain.emulator.request_log import RequestLog, Tell
+from vtrain.emulator.storage.guard import TOKEN_USER
 from vtrain.errors import UnavailableError
 
 SHUTDOWN_SECONDS = 5
@@ -54,6 +55,7 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
         ws="none",
         limit_concurrency=MOST_CONNECTIONS,
         log_config=None,
+        log_level="error",  # its warnings are about clients that speak no HTTP
         access_log=False,
         lifespan="on",
         server_header=False,
@@ -62,17 +64,39 @@ def make_server(app: ASGIApp) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(home: Path, host: str, port: int, admission: Admission, ready: Callable[[str], None]) -> None:
-    """Serve until SIGINT or SIGTERM, which are then raised here. `ready` is told the URL once it answers."""
-    serve_app(make_app(home, admission), host, port, ready, token=admission.token)
+def serve_app(
+    app: ASGIApp, host: str, port: int, ready: Callable[[str], None], tell: Tell, token: str = ""
+) -> None:
+    """Serve as `run_until_signal` does. `ready` is told the URL once it answers.
 
-
-def serve_app(app: ASGIApp, host: str, port: int, ready: Callable[[str], None], token: str = "") -> None:
-    """The same for any application."""
+    `tell` gets a line about each request.
+    """
     with listen(host, port) as listener:
-        server = make_server(app)
+        server = make_server(RequestLog(app, tell))
         ready(address(listener, token))
+        run_until_signal(server, listener)
+
+
+def run_until_signal(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Serve until SIGINT, SIGTERM or SIGHUP, which are then raised here. Only for the main thread."""
+    usual = signal.getsignal(signal.SIGHUP)
+    if not callable(usual):  # it is ignored, or ends the process at once
         server.run(sockets=[listener])
+        return
+    came: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        server.should_exit = True
+
+    # uvicorn does so for the other two. An exception of a handler would break off its event loop.
+    signal.signal(signal.SIGHUP, end)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+    for number in came[:1]:
+        signal.raise_signal(number)
 
 
 LARGEST_HEAD = 64 * 1024

@@ -131,7 +131,7 @@ class ContentRange:
 
 FOLDER = "storage"
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""How long uploads of a service that was killed stay on the disk."""
+"""The time that uploads of a killed service stay on the disk."""
 
 
 class StorageService:

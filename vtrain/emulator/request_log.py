@@ -1,0 +1,48 @@
+"""One line for each request that a server answers: method, path, status, milliseconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+Tell = Callable[[str], None]
+LONGEST_PATH = 1000
+"""Characters of a path: what a client sends must not fill the log."""
+
+
+class RequestLog:
+    """ASGI middleware that tells of each request, without its query: that may hold a token."""
+
+    def __init__(self, app: ASGIApp, tell: Tell) -> None:
+        self._app = app
+        self._tell = tell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        status = "no answer"
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        path = scope["raw_path"].decode("latin-1")[:LONGEST_PATH]
+        with timed(self._tell, lambda: f"{scope['method']} {path} {status}"):
+            await self._app(scope, receive, noted)
+
+
+@contextmanager
+def timed(tell: Tell, what: Callable[[], str]) -> Iterator[None]:
+    """A block, at the end of which `what` is told with the time that it took."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        tell(f"{what()} {(time.monotonic() - began) * 1000:.0f} ms")
