@@ -285,6 +285,27 @@ def test_a_full_disk_behind_stdout_is_an_error(shell: Any) -> None:
     assert "No space left on device" in ended.stderr and "Traceback" not in ended.stderr
 
 
+HELPS = ("", "-h", "help", "ps --help", "version", "--version", "--show-completion=bash", "schema pyproject")
+
+
+@pytest.mark.parametrize("line", HELPS)
+def test_help_that_cannot_be_written_is_an_error(shell: Any, line: str) -> None:
+    full = shell(f"vtrain {line} > /dev/full")
+    assert (full.returncode, full.stderr) == (
+        1,
+        "ERROR: Cannot write the output: No space left on device.\n",
+    )
+    unread = shell(f"{{ sleep 0.2; vtrain {line}; echo code $? >&2; }} | true")
+    assert unread.stderr == "code 141\n"
+
+
+@pytest.mark.parametrize("line", HELPS)
+def test_help_is_utf8_in_every_locale(shell: Any, line: str) -> None:
+    ended = shell(f"PYTHONIOENCODING=ascii vtrain {line}")
+    assert ended.returncode == (0 if line else 2)
+    assert ended.stderr == "" and ended.stdout == shell(f"vtrain {line}").stdout
+
+
 def test_a_home_that_cannot_be_made_is_named(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

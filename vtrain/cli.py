@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer.core import TyperGroup
-from typer.exceptions import TyperException
+from typer.exceptions import Exit, TyperException
 
 from vtrain.errors import (
     HungUp,
@@ -33,7 +33,7 @@ from vtrain.flags.options import (
     SchemaFlag,
 )
 from vtrain.messages.nearest import did_you_mean
-from vtrain.output.writing import set_haste
+from vtrain.output.writing import print_text, set_haste
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import Page
@@ -395,8 +395,18 @@ def _dispatch(argv: Sequence[str], invocation: Invocation) -> int:
     root, invocation.remainder = _group(RootGroup, "vtrain", HELP), remainder
     if "_VTRAIN_COMPLETE" in os.environ or any(word.partition("=")[0] in COMPLETION_FLAGS for word in head):
         return _complete(root, invocation, head)
-    code = root.main(args=head, prog_name="vtrain", standalone_mode=False, obj=invocation)
-    return code if isinstance(code, int) else 0
+    # Not `root.main`, which ends without a word where any pipe breaks, be it that of an engine.
+    try:
+        with root.make_context("vtrain", head, obj=invocation) as context:
+            root.invoke(context)
+    except Exit as end:  # --help was printed
+        return end.exit_code
+    except TyperException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":
+            raise
+        print_text(error.format_message())
+        return UsageError.exit_code
+    return 0
 
 
 def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
@@ -406,7 +416,7 @@ def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
     if shell.VARIABLE in os.environ:
         shell.answer(root, invocation)
     else:
-        print(shell.set_up(words))
+        print_text(shell.set_up(words))
     return 0
 
 
@@ -439,15 +449,12 @@ def _expanded(words: list[str]) -> list[str]:
 def _show_version() -> int:
     from vtrain import __version__
 
-    print(f"vtrain {__version__}")
+    print_text(f"vtrain {__version__}")
     return 0
 
 
 def _usage_error(error: TyperException) -> VtrainError:
     ctx = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(error.format_message())
-        return UsageError("")
     command = ctx.command_path if ctx is not None else "vtrain"
     return UsageError(error.format_message(), hint=f"See '{command} --help'.")
 
