@@ -460,6 +460,14 @@ def _usage_error(error: TyperException) -> VtrainError:
 
 
 def _os_error(error: OSError) -> VtrainError:
+    """The error of a file; a relative path is not the fault where the current folder was removed."""
+    if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith("/"):
+        from vtrain.commands.session import check_current_folder
+
+        try:
+            check_current_folder()
+        except VtrainError as gone:
+            return gone
     place = f": {error.filename}" if error.filename else ""
     return VtrainError(f"{error.strerror or error}{place}.")
 

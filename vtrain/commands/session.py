@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,18 +198,17 @@ def find_target(
     reference = None if name is None else find_reference(name, kind, place)
     if reference is not None and about_running:
         reference = reference.about_running()
-    with _in_current_folder():
-        if local_only:
-            choice = _local_choice(place.backend)
-        elif reference is not None and reference.name and not _names_service(common, place):
-            choice = choose_backend(
-                flag=place.backend,
-                name=reference.name,
-                project=project,
-                named_by="the job is on this machine",
-            )
-        else:
-            choice = choose_backend(flag=place.backend, name=name or "", project=project)
+    if local_only:
+        choice = _local_choice(place.backend)
+    elif reference is not None and reference.name and not _names_service(common, place):
+        choice = choose_backend(
+            flag=place.backend,
+            name=reference.name,
+            project=project,
+            named_by="the job is on this machine",
+        )
+    else:
+        choice = choose_backend(flag=place.backend, name=name or "", project=project)
     backend = find_backend(choice.value)
     if reference is not None:
         name = reference.meant_on(backend, kind)
@@ -238,8 +236,7 @@ def is_configured_elsewhere(common: CommonFlags, place: PlaceFlags) -> bool:
     """Whether configuration, and no flag, makes the line one of a service. Raises as `find_target` does."""
     if place.backend or _names_service(common, place):
         return False
-    with _in_current_folder():
-        choice = choose_backend(flag="", name="", project=find_project(common.project))
+    choice = choose_backend(flag="", name="", project=find_project(common.project))
     return not find_backend(choice.value).is_local
 
 
@@ -277,16 +274,6 @@ def open_named(
     target = find_target(common, place, name=text, kind=kind, about_running=about_running)
     session = target.open()
     return session, session.full_name(target.name, kind)
-
-
-@contextmanager
-def _in_current_folder() -> Iterator[None]:
-    """Name the current folder where a setting cannot be read because somebody has removed it."""
-    try:
-        yield
-    except FileNotFoundError:
-        check_current_folder()
-        raise
 
 
 def check_current_folder() -> None:

@@ -112,7 +112,10 @@ def _failure_pointers(failure: Failure, *, is_quoted: bool) -> Iterator[Pointer]
 
 def _from_here(file: str) -> str:
     """The path from the current folder, if the file is below it."""
-    path, here = Path(file), Path.cwd()
+    try:
+        path, here = Path(file), Path.cwd()
+    except FileNotFoundError:  # the current folder was removed
+        return file
     return str(path.relative_to(here)) if path.is_relative_to(here) else file
 
 
