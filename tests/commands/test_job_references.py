@@ -223,4 +223,4 @@ def test_hints_of_short_commands_are_short_through_a_pipe_too(vtrain: Any, jobs:
     for nobody in ("nobody", "123"):
         assert vtrain("logs", nobody).err.splitlines()[-1].strip() == "$ vtrain ps"
         assert vtrain("custom-jobs", "describe", nobody).err.splitlines()[-1].strip() == LIST_HINT
-    assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE} -f"
+    assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE}"

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtrain.commands.references import command_about, shown_name
+from vtrain.commands.references import command_about, ended_log_command, shown_name
 from vtrain.commands.session import Session
 from vtrain.errors import DamagedError, NotFoundError
 from vtrain.messages.custom_job import CustomJob
@@ -42,7 +42,7 @@ def how_to_go_on(session: Session, job: Job) -> str:
     """The lines about a job that was stopped: its id, what it has left, and how to go on with it."""
     pointers = [("job", shown_name(job.name)), *_places(session, job)]
     lines = [f"{label:<7} {text}" for label, text in pointers]
-    lines.append(f"{'log':<7} $ {command_about(job.name, 'stream-logs')}")
+    lines.append(f"{'log':<7} $ {ended_log_command(job.name)}")
     if session.is_local and isinstance(job, CustomJob) and _has_checkpoints(session, job):
         lines.append(f"{'go on':<7} run it again with --base-output-dir={job.job_spec.output_uri}")
     return "\n".join(lines)

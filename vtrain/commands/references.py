@@ -215,6 +215,11 @@ def command_about(name: str, verb: str) -> str:
     return f"vtrain {kind.group} {verb} {shown_name(name)}"
 
 
+def ended_log_command(name: str) -> str:
+    """The command line that prints the log of an ended job, which nobody has to follow."""
+    return command_about(name, "stream-logs").removesuffix(" -f")
+
+
 def _speaks_short() -> bool:
     """Whether people see this on a terminal, or the command that was typed is a short one itself."""
     typed = next((word for word in current_command() if not word.startswith("-")), "")
