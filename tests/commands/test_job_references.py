@@ -43,7 +43,15 @@ def test_a_job_is_named_by_what_it_alone_has(
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", project)
     ended = vtrain(*DESCRIBE, word)
     assert (ended.code, ended.out) == (0, f"{expected}\n"), ended.err
-    assert ended.err == "Backend: process (the job is on this machine)\n"
+    assert ended.err == "Backend: local (the job is on this machine)\n"
+
+
+def test_the_backend_of_stored_jobs_is_this_machine(vtrain: Any, jobs: Path) -> None:
+    """One store has the jobs of all its backends."""
+    add_job(jobs, "7000000000000000007", "contained", backend="docker")
+    assert vtrain("ps", "--format=value(name)").err == "Backend: local (no project is set)\n"
+    assert vtrain("show", "contained").err == "Backend: local (the job is on this machine)\n"
+    assert vtrain("ps", "--backend=docker", "--format=none").err == "Backend: docker (--backend)\n"
 
 
 def test_a_region_leaves_only_the_jobs_there(vtrain: Any, jobs: Path) -> None:

@@ -68,9 +68,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, choice=choice, backend=found, settings=settings, name="")
 
     def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
-        """The session. `images` are those of the job to be started, which decide what `local` means."""
-        backend, choice = self.backend, msgspec.structs.replace(self.choice, value=self.backend.name)
-        notice = ""
+        """The session. `images` are those of the job to be started, which decide what `local` means.
+
+        Without them it is about what is there: jobs and models of every backend of this machine.
+        """
+        backend, choice, notice = self.backend, self.choice, ""
         if images is not None:
             chosen = choose_for(self.choice.value, images.containers, images.executors)
             backend, notice = chosen.backend, chosen.notice
