@@ -306,6 +306,12 @@ def test_help_is_utf8_in_every_locale(shell: Any, line: str) -> None:
     assert ended.stderr == "" and ended.stdout == shell(f"vtrain {line}").stdout
 
 
+def test_a_program_of_a_command_with_closed_streams_has_streams(shell: Any) -> None:
+    """Else the first file that it opens would get their numbers."""
+    ended = shell("vtrain emulator exec -- sh -c 'cat && echo out && echo err >&2' <&- >&- 2>&-")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
 def test_a_home_that_cannot_be_made_is_named(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

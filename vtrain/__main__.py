@@ -37,12 +37,17 @@ def run() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Give a closed stdin, stdout or stderr somewhere to lead, so that no other file gets its number."""
+    """Open a closed stdin, stdout or stderr on nothing, so that no other file gets its number.
+
+    A program that a command becomes or starts (`exec`, `rerun`) inherits it for the same reason.
+    """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def _anticipate(argv: Sequence[str]) -> None:
