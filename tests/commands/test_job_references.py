@@ -229,6 +229,8 @@ def test_hints_of_short_commands_are_short_through_a_pipe_too(vtrain: Any, jobs:
         vtrain("custom-jobs", "cancel", "other").err
     )
     for nobody in ("nobody", "123"):
-        assert vtrain("logs", nobody).err.splitlines()[-1].strip() == "$ vtrain ps"
+        for short in ("logs", "top", "cp"):
+            word = f"{nobody}:model" if short == "cp" else nobody
+            assert vtrain(short, word).err.splitlines()[-1].strip() == "$ vtrain ps", short
         assert vtrain("custom-jobs", "describe", nobody).err.splitlines()[-1].strip() == LIST_HINT
     assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE}"

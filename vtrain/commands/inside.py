@@ -21,7 +21,7 @@ def execute(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """Run a command in a replica, and end with its exit code."""
-    if not remainder:
+    if not remainder or not remainder[0]:
         raise UsageError(
             "exec needs a command.", hint=f"Put it after --: vtrain exec {job.text} -- nvidia-smi"
         )

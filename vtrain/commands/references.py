@@ -53,7 +53,7 @@ _SHORT_VERBS = {
     "delete": "rm {}",
 }
 _SHORT_COMMANDS = frozenset(
-    ("run", "debug", "submit", "ps", "logs", "stop", "show", "rm", "rerun", "exec", "shell")
+    "run debug submit ps logs stop show rm rerun exec shell cp top tensorboard dashboard".split()
 )
 FEWEST_DIGITS = 6
 """How many digits of an id are shown where fewer would do: jobs to come should have other ones."""
