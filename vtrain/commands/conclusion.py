@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.commands.references import command_about, ended_log_command, shown_name
 from vtrain.commands.session import Session
-from vtrain.errors import DamagedError, NotFoundError
+from vtrain.errors import DamagedError, NotFoundError, VtrainError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 from vtrain.output.card import Pointer, show_end
@@ -25,7 +25,7 @@ MOST_COUNTED = 1000
 
 def conclude(session: Session, job: Job) -> None:
     """Say on stderr how a job ended, and what else its trainer left on this machine."""
-    show_end(session.console, job, tuple(_places(session, job)))
+    show_end(session.console, job, _places(session, job))
     if not (session.is_local and isinstance(job, CustomJob)):
         return
     from vtrain.runtime.working_folder import remarks_on
@@ -43,8 +43,9 @@ def how_to_go_on(session: Session, job: Job) -> str:
     pointers = [("job", shown_name(job.name)), *_places(session, job)]
     lines = [f"{label:<7} {text}" for label, text in pointers]
     lines.append(f"{'log':<7} $ {ended_log_command(job.name)}")
-    if session.is_local and isinstance(job, CustomJob) and _has_checkpoints(session, job):
-        lines.append(f"{'go on':<7} run it again with --base-output-dir={job.job_spec.output_uri}")
+    with suppress(OSError, VtrainError):
+        if session.is_local and isinstance(job, CustomJob) and _has_checkpoints(session, job):
+            lines.append(f"{'go on':<7} run it again with --base-output-dir={job.job_spec.output_uri}")
     return "\n".join(lines)
 
 
@@ -57,7 +58,17 @@ def _has_checkpoints(session: Session, job: CustomJob) -> bool:
     return _is_or_has_file(folder)
 
 
-def _places(session: Session, job: Job) -> Iterator[Pointer]:
+def _places(session: Session, job: Job) -> list[Pointer]:
+    """Where the model and other outputs are, as far as that can be found out."""
+    found: list[Pointer] = []
+    # A folder that is another user's, or was removed just now, must not hide how the job ended.
+    with suppress(OSError, VtrainError):
+        for place in _find_places(session, job):
+            found.append(place)
+    return found
+
+
+def _find_places(session: Session, job: Job) -> Iterator[Pointer]:
     """Where the model and other outputs are: in a bucket, or in folders of this machine that have any."""
     if isinstance(job, HyperparameterTuningJob):
         yield from _best_places(session, job)
