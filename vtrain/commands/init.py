@@ -64,7 +64,7 @@ def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
         console.status(f"Would write to {file}:\n\n{table}")
         return
     _warn_of_hidden(console, folder, before)
-    _write(file, before, table)
+    _write(file, table)
     console.status(f"Wrote {_HEADER} to {file}:\n\n{table}\nRun it here:\n$ vtrain run\n")
 
 
@@ -144,9 +144,10 @@ def _warn_of_hidden(console: Console, folder: Path, before: Pyproject | None) ->
         console.warn(f"[tool.vtrain] of {above.file} does not count here any more.")
 
 
-def _write(file: Path, before: Pyproject | None, table: str) -> None:
+def _write(file: Path, table: str) -> None:
     """Add the table to the file, in one step. Raises ConfigError where the file has no place for it."""
-    text = file.read_bytes().decode() if before is not None else ""
+    # Read again: somebody may have changed or made it while the questions waited for their answers.
+    text = file.read_bytes().decode() if file.is_file() else ""
     newline = "\r\n" if "\r\n" in text else "\n"
     start = text.rstrip() + 2 * newline if text.strip() else ""
     content = start + table.replace("\n", newline)
@@ -158,7 +159,7 @@ def _write(file: Path, before: Pyproject | None, table: str) -> None:
     try:
         with publishing_file(target, None) as temporary:
             temporary.write_bytes(content.encode())
-            if before is not None:
+            if target.is_file():
                 temporary.chmod(target.stat().st_mode & 0o777)
     except OSError as error:
         raise StorageError(f"Cannot write {file}: {error.strerror}.") from error
