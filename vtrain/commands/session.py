@@ -14,9 +14,9 @@ from vtrain.backends.base import Backend, CommandLine, RuntimeBackend
 from vtrain.backends.container_options import ContainerOptions
 from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found, open_resources
 from vtrain.command_log import current_command
+from vtrain.commands.asking import prompted_region
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
 from vtrain.commands.references import find_reference
-from vtrain.commands.region_prompt import prompted_region
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags

@@ -36,8 +36,8 @@ from vtrain.output.writing import in_haste
 from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
-    from vtrain.commands.trial_watch import TrialWatch
-    from vtrain.commands.usage_line import UsageLine
+    from vtrain.commands.top import UsageLine
+    from vtrain.commands.trials import TrialWatch
     from vtrain.messages.resources import Job
 
 DETACH, CANCEL = "detach", "cancel"
@@ -102,7 +102,7 @@ class JobWatcher:
 
     def _show_trials(self, job: HyperparameterTuningJob, text: str, *, more: bool) -> None:
         if self._trials is None:
-            from vtrain.commands.trial_watch import TrialWatch
+            from vtrain.commands.trials import TrialWatch
 
             self._trials = TrialWatch(self.console)
         self._trials.show(job, text, more=more)
@@ -110,7 +110,7 @@ class JobWatcher:
     def _used(self, job: Job) -> str:
         """What the job uses, and a gap; empty where this machine cannot tell."""
         if self._usage is None and isinstance(self._backend, HostBackend):
-            from vtrain.commands.usage_line import UsageLine
+            from vtrain.commands.top import UsageLine
 
             self._usage = UsageLine(self._backend, job.name)
         text = self._usage.text() if self._usage is not None else ""
