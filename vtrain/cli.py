@@ -390,8 +390,11 @@ def _dispatch(argv: Sequence[str], invocation: Invocation) -> int:
     _check_encoding(argv)
     head, remainder = _split_remainder(argv)
     head = _expanded(head)
-    if any(word == "--version" for word in head):
-        return _show_version()
+    if "--version" in head:
+        from vtrain import __version__
+
+        print_text(f"vtrain {__version__}")
+        return 0
     root, invocation.remainder = _group(RootGroup, "vtrain", HELP), remainder
     if "_VTRAIN_COMPLETE" in os.environ or any(word.partition("=")[0] in COMPLETION_FLAGS for word in head):
         return _complete(root, invocation, head)
@@ -444,13 +447,6 @@ def _expanded(words: list[str]) -> list[str]:
     from vtrain.flags.input_files import expand_flags_files
 
     return expand_flags_files(words)
-
-
-def _show_version() -> int:
-    from vtrain import __version__
-
-    print_text(f"vtrain {__version__}")
-    return 0
 
 
 def _usage_error(error: TyperException) -> VtrainError:
