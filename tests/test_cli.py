@@ -3,6 +3,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -304,6 +306,18 @@ def test_help_is_utf8_in_every_locale(shell: Any, line: str) -> None:
     ended = shell(f"PYTHONIOENCODING=ascii vtrain {line}")
     assert ended.returncode == (0 if line else 2)
     assert ended.stderr == "" and ended.stdout == shell(f"vtrain {line}").stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_command_whose_error_nobody_reads(number: signal.Signals) -> None:
+    """The error is longer than a pipe takes, so that it is still being told when the signal comes."""
+    words = (sys.executable, "-m", "vtrain", "x" * 100_000)
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], 60)[0]
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+        assert b"Traceback" not in process.stderr.read()
 
 
 def test_a_program_of_a_command_with_closed_streams_has_streams(shell: Any) -> None:

@@ -356,7 +356,12 @@ def main(argv: Sequence[str]) -> int:
     from vtrain.command_log import record_command
 
     with record_command(argv) as record, _signals():
-        record.exit_code = _guarded(argv)
+        try:
+            record.exit_code = _guarded(argv)
+        except KeyboardInterrupt:  # this signal and the next met a command that was telling its error
+            record.exit_code = InterruptedByUser.exit_code
+        except TerminatedBySignal as signalled:
+            record.exit_code = signalled.exit_code
     return record.exit_code
 
 
