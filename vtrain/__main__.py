@@ -33,6 +33,7 @@ def run() -> None:
             os._exit(code)
         sys.exit(code)
     except KeyboardInterrupt:  # before anything else was there to hear it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would show a traceback
         sys.exit(_interrupted())
 
 
