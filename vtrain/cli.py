@@ -1,4 +1,4 @@
-"""The command tree, and the one door out: errors become exit codes here and nowhere else."""
+"""The command tree, and the end of every command: only here do errors become exit codes."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class Group(TyperGroup):
 
 
 def late_command(name: str) -> CommandInfo:
-    """One of LATE_COMMANDS; its module is imported now."""
+    """Import the module of one of LATE_COMMANDS, and return the command."""
     table: tuple[CommandInfo, ...] = import_module(LATE_COMMANDS[name].module).COMMANDS
     return next(info for info in table if info.name == name)
 
@@ -418,7 +418,7 @@ def _dispatch(argv: Sequence[str], invocation: Invocation) -> int:
 
 
 def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
-    """What shells have to do with completion: a TAB asks through the environment."""
+    """Answer a shell that completes a line (it asks through the environment), or set completion up."""
     from vtrain.commands import shell
 
     if shell.VARIABLE in os.environ:
@@ -429,7 +429,7 @@ def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
 
 
 def _check_encoding(argv: Sequence[str]) -> None:
-    """A job is JSON, and JSON is text: a word that is not UTF-8 could not reach the trainer."""
+    """Raise UsageError for a word that is not UTF-8: a job is JSON, so it could not reach the trainer."""
     for word in argv:
         if "\0" in word:
             raise UsageError(f"The word {word!a} of the command line holds a NUL character.")
@@ -446,7 +446,7 @@ def _split_remainder(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | 
 
 
 def _expanded(words: list[str]) -> list[str]:
-    """With the flags of each `--flags-file` in its place."""
+    """Return the words with each `--flags-file` replaced by its flags."""
     if not any(word.startswith("--flags-file") for word in words):
         return words
     from vtrain.flags.input_files import expand_flags_files
@@ -482,7 +482,7 @@ def _report(error: VtrainError, invocation: Invocation) -> int:
         error.message, error.hint = with_shown_names(error.message), with_shown_names(error.hint)
     verbosity = invocation.common.get("verbosity", "")
     console = Console(verbosity=verbosity) if verbosity in VERBOSITIES else Console()
-    with suppress(OutputError):  # nobody can be told that nobody can be told
+    with suppress(OutputError):  # stderr cannot be written: nothing is left to say it with
         console.error(error)
     return error.exit_code
 

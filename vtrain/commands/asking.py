@@ -11,7 +11,7 @@ from vtrain.properties import property_flag, property_value
 from vtrain.settings import TRAINING_REGIONS
 
 MENU = tuple(region for region in TRAINING_REGIONS if region != "asia-south2")
-"""gcloud's own menu, so that who types a number gets the same region."""
+"""gcloud's own menu, so that a number means the same region in both."""
 NO_REGION, GIVE_REGION = "No region was chosen.", "Give --region=REGION."
 _SIGNAL_SECONDS = 0.2
 """How long a signal that Python has not noticed may wait."""
@@ -20,8 +20,9 @@ _SIGNAL_SECONDS = 0.2
 def answer_to(
     console: Console, question: str, *, otherwise: str = "Nothing was written.", hint: str = ""
 ) -> str:
-    """The line that is typed, without blanks around it. Raises ConfigError, which says `otherwise`,
-    at the end of the input.
+    """Ask a question and return the typed line, stripped.
+
+    Raises ConfigError at the end of the input; its message is `otherwise`.
     """
     console.ask(question)
     # Python would not notice a signal that arrives just before it reads; a wait that ends notices it.

@@ -1,4 +1,4 @@
-"""The last words about a job that somebody stayed with: how it ended, and where its outputs are."""
+"""The summary at the end of a followed job: how it ended, and where its outputs are."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _has_checkpoints(session: Session, job: CustomJob) -> bool:
 
 
 def _places(session: Session, job: Job) -> list[Pointer]:
-    """Where the model and other outputs are, as far as that can be found out."""
+    """The places of the model and of other outputs, as far as they can be read."""
     found: list[Pointer] = []
     # A folder that is another user's, or was removed just now, must not hide how the job ended.
     with suppress(OSError, VtrainError):
@@ -69,7 +69,7 @@ def _places(session: Session, job: Job) -> list[Pointer]:
 
 
 def _find_places(session: Session, job: Job) -> Iterator[Pointer]:
-    """Where the model and other outputs are: in a bucket, or in folders of this machine that have any."""
+    """The places of the model and of other outputs: a bucket, or folders of this machine with files."""
     if isinstance(job, HyperparameterTuningJob):
         yield from _best_places(session, job)
     base = job.job_spec.output_uri if isinstance(job, CustomJob) else ""

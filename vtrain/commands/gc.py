@@ -1,4 +1,4 @@
-"""`vtrain gc`: gives back the space of what vtrain keeps, and removes what it left behind."""
+"""`vtrain gc`: removes caches and jobs that are not used any more, and leftovers of killed commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from vtrain.sizes import size_in_words
 
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
-"""For a terminal, which a wider one would not fit."""
+"""The table on a terminal, which is too narrow for TABLE."""
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
 _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 

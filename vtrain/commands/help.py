@@ -110,7 +110,7 @@ def _escaped(text: str) -> str:
 
 
 def _exit_codes() -> dict[int, str]:
-    """What each exit code means, as the classes of errors say; 0 aside."""
+    """The meanings of the exit codes but 0, which the classes of errors have."""
     found: dict[int, str] = {}
     waiting = [errors.VtrainError]
     while waiting:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MOST_NAMED = 5
-"""How many damaged entries a warning names."""
+"""The damaged entries that a warning names."""
 
 
 def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
@@ -145,7 +145,7 @@ def query_all(session: Session, kind: ResourceKind) -> Query:
 
 
 def page_size(session: Session, listing: ListFlags) -> int:
-    """How many to ask for at a time: here no more than are shown, where it is known beforehand which."""
+    """The size of a page: here at most --limit, unless a filter or an order needs all jobs."""
     usual = Query().page_size
     if not session.is_local or listing.filter or listing.sort_by or not listing.limit.isdecimal():
         return usual

@@ -69,7 +69,7 @@ def local_run(
     with _around_the_trainer(ConfigError, PackagingError):
         target = with_local_flags(find_target(common, place, local_only=True), local)
         target = _with_terminal(target, typing)
-        if not run.dry_run:
+        if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(target.settings.home, target.choice.value)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
         line = job_line(spec, trainer, remainder)
@@ -243,7 +243,7 @@ def _is_single(job: Job) -> bool:
 
 
 def _name_of(source: TrainerSource | None) -> str:
-    """What a run is called that has no name: after its script, or its folder."""
+    """The name of a run without one: that of its script or folder."""
     if source is None:
         return "local-run"
     return Path(source.script).stem if source.script else source.folder.name

@@ -40,9 +40,9 @@ _COMMAND = re.compile(rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME.patte
 LAST = "@last"
 """The newest job of this machine."""
 MOST_CANDIDATES = 5
-"""How many jobs an ambiguous name is answered with."""
+"""The jobs that the answer to an ambiguous name lists."""
 MOST_NAMESAKES = 1000
-"""How many jobs of one name are looked at."""
+"""The jobs of one name that are read from the store."""
 
 
 _SHORT_VERBS = {
@@ -56,7 +56,7 @@ _SHORT_COMMANDS = frozenset(
     "run debug submit ps logs stop show rm rerun exec shell cp top tensorboard dashboard".split()
 )
 FEWEST_DIGITS = 6
-"""How many digits of an id are shown where fewer would do: jobs to come should have other ones."""
+"""The fewest digits of a short id: with fewer, new jobs would soon make it ambiguous."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     def about_running(self) -> Reference:
         """The same word for a command about running jobs: a name of theirs means no job that has ended."""
-        if self.text.isdecimal():
+        if self.text.isdecimal():  # digits that fit a running job may begin the id that the user meant
             return self
         going = tuple(job for job in self.jobs or () if not has_ended(job.state))
         return msgspec.structs.replace(self, jobs=going or self.jobs)
@@ -139,7 +139,7 @@ def job_id(name: str) -> str:
 
 
 def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Reference:
-    """What a word of the command line names on this machine; nothing but the store is asked."""
+    """The jobs of this machine that a word of the command line may mean; only the store is asked."""
     if not text or parse_name(text) is not None or kind in (PERSISTENT_RESOURCE, MODEL):
         return Reference(text=text)
     try:

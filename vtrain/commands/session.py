@@ -93,7 +93,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One command at work: `backend` describes where, `jobs` is that backend, opened."""
+    """The backend of one command: `backend` describes it, `jobs` is the same, opened."""
 
     console: Console
     backend: Backend
@@ -131,7 +131,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return full_name(text, kind, project=self.settings.project, location=self.settings.region)
 
     def uri_of(self, document: dict[str, Any]) -> str:
-        """What `--uri` prints of a resource: its address, or its name where nothing serves it."""
+        """The text of `--uri`: the address of a resource, or its name if no service has it."""
         name = str(document.get("name", ""))
         full = parse_name(name)
         return name if full is None else self.backend.uri(full, self.settings)
@@ -215,7 +215,7 @@ def find_target(
     if reference is not None:
         name = reference.meant_on(backend, kind)
         full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
-    if not is_choice(choice.value):
+    if not is_choice(choice.value):  # else `Target.open` tells it, once the job's images decide
         _announce(console, choice)
     line = CommandLine(
         name=name or "",
@@ -279,7 +279,7 @@ def open_named(
 
 
 def check_current_folder() -> None:
-    """Raise ConfigError where somebody removed the folder that the command stands in."""
+    """Raise ConfigError if the current folder was removed."""
     try:
         os.getcwd()  # noqa: PTH109 - Path.cwd() asks the same
     except FileNotFoundError as error:
@@ -295,7 +295,7 @@ def _announce(console: Console, choice: Choice) -> None:
 
 
 def service_access(common: CommonFlags) -> ServiceAccess:
-    """How the flags have a service spoken to; a backend that is one checks it."""
+    """The flags about access to a service; the backend of a service checks them."""
     return ServiceAccess(
         **{field: getattr(common, field) for field in ServiceAccess.__struct_fields__}  # the same names
     )

@@ -178,7 +178,7 @@ def _is_among(device: DeviceUse, names: tuple[str, ...]) -> bool:
 class UsageLine:
     """The use of all replicas of a job, measured now and then.
 
-    A thread does it: nvidia-smi can take a second.
+    A thread does it, as nvidia-smi can take a second and the log must not wait for it.
     """
 
     def __init__(self, backend: HostBackend, name: str) -> None:

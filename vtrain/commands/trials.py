@@ -28,7 +28,7 @@ TABLE = (
     "table(id:label=TRIAL, state:label=STATE, finalMeasurement.metrics[0].value:label=VALUE, "
     "startTime:label=STARTED, endTime:label=ENDED)"
 )
-"""What `--page-size` prints; without it the columns are those of the job."""
+"""The columns with `--page-size`; without it they are those of the job."""
 REDRAW_SECONDS = 0.5
 """Between two looks at the order of the trials: the job is asked far more often."""
 
