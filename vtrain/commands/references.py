@@ -28,6 +28,7 @@ from vtrain.flags.options import PlaceFlags
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import has_ended, short
+from vtrain.output.terminal import on_one_line
 from vtrain.runtime.database import has_store
 from vtrain.settings import home_folder
 from vtrain.times import ago
@@ -121,7 +122,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         jobs = self.jobs or ()
         called = shown_name if sys.stderr.isatty() else job_id
         cells = [
-            (called(job.name), short(job.state), ago(job.create_time), job.display_name)
+            (called(job.name), short(job.state), ago(job.create_time), on_one_line(job.display_name))
             for job in jobs[:MOST_CANDIDATES]
         ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
