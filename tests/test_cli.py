@@ -3,6 +3,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -283,6 +285,45 @@ def test_a_full_disk_behind_stdout_is_an_error(shell: Any) -> None:
     ended = shell("vtrain custom-jobs list --format=json > /dev/full")
     assert ended.returncode == 1
     assert "No space left on device" in ended.stderr and "Traceback" not in ended.stderr
+
+
+HELPS = ("", "-h", "help", "ps --help", "version", "--version", "--show-completion=bash", "schema pyproject")
+
+
+@pytest.mark.parametrize("line", HELPS)
+def test_help_that_cannot_be_written_is_an_error(shell: Any, line: str) -> None:
+    full = shell(f"vtrain {line} > /dev/full")
+    assert (full.returncode, full.stderr) == (
+        1,
+        "ERROR: Cannot write the output: No space left on device.\n",
+    )
+    unread = shell(f"{{ sleep 0.2; vtrain {line}; echo code $? >&2; }} | true")
+    assert unread.stderr == "code 141\n"
+
+
+@pytest.mark.parametrize("line", HELPS)
+def test_help_is_utf8_in_every_locale(shell: Any, line: str) -> None:
+    ended = shell(f"PYTHONIOENCODING=ascii vtrain {line}")
+    assert ended.returncode == (0 if line else 2)
+    assert ended.stderr == "" and ended.stdout == shell(f"vtrain {line}").stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_command_whose_error_nobody_reads(number: signal.Signals) -> None:
+    """The error is longer than a pipe takes, so that it is still being told when the signal comes."""
+    words = (sys.executable, "-m", "vtrain", "x" * 100_000)
+    with subprocess.Popen(words, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], 60)[0]
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+        assert b"Traceback" not in process.stderr.read()
+
+
+def test_a_program_of_a_command_with_closed_streams_has_streams(shell: Any) -> None:
+    """Else the first file that it opens would get their numbers."""
+    ended = shell("vtrain emulator exec -- sh -c 'cat && echo out && echo err >&2' <&- >&- 2>&-")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_a_home_that_cannot_be_made_is_named(

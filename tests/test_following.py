@@ -156,6 +156,18 @@ def test_an_unknown_job_is_said_at_once() -> None:
         followed(ScriptedBackend([NotFoundError("no such job")]))
 
 
+def test_a_job_that_is_deleted_meanwhile_has_no_known_end() -> None:
+    with pytest.raises(ContactLostError, match=f"{NAME} was deleted while it was RUNNING"):
+        followed(ScriptedBackend([states.RUNNING, NotFoundError("no such job")]))
+
+
+def test_a_job_that_is_deleted_after_its_end_has_ended_so() -> None:
+    backend = ScriptedBackend([states.SUCCEEDED, NotFoundError("no such job")], [["a", "b", "c"]])
+    job, notes = followed(backend)
+    assert (job.state, notes.lines) == (states.SUCCEEDED, ["a", "b"])
+    assert notes.troubles == ["The job was deleted before its log was read to the end."]
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], float]:
     """Time that passes by sleeping alone."""

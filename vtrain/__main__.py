@@ -1,4 +1,4 @@
-"""`vtrain` and `python -m vtrain`: a way in that needs next to nothing, so that Ctrl-C finds it ready."""
+"""`vtrain` and `python -m vtrain`. It imports little at first, so that even an early Ctrl-C is handled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run() -> None:
     """The console script."""
     if not sys.warnoptions:  # warnings of libraries are for those who ask for them with -W
         warnings.simplefilter("ignore")
-    gc.disable()  # what is imported is no garbage, and to look for some takes a twentieth of a short command
+    gc.disable()  # imports leave no garbage, and the search for it takes 5 % of a short command
     try:
         _open_standard_streams()
         import vtrain.lean_msgspec  # noqa: F401 - before the others
@@ -32,17 +32,23 @@ def run() -> None:
         if is_unread():  # a thread that has not ended its write would keep Python from ending
             os._exit(code)
         sys.exit(code)
-    except KeyboardInterrupt:  # before anything else was there to hear it
+    except KeyboardInterrupt:  # before `main` could handle it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would show a traceback
         sys.exit(_interrupted())
 
 
 def _open_standard_streams() -> None:
-    """Give a closed stdin, stdout or stderr somewhere to lead, so that no other file gets its number."""
+    """Open a closed stdin, stdout or stderr on nothing, so that no other file gets its number.
+
+    A program that a command becomes or starts (`exec`, `rerun`) inherits it for the same reason.
+    """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:
             os.fstat(number)
         except OSError:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def _anticipate(argv: Sequence[str]) -> None:

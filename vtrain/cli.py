@@ -1,4 +1,4 @@
-"""The command tree, and the one door out: errors become exit codes here and nowhere else."""
+"""The command tree, and the end of every command: only here do errors become exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from typer.core import TyperGroup
-from typer.exceptions import TyperException
+from typer.exceptions import Exit, TyperException
 
 from vtrain.errors import (
     HungUp,
@@ -33,7 +33,7 @@ from vtrain.flags.options import (
     SchemaFlag,
 )
 from vtrain.messages.nearest import did_you_mean
-from vtrain.output.writing import set_haste
+from vtrain.output.writing import print_text, set_haste
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import Page
@@ -251,7 +251,7 @@ class Group(TyperGroup):
 
 
 def late_command(name: str) -> CommandInfo:
-    """One of LATE_COMMANDS; its module is imported now."""
+    """Import the module of one of LATE_COMMANDS, and return the command."""
     table: tuple[CommandInfo, ...] = import_module(LATE_COMMANDS[name].module).COMMANDS
     return next(info for info in table if info.name == name)
 
@@ -356,7 +356,12 @@ def main(argv: Sequence[str]) -> int:
     from vtrain.command_log import record_command
 
     with record_command(argv) as record, _signals():
-        record.exit_code = _guarded(argv)
+        try:
+            record.exit_code = _guarded(argv)
+        except KeyboardInterrupt:  # this signal and the next met a command that was telling its error
+            record.exit_code = InterruptedByUser.exit_code
+        except TerminatedBySignal as signalled:
+            record.exit_code = signalled.exit_code
     return record.exit_code
 
 
@@ -390,28 +395,41 @@ def _dispatch(argv: Sequence[str], invocation: Invocation) -> int:
     _check_encoding(argv)
     head, remainder = _split_remainder(argv)
     head = _expanded(head)
-    if any(word == "--version" for word in head):
-        return _show_version()
+    if "--version" in head:
+        from vtrain import __version__
+
+        print_text(f"vtrain {__version__}")
+        return 0
     root, invocation.remainder = _group(RootGroup, "vtrain", HELP), remainder
     if "_VTRAIN_COMPLETE" in os.environ or any(word.partition("=")[0] in COMPLETION_FLAGS for word in head):
         return _complete(root, invocation, head)
-    code = root.main(args=head, prog_name="vtrain", standalone_mode=False, obj=invocation)
-    return code if isinstance(code, int) else 0
+    # Not `root.main`, which ends without a word where any pipe breaks, be it that of an engine.
+    try:
+        with root.make_context("vtrain", head, obj=invocation) as context:
+            root.invoke(context)
+    except Exit as end:  # --help was printed
+        return end.exit_code
+    except TyperException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":
+            raise
+        print_text(error.format_message())
+        return UsageError.exit_code
+    return 0
 
 
 def _complete(root: Any, invocation: Invocation, words: list[str]) -> int:
-    """What shells have to do with completion: a TAB asks through the environment."""
+    """Answer a shell that completes a line (it asks through the environment), or set completion up."""
     from vtrain.commands import shell
 
     if shell.VARIABLE in os.environ:
         shell.answer(root, invocation)
     else:
-        print(shell.set_up(words))
+        print_text(shell.set_up(words))
     return 0
 
 
 def _check_encoding(argv: Sequence[str]) -> None:
-    """A job is JSON, and JSON is text: a word that is not UTF-8 could not reach the trainer."""
+    """Raise UsageError for a word that is not UTF-8: a job is JSON, so it could not reach the trainer."""
     for word in argv:
         if "\0" in word:
             raise UsageError(f"The word {word!a} of the command line holds a NUL character.")
@@ -428,7 +446,7 @@ def _split_remainder(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...] | 
 
 
 def _expanded(words: list[str]) -> list[str]:
-    """With the flags of each `--flags-file` in its place."""
+    """Return the words with each `--flags-file` replaced by its flags."""
     if not any(word.startswith("--flags-file") for word in words):
         return words
     from vtrain.flags.input_files import expand_flags_files
@@ -436,23 +454,21 @@ def _expanded(words: list[str]) -> list[str]:
     return expand_flags_files(words)
 
 
-def _show_version() -> int:
-    from vtrain import __version__
-
-    print(f"vtrain {__version__}")
-    return 0
-
-
 def _usage_error(error: TyperException) -> VtrainError:
     ctx = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(error.format_message())
-        return UsageError("")
     command = ctx.command_path if ctx is not None else "vtrain"
     return UsageError(error.format_message(), hint=f"See '{command} --help'.")
 
 
 def _os_error(error: OSError) -> VtrainError:
+    """The error of a file; a relative path is not the fault where the current folder was removed."""
+    if isinstance(error, FileNotFoundError) and not str(error.filename or "").startswith("/"):
+        from vtrain.commands.session import check_current_folder
+
+        try:
+            check_current_folder()
+        except VtrainError as gone:
+            return gone
     place = f": {error.filename}" if error.filename else ""
     return VtrainError(f"{error.strerror or error}{place}.")
 
@@ -466,7 +482,7 @@ def _report(error: VtrainError, invocation: Invocation) -> int:
         error.message, error.hint = with_shown_names(error.message), with_shown_names(error.hint)
     verbosity = invocation.common.get("verbosity", "")
     console = Console(verbosity=verbosity) if verbosity in VERBOSITIES else Console()
-    with suppress(OutputError):  # nobody can be told that nobody can be told
+    with suppress(OutputError):  # stderr cannot be written: nothing is left to say it with
         console.error(error)
     return error.exit_code
 

@@ -104,6 +104,7 @@ def _append(file: Path, line: str, *, own_folder: bool) -> None:
         file.replace(file.with_suffix(".log.1"))
     if own_folder:
         close_to_others(file)  # older versions left it readable
+    # Without blocking: VTRAIN_LOG may name a FIFO that nobody reads.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, FILE_MODE)
     with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
         log.write(line)

@@ -14,6 +14,7 @@ from vtrain.errors import (
     ContactLostError,
     CredentialsError,
     HomeError,
+    NotFoundError,
     ServiceAwayError,
     ServiceBusyError,
     ServiceError,
@@ -22,7 +23,7 @@ from vtrain.errors import (
     WaitTimeoutError,
 )
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.states import has_ended
+from vtrain.messages.states import has_ended, short
 from vtrain.retry import retry, steady
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def follow(order: Follow, watcher: Watcher) -> Job:
     """Wait until the job has ended and every line of its log was shown; return the ended job.
 
     Raises WaitTimeoutError, NotFoundError, and ContactLostError when the backend does not answer, or refuses
-    after it has answered once.
+    after it has answered once, or when somebody deletes the job before its end was seen.
     """
     job: Job | None = None
     for seen in looks(order, watcher):
@@ -130,6 +131,8 @@ class _Following:
             self._job = job
             self._watcher.saw_job(job, self._elapsed())
             page = self._read()
+        except NotFoundError as error:
+            job, page = self._deleted(error)
         except LASTING as error:
             if self._job is None:
                 raise
@@ -145,6 +148,18 @@ class _Following:
             self._pause, self._heard = self._pace.fastest, time.monotonic()
             self._watcher.saw_page(page)
         return job, page
+
+    def _deleted(self, error: NotFoundError) -> tuple[Job, LogPage]:
+        """The end of a job that was deleted after it had ended; any other deleted job has no known end."""
+        if self._job is None:
+            raise error
+        if not self._has_ended():
+            state = short(self._job.state)
+            raise ContactLostError(
+                f"{self._order.name} was deleted while it was {state}: how it ended is not known."
+            ) from error
+        trouble = "The job was deleted before its log was read to the end." if self._order.query else ""
+        return self._job, LogPage(entries=(), cursor=self._cursor, trouble=trouble)
 
     def _read(self) -> LogPage:
         if self._order.query is None:

@@ -224,7 +224,10 @@ def _from_environment(variable: str) -> Choice | None:
 
 
 def _from_pyproject(key: str) -> Choice | None:
-    project = nearest_pyproject(Path.cwd())
+    try:
+        project = nearest_pyproject(Path.cwd())
+    except FileNotFoundError:  # the current folder was removed: a command that needs it says so
+        return None
     if project is None or not (text := project.setting(key)):
         return None
     return Choice(value=text, origin=f"{project.file} [tool.vtrain]")

@@ -88,11 +88,12 @@ def test_a_job_that_has_ended_is_not_entered(vtrain: Run, process_backend: Local
     job = name.rpartition("/")[2]
     assert refused.code == 1
     assert f"ERROR: Job {job} has ended (SUCCEEDED): no replica of it runs." in refused.err
-    assert f"$ vtrain logs {job} -f" in refused.err
+    assert refused.err.endswith(f"$ vtrain logs {job}\n"), "nothing is followed that has ended"
 
 
-def test_exec_without_a_command_says_where_to_put_it(vtrain: Run) -> None:
-    refused = vtrain("exec", "123")
+@pytest.mark.parametrize("words", [(), ("--",), ("--", "")])
+def test_exec_without_a_command_says_where_to_put_it(vtrain: Run, words: tuple[str, ...]) -> None:
+    refused = vtrain("exec", "123", *words)
     assert refused.code == 2
     assert "Put it after --: vtrain exec 123 -- " in refused.err
 

@@ -69,6 +69,27 @@ def test_a_file_never_takes_the_place_of_a_folder(vtrain: Any, job: str, tmp_pat
     assert (tmp_path / "new" / "deep" / "weights").read_text() == "w"
 
 
+def test_a_file_goes_where_it_is_said_to_have_gone(vtrain: Any, job: str, tmp_path: Path) -> None:
+    """A folder of the file's name is not written into, and a missing folder is told with its remedy."""
+    (tmp_path / "note.txt").mkdir()
+    refused = vtrain("cp", f"{job}:note.txt", str(tmp_path))
+    assert (refused.code, list((tmp_path / "note.txt").iterdir())) == (1, [])
+    assert f"Nothing is copied: {tmp_path}/note.txt is a folder." in refused.err
+    refused = vtrain("cp", f"{job}:note.txt", str(tmp_path / "new" / "note.txt"))
+    assert refused.code == 1
+    assert f"there is no folder {tmp_path}/new.\n  $ mkdir -p {tmp_path}/new\n" in refused.err
+
+
+def test_an_empty_target_is_no_folder(
+    vtrain: Any, job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable of a script that is not set."""
+    monkeypatch.chdir(tmp_path)
+    refused = vtrain("cp", f"{job}:note.txt", "")
+    assert (refused.code, list(tmp_path.iterdir())) == (2, [])
+    assert "ERROR: The target is empty.\n" in refused.err
+
+
 def test_what_is_refused_is_told_with_what_works(vtrain: Any, job: str, tmp_path: Path) -> None:
     def refused(path: str, *flags: str) -> str:
         ended = vtrain("cp", f"{job}:{path}", str(tmp_path / "got"), *flags)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from privileges import run_bound
 
 DAY = 86400.0
 CREATE = "custom-jobs create --backend=process --display-name=old".split()
@@ -184,6 +185,26 @@ def test_output_of_ended_jobs_goes_only_where_it_is_asked_for(
     assert [(entry["id"], entry["status"]) for entry in planned] == [(folder.name, "would be removed")]
     assert gc(vtrain, "--kind=output") == {"output": "removed"}
     assert not folder.exists() and own.is_dir()
+
+
+def test_what_cannot_be_removed_is_told_and_ends_with_1(vtrain_home: Path) -> None:
+    """Somebody took the right to write into a bucket away."""
+    bucket = vtrain_home / "buckets" / "local-runs"
+    output, left = bucket / "train-1234567890123456789", vtrain_home / "packages" / ".gone-trainer"
+    output.mkdir(parents=True)
+    left.mkdir(parents=True)
+    (left / "file").write_text("heavy")
+    age(vtrain_home, 40)
+    bucket.chmod(0o500)
+    words = (sys.executable, "-m", "vtrain", "gc", "--kind=output,temporary", "--format=value(kind,status)")
+    try:
+        planned, ended = run_bound([*words, "--dry-run"]), run_bound(words)
+    finally:
+        bucket.chmod(0o700)
+    assert (planned.returncode, "ERROR" in planned.stderr) == (0, False)
+    assert sorted(ended.stdout.splitlines()) == ["output\tkept: Permission denied", "temporary\tremoved"]
+    assert ended.stderr == ("Removed 1 item, 5 B.\nERROR: 1 item could not be removed.\n  STATUS says why.\n")
+    assert ended.returncode == 1 and output.exists() and not left.exists()
 
 
 def test_output_that_is_a_models_is_kept(vtrain, trainer: Path, vtrain_home: Path) -> None:

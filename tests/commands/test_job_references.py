@@ -43,7 +43,15 @@ def test_a_job_is_named_by_what_it_alone_has(
     monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", project)
     ended = vtrain(*DESCRIBE, word)
     assert (ended.code, ended.out) == (0, f"{expected}\n"), ended.err
-    assert ended.err == "Backend: process (the job is on this machine)\n"
+    assert ended.err == "Backend: local (the job is on this machine)\n"
+
+
+def test_the_backend_of_stored_jobs_is_this_machine(vtrain: Any, jobs: Path) -> None:
+    """One store has the jobs of all its backends."""
+    add_job(jobs, "7000000000000000007", "contained", backend="docker")
+    assert vtrain("ps", "--format=value(name)").err == "Backend: local (no project is set)\n"
+    assert vtrain("show", "contained").err == "Backend: local (the job is on this machine)\n"
+    assert vtrain("ps", "--backend=docker", "--format=none").err == "Backend: docker (--backend)\n"
 
 
 def test_a_region_leaves_only_the_jobs_there(vtrain: Any, jobs: Path) -> None:
@@ -64,6 +72,13 @@ def test_an_ambiguous_name_is_answered_with_the_candidates(
     assert [line.split()[:2] for line in rest[1:]] == [[NEWEST, "SUCCEEDED"], [OLDEST, "SUCCEEDED"]]
     assert all(line.endswith("ago  mnist") for line in rest[1:])
     assert vtrain(*DESCRIBE, OLDEST).code == 0
+
+
+def test_a_candidate_has_one_line_whatever_its_name(vtrain: Any, vtrain_home: Path) -> None:
+    for number in (1, 2):
+        add_job(vtrain_home, f"123456789012345678{number}", "two\nlines \x1b[31mred")
+    lines = vtrain("show", "12345").err.splitlines()
+    assert len(lines) == 4 and all(line.endswith("  two\\x0alines \\x1b[31mred") for line in lines[-2:])
 
 
 def test_more_candidates_than_anybody_reads_are_counted_no_further(vtrain: Any, vtrain_home: Path) -> None:
@@ -221,6 +236,8 @@ def test_hints_of_short_commands_are_short_through_a_pipe_too(vtrain: Any, jobs:
         vtrain("custom-jobs", "cancel", "other").err
     )
     for nobody in ("nobody", "123"):
-        assert vtrain("logs", nobody).err.splitlines()[-1].strip() == "$ vtrain ps"
+        for short in ("logs", "top", "cp"):
+            word = f"{nobody}:model" if short == "cp" else nobody
+            assert vtrain(short, word).err.splitlines()[-1].strip() == "$ vtrain ps", short
         assert vtrain("custom-jobs", "describe", nobody).err.splitlines()[-1].strip() == LIST_HINT
-    assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE} -f"
+    assert vtrain("exec", MIDDLE, "--", "ls").err.splitlines()[-1].strip() == f"$ vtrain logs {MIDDLE}"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from privileges import run_bound
+from stored_jobs import add_job
 
 from vtrain.commands.watching import CANCEL, DETACH, Stay, stay
 from vtrain.errors import InterruptedByUser
@@ -92,3 +96,18 @@ def test_a_second_interrupt_that_comes_at_once_kills_too(capfd: pytest.CaptureFi
     backend = InterruptedAtOnce("JOB_STATE_RUNNING")
     interrupted(backend, CANCEL)
     assert backend.state == "JOB_STATE_CANCELLED"
+
+
+def test_an_output_folder_that_cannot_be_read_hides_no_verdict(vtrain_home: Path) -> None:
+    """A container may have made it for another user."""
+    folder = vtrain_home / "buckets" / "bucket" / "out"
+    folder.mkdir(parents=True)
+    output = {"baseOutputDirectory": {"outputUriPrefix": "gs://bucket/out"}}
+    name = add_job(vtrain_home, "1234567890123456789", "closed", fields={"jobSpec": output})
+    folder.chmod(0o000)
+    try:
+        ended = run_bound([sys.executable, "-m", "vtrain", "custom-jobs", "wait", name])
+    finally:
+        folder.chmod(0o700)
+    assert ended.returncode == 0, ended.stderr
+    assert "SUCCEEDED  closed" in ended.stderr

@@ -40,6 +40,19 @@ def test_the_questions(start: Start, project: Path, golden: Golden) -> None:
     assert job.image.endswith("/sklearn-cpu.1-6:latest")
 
 
+def test_a_file_that_is_made_meanwhile_is_kept(start: Start, project: Path) -> None:
+    """Another tool may set the project up while the questions wait for their answers."""
+    terminal = start("init")
+    terminal.wait_for("starts the trainer [train.py]:")
+    (project / "pyproject.toml").write_text('[project]\nname = "digits"\n')
+    terminal.press("\n")
+    terminal.wait_for("Vertex AI too? [y/N]:")
+    terminal.press("n\n")
+    assert terminal.end() == 0
+    text = (project / "pyproject.toml").read_text()
+    assert text.startswith('[project]\nname = "digits"\n\n[tool.vtrain.job]\nscript = "train.py"\n')
+
+
 @pytest.mark.parametrize(("key", "code"), [(CTRL_C, 130), (CTRL_D, 1)])
 def test_an_end_in_the_middle_writes_nothing(start: Start, project: Path, key: str, code: int) -> None:
     terminal = start("init")

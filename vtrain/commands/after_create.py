@@ -28,7 +28,7 @@ class Staying(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_staying(waiting: WaitFlags, interrupt: InterruptFlag) -> Staying:
-    """What the flags say. Raises UsageError for a time to wait where nothing is waited for."""
+    """Read the flags. Raises UsageError for a time to wait without --wait or --stream-logs."""
     on_interrupt = interrupt_action(interrupt.on_interrupt, default=DETACH)
     timeout = wait_seconds(waiting.wait_timeout)
     stays = waiting.stream_logs or waiting.wait
@@ -42,7 +42,7 @@ def show_created(
 ) -> None:
     """Say that the job is there, and print it: at once, or at its end, which then decides the exit code.
 
-    One that is not `new` was made by an earlier run of this step.
+    A job that is not `new` was made by an earlier run with the same idempotency key.
     """
     log_command, _ = come_back(job.name).splitlines()
     done = "is submitted successfully" if new else "was submitted with this key before, and is taken as it is"

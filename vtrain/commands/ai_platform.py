@@ -110,4 +110,4 @@ REPLACED = {
     "jobs submit prediction": "Batch prediction is not done by vtrain: gcloud ai batch-prediction-jobs.",
     "jobs update": "Labels of a job cannot be changed any more: give --labels when you submit it.",
 }
-"""What stands in the place of words that gcloud had."""
+"""Hints for commands that gcloud had, by their words."""

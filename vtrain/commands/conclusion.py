@@ -1,4 +1,4 @@
-"""The last words about a job that somebody stayed with: how it ended, and where its outputs are."""
+"""The summary at the end of a followed job: how it ended, and where its outputs are."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vtrain.commands.references import command_about, shown_name
+from vtrain.commands.references import command_about, ended_log_command, shown_name
 from vtrain.commands.session import Session
-from vtrain.errors import DamagedError, NotFoundError
+from vtrain.errors import DamagedError, NotFoundError, VtrainError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
 from vtrain.output.card import Pointer, show_end
@@ -25,7 +25,7 @@ MOST_COUNTED = 1000
 
 def conclude(session: Session, job: Job) -> None:
     """Say on stderr how a job ended, and what else its trainer left on this machine."""
-    show_end(session.console, job, tuple(_places(session, job)))
+    show_end(session.console, job, _places(session, job))
     if not (session.is_local and isinstance(job, CustomJob)):
         return
     from vtrain.runtime.working_folder import remarks_on
@@ -42,9 +42,10 @@ def how_to_go_on(session: Session, job: Job) -> str:
     """The lines about a job that was stopped: its id, what it has left, and how to go on with it."""
     pointers = [("job", shown_name(job.name)), *_places(session, job)]
     lines = [f"{label:<7} {text}" for label, text in pointers]
-    lines.append(f"{'log':<7} $ {command_about(job.name, 'stream-logs')}")
-    if session.is_local and isinstance(job, CustomJob) and _has_checkpoints(session, job):
-        lines.append(f"{'go on':<7} run it again with --base-output-dir={job.job_spec.output_uri}")
+    lines.append(f"{'log':<7} $ {ended_log_command(job.name)}")
+    with suppress(OSError, VtrainError):
+        if session.is_local and isinstance(job, CustomJob) and _has_checkpoints(session, job):
+            lines.append(f"{'go on':<7} run it again with --base-output-dir={job.job_spec.output_uri}")
     return "\n".join(lines)
 
 
@@ -57,8 +58,18 @@ def _has_checkpoints(session: Session, job: CustomJob) -> bool:
     return _is_or_has_file(folder)
 
 
-def _places(session: Session, job: Job) -> Iterator[Pointer]:
-    """Where the model and other outputs are: in a bucket, or in folders of this machine that have any."""
+def _places(session: Session, job: Job) -> list[Pointer]:
+    """The places of the model and of other outputs, as far as they can be read."""
+    found: list[Pointer] = []
+    # A folder that is another user's, or was removed just now, must not hide how the job ended.
+    with suppress(OSError, VtrainError):
+        for place in _find_places(session, job):
+            found.append(place)
+    return found
+
+
+def _find_places(session: Session, job: Job) -> Iterator[Pointer]:
+    """The places of the model and of other outputs: a bucket, or folders of this machine with files."""
     if isinstance(job, HyperparameterTuningJob):
         yield from _best_places(session, job)
     base = job.job_spec.output_uri if isinstance(job, CustomJob) else ""

@@ -19,6 +19,8 @@ MOST_NAMED = 10
 
 def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
     """Copy a file or a folder of a job as `cp -r` does; links stay links."""
+    if not files.target:
+        raise UsageError("The target is empty.", hint="For the current folder, write a dot.")
     # The project of a full name may have a colon of its own: projects/example.com:demo/…
     in_full = files.source.startswith("projects/")
     end = files.source.find(":", files.source.find("/", len("projects/")) if in_full else 0)
@@ -31,6 +33,8 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
     wanted = user_path(files.target)
     _check_folder(source, files.target, wanted)
     target = wanted / source.name if wanted.is_dir() else wanted
+    if target.is_dir() and not source.is_dir():  # shutil would copy into it
+        raise StorageError(f"Nothing is copied: {target} is a folder.", hint="Name another target.")
     if blocked := _link_in_the_way(source, target, below=wanted.is_dir()):
         hint = "Remove it, or copy to another folder."
         raise StorageError(f"Nothing is copied: {blocked} is a link, which may lead anywhere.", hint=hint)
@@ -78,14 +82,14 @@ def _has_files(folder: Path) -> bool:
 
 
 def _check_folder(source: Path, typed: str, wanted: Path) -> None:
-    """Raise StorageError if only a folder can be meant, as for `cp`, and there is none."""
-    if wanted.is_dir() or not (typed.endswith("/") or source.is_dir()):
-        return
-    if os.path.lexists(wanted):
+    """Raise StorageError where a folder is meant, as for `cp`, and there is none."""
+    means_folder = typed.endswith("/") or source.is_dir()
+    if means_folder and os.path.lexists(wanted) and not wanted.is_dir():
         raise StorageError(f"Nothing is copied: {typed} is not a folder.", hint="Name another one.")
-    if not source.is_dir():
-        hint = f"$ mkdir -p {shlex.quote(typed)}"
-        raise StorageError(f"Nothing is copied: there is no folder {typed}.", hint=hint)
+    needed = typed if typed.endswith("/") else os.path.dirname(typed)  # noqa: PTH120 - as it was typed
+    if needed and not source.is_dir() and not user_path(needed).is_dir():
+        hint = f"$ mkdir -p {shlex.quote(needed)}"
+        raise StorageError(f"Nothing is copied: there is no folder {needed}.", hint=hint)
 
 
 def _link_in_the_way(source: Path, target: Path, *, below: bool) -> Path | None:

@@ -50,7 +50,7 @@ def create(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """From the flags to a custom job that is there, or to the plan of one."""
+    """Create the custom job that the flags describe; with --dry-run only plan it."""
     line = job_line(spec, trainer, remainder)
     spec, trainer = line.spec, line.trainer
     request = create_request(line, remainder)
@@ -58,6 +58,7 @@ def create(
     check_key(once)
     target = with_local_flags(find_target(common, place, region=line.region), local)
     if isinstance(target.backend, RuntimeBackend) and not run.dry_run:
+        # Its interpreter starts while this command reads and packages the trainer.
         stand_by(target.settings.home, target.choice.value)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
@@ -78,7 +79,7 @@ class Manner(msgspec.Struct, frozen=True, kw_only=True):
 def create_drafted(
     target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, manner: Manner
 ) -> None:
-    """From a draft to a job that is there, or to the plan of one."""
+    """Create the job of a draft; with --dry-run only plan it."""
     draft = _keyed(draft, manner.once.idempotency_key)
     session, prepared = prepare_in_session(
         target, draft, packages, line.trainer, manner.container, origin=line.origin

@@ -54,7 +54,7 @@ def create(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """From the flags to a training pipeline that is there, or to the plan of one."""
+    """Create the training pipeline that the flags describe; with --dry-run only plan it."""
     staying = read_staying(waiting, interrupt)
     check_key(once)
     file = read_pipeline_file(spec.config)

@@ -42,7 +42,7 @@ def create(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """From the flags to a tuning job that is there, or to the plan of one."""
+    """Create the tuning job that the flags describe; with --dry-run only plan it."""
     check_given(spec)
     staying = read_staying(waiting, interrupt)
     check_key(once)

@@ -47,14 +47,12 @@ if TYPE_CHECKING:
 
 MAX_WARNINGS = 10
 POOL_KEY = "--worker-pool-spec: output-image-uri"
-
-
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
 NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
 
 
 def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobRequest:
-    """What the line of a `create` asks for. Raises UsageError where what to run, or its name, is missing."""
+    """The request of a `create` line. Raises UsageError if the trainer or the job's name is missing."""
     request = line.request(remainder)
     if request.config is None and not request.pools and request.source is None:
         hint = (
@@ -173,7 +171,7 @@ def warn_of_name(session: Session, draft: Draft, flag: str = POOL_KEY) -> None:
 
 
 def image_order(session: Session, draft: Draft) -> ImageOrder:
-    """How the trainer becomes an image: for the engine here, or published for a service.
+    """The order for the trainer's image: for the engine here, or published for a service.
 
     Raises UsageError where there is nothing to make one of, and as the backend refuses it.
     """
@@ -217,7 +215,7 @@ def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
 
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:
-    """Where packages are made and staged. Raises ConfigError in a folder that was removed."""
+    """The place where packages are made and staged. Raises ConfigError in a folder that was removed."""
     check_current_folder()
     return Place(
         home=target.settings.home,

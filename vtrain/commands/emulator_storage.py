@@ -66,7 +66,7 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
 
 
 def admission_of(clients: ClientFlags, console: Console) -> Admission:
-    """The admission of clients, with a new token where it is required; warns of a public address."""
+    """The rules for clients, with a new token if one is asked for. Warns of an address that others reach."""
     with needed_modules():
         from vtrain.emulator.storage.guard import Admission
     if not is_loopback(clients.host) and not clients.require_token:

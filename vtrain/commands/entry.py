@@ -29,7 +29,7 @@ SCRIPTS = ("train.py", "main.py", "task.py")
 """The scripts of a folder that are run where none is named, if there is one of them."""
 
 DEBUG_PORT = "5678"
-"""Where debuggers look first."""
+"""The default port of debuggers."""
 
 _NAME_ONE = "Name a script or the folder of a trainer."
 

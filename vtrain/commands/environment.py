@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 NAME = "environment"
-"""What a job is called that has no name; no replica sees it."""
+"""The name of a job without one; no replica sees it."""
 
 
 def environment(
@@ -42,7 +42,7 @@ def environment(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """From the flags of `create` to what one replica of the job would see."""
+    """Print the environment and the command of one replica of the job that the flags describe."""
     trial = _trial_id(wanted.trial)
     line = job_line(spec, trainer, remainder)
     spec, trainer = line.spec, line.trainer
@@ -75,7 +75,7 @@ def _trial_id(text: str) -> str:
 
 
 def _view(session: Session, job: Job, trial: str) -> tuple[Replica, ...]:
-    """Raises UnavailableError for a backend that does not tell what replicas see."""
+    """The replicas as they would see themselves. Raises UnavailableError for a backend that does not tell."""
     if isinstance(session.jobs, ViewingBackend):
         return session.jobs.view(job, trial)
     replicas = session.jobs.plan(job).replicas
@@ -85,7 +85,7 @@ def _view(session: Session, job: Job, trial: str) -> tuple[Replica, ...]:
 
 
 def _chosen(replicas: tuple[Replica, ...], name: str) -> Replica:
-    """Raises ConfigError for a replica that the job does not have."""
+    """The replica of that name. Raises ConfigError if the job has none."""
     for replica in replicas:
         if replica.name == name:
             return replica

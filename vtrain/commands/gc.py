@@ -1,4 +1,4 @@
-"""`vtrain gc`: gives back the space of what vtrain keeps, and removes what it left behind."""
+"""`vtrain gc`: removes caches and jobs that are not used any more, and leftovers of killed commands."""
 
 from __future__ import annotations
 
@@ -8,50 +8,66 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vtrain.backends.registry import every_backend, plugin_faults
 from vtrain.commands.session import open_console
-from vtrain.errors import EngineError, UnavailableError, UsageError
+from vtrain.errors import EngineError, StorageError, UnavailableError, UsageError
 from vtrain.flags.grammar import duration_seconds, join_lists
 from vtrain.flags.options import CommonFlags, DryRunFlag, PruneFlags
 from vtrain.messages.nearest import did_you_mean
 from vtrain.output.console import Console
+from vtrain.runtime.gc.candidate import (
+    ELSEWHERE,
+    KINDS,
+    NO_FAULT,
+    ON_ENGINE,
+    ON_MACHINE,
+    OUTPUT,
+    Candidate,
+    Search,
+)
+from vtrain.runtime.gc.sweep import on_machine, usage_of_home
 from vtrain.settings import home_folder
 from vtrain.sizes import size_in_words
 
-if TYPE_CHECKING:
-    from vtrain.runtime.gc.candidate import Candidate, Search
-
 TABLE = "table(name, kind, sizeText:label=SIZE, created, status)"
 NARROW_TABLE = "table(name, kind, sizeText:label=SIZE, created.date('%Y-%m-%d'), status)"
-"""For a terminal, which a wider one would not fit."""
+"""The table on a terminal, which is too narrow for TABLE."""
 AGE_FLAG, OLDER_THAN = "--older-than", "30d"
 _NO_UNIT = re.compile(r"[0-9.]\s*\Z")
 
 
 def gc(prune: PruneFlags, run: DryRunFlag, common: CommonFlags) -> None:
-    """Remove what `candidates` finds, and list it with what became of it."""
+    """Remove what is unused, and list it with what became of it.
+
+    Raises StorageError where something could not be removed; the rest is removed all the same.
+    """
     console = open_console(common)
     search = _search(prune)
     documents: list[dict[str, Any]] = []
+    failed = 0
     is_table = console.format is None and sys.stdout.isatty()
     console.show_state("Looking for what is unused …")
     for candidate in _found(console, search):
         console.show_state(f"{len(documents)} found: {candidate.label or candidate.name}")
-        document = _document(candidate, dry_run=run.dry_run)
+        kept = candidate.kept or ("" if run.dry_run else candidate.discard())
+        failed += not candidate.kept and kept not in NO_FAULT
+        document = _document(candidate, kept, dry_run=run.dry_run)
         documents.append(document | {"name": candidate.label or candidate.name} if is_table else document)
     console.close()
     if documents or console.format is not None:
         console.results(documents, NARROW_TABLE if is_table else TABLE)
-    _sum_up(console, documents, dry_run=run.dry_run)
+    if not failed or not all(map(_stays, documents)):
+        _sum_up(console, documents, dry_run=run.dry_run)
     if run.dry_run:
         _tell_usage(console, search, documents)
+    if failed:
+        items = "1 item" if failed == 1 else f"{failed} items"
+        raise StorageError(f"{items} could not be removed.", hint="STATUS says why.")
 
 
 def _search(prune: PruneFlags) -> Search:
-    from vtrain.runtime.gc.candidate import Search
-
     return Search(
         home=home_folder(),
         older_than=_age(prune.older_than),
@@ -64,8 +80,6 @@ def _search(prune: PruneFlags) -> Search:
 
 def _kinds(prune: PruneFlags) -> frozenset[str]:
     """The kinds to look for; empty for the usual ones. Raises UsageError for one that does not exist."""
-    from vtrain.runtime.gc.candidate import KINDS, ON_ENGINE
-
     kinds = join_lists(prune.kind, "--kind")
     if kinds and prune.images:
         hint = f"Instead of --images: --kind={','.join(ON_ENGINE)}"
@@ -86,9 +100,6 @@ def _age(text: str | None) -> float:
 
 
 def _found(console: Console, search: Search) -> Iterator[Candidate]:
-    from vtrain.runtime.gc.candidate import ON_ENGINE
-    from vtrain.runtime.gc.sweep import on_machine
-
     candidates = chain(_of_backends(console, search) if search.wants(*ON_ENGINE) else (), on_machine(search))
     return (found for found in candidates if not search.kinds or found.kind in search.kinds)
 
@@ -104,10 +115,7 @@ def _of_backends(console: Console, search: Search) -> Iterator[Candidate]:
             console.status(f"Images and containers are left as they are: {error.message}")
 
 
-def _document(candidate: Candidate, *, dry_run: bool) -> dict[str, Any]:
-    from vtrain.runtime.gc.candidate import ELSEWHERE
-
-    kept = candidate.kept or ("" if dry_run else candidate.discard())
+def _document(candidate: Candidate, kept: str, *, dry_run: bool) -> dict[str, Any]:
     status = "would be removed" if dry_run else "removed"
     if kept:
         status = kept if kept == ELSEWHERE else f"kept: {kept}"
@@ -124,9 +132,6 @@ def _document(candidate: Candidate, *, dry_run: bool) -> dict[str, Any]:
 
 def _tell_usage(console: Console, search: Search, documents: list[dict[str, Any]]) -> None:
     """A line for each kind: what is there, and how much of it would go."""
-    from vtrain.runtime.gc.candidate import ON_ENGINE, ON_MACHINE, OUTPUT
-    from vtrain.runtime.gc.sweep import usage_of_home
-
     found = [*usage_of_home(search.home)] if search.wants(*ON_MACHINE) else []
     for backend in every_backend() if search.wants(*ON_ENGINE) else ():
         with suppress(EngineError, UnavailableError), plugin_faults(backend.name):

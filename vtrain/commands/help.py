@@ -10,6 +10,7 @@ from vtrain.errors import UsageError
 from vtrain.flags.command import Invocation, common_flags
 from vtrain.flags.help_page import Page, Row, Section, common_page, shown
 from vtrain.flags.options import CommonFlags, HelpFlags
+from vtrain.output.writing import print_text
 
 COMMON_FLAGS = ["flags"]
 """The page of the common flags; there is no command of this name."""
@@ -23,17 +24,17 @@ def show_help(flags: HelpFlags, common: CommonFlags, make_root: Callable[[], Any
     root = make_root()
     context = root.context_class(root, info_name="vtrain", obj=Invocation())
     if flags.words == COMMON_FLAGS:
-        print(shown(common_page(common_flags()[0])))
+        print_text(shown(common_page(common_flags()[0])))
     elif flags.man:
-        print(manual(list(_pages(*_find(root, context, list(flags.words))))))
+        print_text(manual(list(_pages(*_find(root, context, list(flags.words))))))
     else:
         command, context = _find(root, context, list(flags.words))
-        print(shown(command.page(context)))
+        print_text(shown(command.page(context)))
 
 
 def show_version(common: CommonFlags) -> None:  # noqa: ARG001
     """Print the version."""
-    print(f"vtrain {__version__}")
+    print_text(f"vtrain {__version__}")
 
 
 def manual(pages: list[Page]) -> str:
@@ -109,7 +110,7 @@ def _escaped(text: str) -> str:
 
 
 def _exit_codes() -> dict[int, str]:
-    """What each exit code means, as the classes of errors say; 0 aside."""
+    """The meanings of the exit codes but 0, which the classes of errors have."""
     found: dict[int, str] = {}
     waiting = [errors.VtrainError]
     while waiting:

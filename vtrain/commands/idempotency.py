@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 LOOKS = 2
-"""How often one looks, after a create at a service, for a job that was made at the same time."""
+"""Looks, after a create at a service, for a job that another command made at the same time."""
 
 
 def check_key(once: KeyFlag) -> None:

@@ -64,7 +64,7 @@ def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
         console.status(f"Would write to {file}:\n\n{table}")
         return
     _warn_of_hidden(console, folder, before)
-    _write(file, before, table)
+    _write(file, table)
     console.status(f"Wrote {_HEADER} to {file}:\n\n{table}\nRun it here:\n$ vtrain run\n")
 
 
@@ -73,12 +73,12 @@ def _answers(console: Console, folder: Path, *, asks: bool) -> ProjectJob:
     found = find_candidates(folder)
     entry = _asked_entry(console, folder, found) if asks else _first(console, found)
     job = ProjectJob(module=entry.module, script=entry.script, path=entry.path)
-    if not asks or not _agrees(_answer(console, "Will it run on Vertex AI too? [y/N]: ")):
+    if not asks or answer_to(console, "Will it run on Vertex AI too? [y/N]: ").lower() not in ("y", "yes"):
         return job
     image = next((f"{_HOST}/{name}:latest" for key, name in _IMAGES.items() if key in entry.imports), "")
     shown = f" [{image}]" if image else " (empty: none yet)"
-    image = _answer(console, f"Image that it runs in{shown}: ") or image
-    bucket = _answer(console, "Cloud Storage bucket for its packages (empty: none yet): ")
+    image = answer_to(console, f"Image that it runs in{shown}: ") or image
+    bucket = answer_to(console, "Cloud Storage bucket for its packages (empty: none yet): ")
     name = bucket.removeprefix("gs://").strip("/")
     return msgspec.structs.replace(
         job, image=image, machine_type=MACHINE_TYPE, bucket=f"gs://{name}" if name else ""
@@ -107,21 +107,13 @@ def _asked_entry(console: Console, folder: Path, found: tuple[Candidate, ...]) -
         console.status(f"No file in {folder} looks like the start of a trainer. Name one, or press Ctrl-C.")
     default = f" [{found[0].name}]" if found else ""
     while True:
-        name = _answer(console, f"Module or file that starts the trainer{default}: ")
+        name = answer_to(console, f"Module or file that starts the trainer{default}: ")
         if not name and found:
             return found[0]
         candidate = next((one for one in found if one.name == name), None) or named_candidate(folder, name)
         if candidate is not None:
             return candidate
         console.status(f"There is no module and no file {name!r} in {folder}.")
-
-
-def _answer(console: Console, question: str) -> str:
-    return answer_to(console, question, otherwise="Nothing was written.")
-
-
-def _agrees(answer: str) -> bool:
-    return answer.lower() in ("y", "yes")
 
 
 def _table(job: ProjectJob) -> str:
@@ -144,9 +136,10 @@ def _warn_of_hidden(console: Console, folder: Path, before: Pyproject | None) ->
         console.warn(f"[tool.vtrain] of {above.file} does not count here any more.")
 
 
-def _write(file: Path, before: Pyproject | None, table: str) -> None:
+def _write(file: Path, table: str) -> None:
     """Add the table to the file, in one step. Raises ConfigError where the file has no place for it."""
-    text = file.read_bytes().decode() if before is not None else ""
+    # Read again: somebody may have changed or made it while the questions waited for their answers.
+    text = file.read_bytes().decode() if file.is_file() else ""
     newline = "\r\n" if "\r\n" in text else "\n"
     start = text.rstrip() + 2 * newline if text.strip() else ""
     content = start + table.replace("\n", newline)
@@ -158,7 +151,7 @@ def _write(file: Path, before: Pyproject | None, table: str) -> None:
     try:
         with publishing_file(target, None) as temporary:
             temporary.write_bytes(content.encode())
-            if before is not None:
+            if target.is_file():
                 temporary.chmod(target.stat().st_mode & 0o777)
     except OSError as error:
         raise StorageError(f"Cannot write {file}: {error.strerror}.") from error

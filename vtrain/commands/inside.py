@@ -6,7 +6,7 @@ import sys
 
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
-from vtrain.commands.references import command_about, shown_name
+from vtrain.commands.references import ended_log_command, shown_name
 from vtrain.commands.session import Session, open_named
 from vtrain.errors import CommandError, ConfigError, ConflictError, UnavailableError, UsageError
 from vtrain.flags.options import CommonFlags, JobNameFlag, PlaceFlags, TaskFlag
@@ -21,7 +21,7 @@ def execute(
     remainder: tuple[str, ...] | None,
 ) -> None:
     """Run a command in a replica, and end with its exit code."""
-    if not remainder:
+    if not remainder or not remainder[0]:
         raise UsageError(
             "exec needs a command.", hint=f"Put it after --: vtrain exec {job.text} -- nvidia-smi"
         )
@@ -68,7 +68,7 @@ def not_running(hosted: HostedJob) -> ConflictError:
     name, state = hosted.job.name, short(hosted.job.state)
     job_id = shown_name(name).rpartition("/")[2]
     if has_ended(hosted.job.state):
-        hint = f"Its log:\n$ {command_about(name, 'stream-logs')}"
+        hint = f"Its log:\n$ {ended_log_command(name)}"
         return ConflictError(f"Job {job_id} has ended ({state}): no replica of it runs.", hint=hint)
     return ConflictError(
         f"Job {job_id} is {state}: no replica of it runs yet.", hint="Try again in a moment."

@@ -35,25 +35,14 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MOST_NAMED = 5
-"""How many damaged entries a warning names."""
+"""The damaged entries that a warning names."""
 
 
 def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """List the jobs of a kind; where they are elsewhere, say how many are on this machine."""
     with suppress(VtrainError):  # what follows fails for the same reason, and says more
         _tell_of_jobs_here(common, place, kind)
-    _list(listing, open_session(common, place, kind=kind), kind)
-
-
-def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
-    """Say how to see the jobs that a project hides: first, as a terminal may be asked for a region next."""
-    count = len(jobs_here(*kind.collections)) if is_configured_elsewhere(common, place) else 0
-    if count:
-        what = "1 job is" if count == 1 else f"{count} jobs are"
-        open_console(common).progress(f"{what} on this machine: {list_command(kind.group)} --backend=local")
-
-
-def _list(listing: ListFlags, session: Session, kind: ResourceKind) -> None:
+    session = open_session(common, place, kind=kind)
     query = msgspec.structs.replace(query_all(session, kind), page_size=page_size(session, listing))
     damaged: list[str] = []
     jobs = all_jobs(session.jobs.list, query, damaged)
@@ -62,6 +51,14 @@ def _list(listing: ListFlags, session: Session, kind: ResourceKind) -> None:
     show_resources(session, kind, listing, map(resource_document, jobs))
     if damaged:
         session.console.warn(_damage(damaged))
+
+
+def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
+    """Say how to see the jobs that a project hides: first, as a terminal may be asked for a region next."""
+    count = len(jobs_here(*kind.collections)) if is_configured_elsewhere(common, place) else 0
+    if count:
+        what = "1 job is" if count == 1 else f"{count} jobs are"
+        open_console(common).progress(f"{what} on this machine: {list_command(kind.group)} --backend=local")
 
 
 def _with_other_kinds(
@@ -148,7 +145,7 @@ def query_all(session: Session, kind: ResourceKind) -> Query:
 
 
 def page_size(session: Session, listing: ListFlags) -> int:
-    """How many to ask for at a time: here no more than are shown, where it is known beforehand which."""
+    """The size of a page: here at most --limit, unless a filter or an order needs all jobs."""
     usual = Query().page_size
     if not session.is_local or listing.filter or listing.sort_by or not listing.limit.isdecimal():
         return usual

@@ -32,7 +32,7 @@ LIST_TABLE = (
 class ResourceKind(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of resource of a group of commands: its collection, and its names for people and commands.
 
-    `also` are collections whose names the group's commands that look at a job take as well.
+    `also` are further collections: commands that look at one job accept names in them, too.
     """
 
     collection: str
@@ -54,7 +54,7 @@ ANY_JOB = ResourceKind(
     group=GROUPS[CUSTOM_JOBS],
     also=(HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES),
 )
-"""What the short commands and `custom-jobs stream-logs` take: every kind of job. An id alone is that of a
+"""Every kind of job, for the short commands and `custom-jobs stream-logs`. An id alone is that of a
 custom job, where this machine does not know better."""
 TUNING_JOB = ResourceKind(
     collection=HYPERPARAMETER_TUNING_JOBS,
@@ -78,7 +78,7 @@ KINDS = {kind.collection: kind for kind in (*JOB_KINDS, PERSISTENT_RESOURCE, MOD
 
 
 def noun_of(name: str) -> str:
-    """What a message calls the resource of a full name: `CustomJob`."""
+    """The word of messages for the resource of a full name, such as `CustomJob`."""
     full = parse_name(name)
     return KINDS[full.collection].noun if full is not None and full.collection in KINDS else CUSTOM_JOB.noun
 

@@ -19,7 +19,7 @@ from vtrain.errors import UsageError
 from vtrain.runtime.job_order import LentTerminal
 
 VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
-"""What programs read to find out what a terminal can do, and whether its user wants colours."""
+"""Variables that tell programs what a terminal can do, and whether its user wants colours."""
 TELL_AGAIN_SECONDS = 1.0
 """The trainer's terminal may be another one by now: each attempt has its own."""
 _KEYS_AT_ONCE = 512  # so that a message, escapes included, is written in one piece

@@ -45,7 +45,7 @@ from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import TERMINAL_FIFO
 from vtrain.runtime.supervisor_process import stand_by
 from vtrain.settings import home_folder, user_path
-from vtrain.submission import Place, Prepared, prepare
+from vtrain.submission import prepare
 from vtrain.verdict import raise_local_verdict
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def local_run(
     with _around_the_trainer(ConfigError, PackagingError):
         target = with_local_flags(find_target(common, place, local_only=True), local)
         target = _with_terminal(target, typing)
-        if not run.dry_run:
+        if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(target.settings.home, target.choice.value)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
         line = job_line(spec, trainer, remainder)
@@ -96,7 +96,7 @@ def local_run(
         session.console.result(resource_document(prepared.plan.job), "yaml")
         return
     with _around_the_trainer():
-        ended = _run(session, prepared, packages, on_interrupt)
+        ended = _watch(session, launch_prepared(session, prepared, packages), on_interrupt)
         conclude(session, ended)
         session.console.result(resource_document(ended))
     raise_local_verdict(ended)
@@ -134,12 +134,6 @@ def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
 
         report = write_crash_report(sys.argv[1:], error)
         raise LocalRunError(report.message, hint=report.hint) from error
-
-
-def _run(session: Session, prepared: Prepared, packages: Place, on_interrupt: str) -> CustomJob:
-    job = launch_prepared(session, prepared, packages)
-    assert isinstance(job, CustomJob)
-    return _watch(session, job, on_interrupt)
 
 
 def _is_named(session: Session, draft: Draft, trainer: TrainerFlags, gpu: GpuFlags) -> bool:
@@ -217,7 +211,8 @@ def _check_typing(session: Session, job: Job, typing: InteractiveFlag) -> None:
         raise UsageError(f"{INTERACTIVE_FLAG} is for a job of one replica.")
 
 
-def _watch(session: Session, job: CustomJob, on_interrupt: str) -> CustomJob:
+def _watch(session: Session, job: Job, on_interrupt: str) -> CustomJob:
+    """Show the output of the job until it ends; return the ended job."""
     from vtrain.output.log_sinks import PassThroughSink
 
     single = _is_single(job)
@@ -248,7 +243,7 @@ def _is_single(job: Job) -> bool:
 
 
 def _name_of(source: TrainerSource | None) -> str:
-    """What a run is called that has no name: after its script, or its folder."""
+    """The name of a run without one: that of its script or folder."""
     if source is None:
         return "local-run"
     return Path(source.script).stem if source.script else source.folder.name

@@ -48,7 +48,7 @@ def image(
 
 
 def _order(build: ImageFlags) -> ImageOrder:
-    """How to build. Raises UsageError and ConfigError for flags that do not go together."""
+    """The order for the build. Raises UsageError and ConfigError for flags that contradict each other."""
     pull, platform = pull_policy(build.pull), platform_name(build.platform)
     if build.output_image_uri:
         check_tag_name(build.output_image_uri, "--output-image-uri")

@@ -81,7 +81,10 @@ _EXAMPLE = 'Write {"instances": [[1.0, 2.0], [3.0, 4.0]]}: a list with one item 
 
 
 def _find(model: ModelNameFlag, place: PlaceFlags, common: CommonFlags) -> tuple[Target, str]:
-    """Where the model is registered, and its full name. `--backend` says where one of Vertex AI is served."""
+    """The target with the model's registry, and its full name.
+
+    For a model of Vertex AI `--backend` names the backend that serves it, not that of its registry.
+    """
     full = parse_name(model.text.partition("@")[0])
     if full is not None and full.project != LOCAL_PROJECT:
         place = msgspec.structs.replace(place, backend="")
@@ -106,7 +109,7 @@ def _order(model: Model, artifacts: Path | None, scratch: Path) -> ServingOrder:
 
 
 def _images(model: Model) -> Images:
-    """What decides where it is served: a process can stand in for a pre-built image."""
+    """The images that decide on the backend: a process can stand in for a pre-built one."""
     image = model.container_spec.image_uri if model.container_spec is not None else ""
     if prediction_image(image):
         return Images(executors=(image,))

@@ -28,6 +28,7 @@ from vtrain.flags.options import PlaceFlags
 from vtrain.messages.names import LOCAL_PROJECT, parse_name
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import has_ended, short
+from vtrain.output.terminal import on_one_line
 from vtrain.runtime.database import has_store
 from vtrain.settings import home_folder
 from vtrain.times import ago
@@ -40,9 +41,9 @@ _COMMAND = re.compile(rf"vtrain [a-z]+(?:-[a-z]+)* ([a-z-]+) ({_LOCAL_NAME.patte
 LAST = "@last"
 """The newest job of this machine."""
 MOST_CANDIDATES = 5
-"""How many jobs an ambiguous name is answered with."""
+"""The jobs that the answer to an ambiguous name lists."""
 MOST_NAMESAKES = 1000
-"""How many jobs of one name are looked at."""
+"""The jobs of one name that are read from the store."""
 
 
 _SHORT_VERBS = {
@@ -53,10 +54,10 @@ _SHORT_VERBS = {
     "delete": "rm {}",
 }
 _SHORT_COMMANDS = frozenset(
-    ("run", "debug", "submit", "ps", "logs", "stop", "show", "rm", "rerun", "exec", "shell")
+    "run debug submit ps logs stop show rm rerun exec shell cp top tensorboard dashboard".split()
 )
 FEWEST_DIGITS = 6
-"""How many digits of an id are shown where fewer would do: jobs to come should have other ones."""
+"""The fewest digits of a short id: with fewer, new jobs would soon make it ambiguous."""
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     def about_running(self) -> Reference:
         """The same word for a command about running jobs: a name of theirs means no job that has ended."""
-        if self.text.isdecimal():
+        if self.text.isdecimal():  # digits that fit a running job may begin the id that the user meant
             return self
         going = tuple(job for job in self.jobs or () if not has_ended(job.state))
         return msgspec.structs.replace(self, jobs=going or self.jobs)
@@ -121,7 +122,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
         jobs = self.jobs or ()
         called = shown_name if sys.stderr.isatty() else job_id
         cells = [
-            (called(job.name), short(job.state), ago(job.create_time), job.display_name)
+            (called(job.name), short(job.state), ago(job.create_time), on_one_line(job.display_name))
             for job in jobs[:MOST_CANDIDATES]
         ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -139,7 +140,7 @@ def job_id(name: str) -> str:
 
 
 def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Reference:
-    """What a word of the command line names on this machine; nothing but the store is asked."""
+    """The jobs of this machine that a word of the command line may mean; only the store is asked."""
     if not text or parse_name(text) is not None or kind in (PERSISTENT_RESOURCE, MODEL):
         return Reference(text=text)
     try:
@@ -213,6 +214,11 @@ def command_about(name: str, verb: str) -> str:
         called = shown_name(name) if sys.stderr.isatty() or not is_here else job_id(name)
         return f"vtrain {_SHORT_VERBS[verb].format(called)}"
     return f"vtrain {kind.group} {verb} {shown_name(name)}"
+
+
+def ended_log_command(name: str) -> str:
+    """The command line that prints the log of an ended job, which nobody has to follow."""
+    return command_about(name, "stream-logs").removesuffix(" -f")
 
 
 def _speaks_short() -> bool:

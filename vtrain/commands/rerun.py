@@ -66,6 +66,7 @@ def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags
     if watch.watch:
         _Watch(session.console, command, staying(words), session.settings.home).run()
     os.chdir(command.folder)
+    # Not a child: signals, the terminal and the exit code are then the command's own.
     os.execv(sys.executable, _argv(words))
 
 

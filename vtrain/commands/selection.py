@@ -92,7 +92,7 @@ class Selection:
             self.failure = error
 
     def _filtered(self, documents: Documents) -> Iterator[Any]:
-        """Those that meet the filter; warns at the end of a key that none of them has."""
+        """The documents that match the filter. Warns at the end of a key that no document has."""
         absent, seen = self.filter.keys, False
         for document in documents:
             seen = True

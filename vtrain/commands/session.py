@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,9 @@ from vtrain.backends.base import Backend, CommandLine, RuntimeBackend
 from vtrain.backends.container_options import ContainerOptions
 from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found, open_resources
 from vtrain.command_log import current_command
+from vtrain.commands.asking import prompted_region
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
 from vtrain.commands.references import find_reference
-from vtrain.commands.region_prompt import prompted_region
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import join_lists
 from vtrain.flags.options import CommonFlags, PlaceFlags
@@ -69,9 +68,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, choice=choice, backend=found, settings=settings, name="")
 
     def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
-        """The session. `images` are those of the job to be started, which decide what `local` means."""
-        backend, choice = self.backend, msgspec.structs.replace(self.choice, value=self.backend.name)
-        notice = ""
+        """The session. `images` are those of the job to be started, which decide what `local` means.
+
+        Without them it is about what is there: jobs and models of every backend of this machine.
+        """
+        backend, choice, notice = self.backend, self.choice, ""
         if images is not None:
             chosen = choose_for(self.choice.value, images.containers, images.executors)
             backend, notice = chosen.backend, chosen.notice
@@ -92,7 +93,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One command at work: `backend` describes where, `jobs` is that backend, opened."""
+    """The backend of one command: `backend` describes it, `jobs` is the same, opened."""
 
     console: Console
     backend: Backend
@@ -130,7 +131,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         return full_name(text, kind, project=self.settings.project, location=self.settings.region)
 
     def uri_of(self, document: dict[str, Any]) -> str:
-        """What `--uri` prints of a resource: its address, or its name where nothing serves it."""
+        """The text of `--uri`: the address of a resource, or its name if no service has it."""
         name = str(document.get("name", ""))
         full = parse_name(name)
         return name if full is None else self.backend.uri(full, self.settings)
@@ -199,23 +200,22 @@ def find_target(
     reference = None if name is None else find_reference(name, kind, place)
     if reference is not None and about_running:
         reference = reference.about_running()
-    with _in_current_folder():
-        if local_only:
-            choice = _local_choice(place.backend)
-        elif reference is not None and reference.name and not _names_service(common, place):
-            choice = choose_backend(
-                flag=place.backend,
-                name=reference.name,
-                project=project,
-                named_by="the job is on this machine",
-            )
-        else:
-            choice = choose_backend(flag=place.backend, name=name or "", project=project)
+    if local_only:
+        choice = _local_choice(place.backend)
+    elif reference is not None and reference.name and not _names_service(common, place):
+        choice = choose_backend(
+            flag=place.backend,
+            name=reference.name,
+            project=project,
+            named_by="the job is on this machine",
+        )
+    else:
+        choice = choose_backend(flag=place.backend, name=name or "", project=project)
     backend = find_backend(choice.value)
     if reference is not None:
         name = reference.meant_on(backend, kind)
         full_name(name, kind, project=LOCAL_PROJECT, location=DEFAULT_REGION)
-    if not is_choice(choice.value):
+    if not is_choice(choice.value):  # else `Target.open` tells it, once the job's images decide
         _announce(console, choice)
     line = CommandLine(
         name=name or "",
@@ -238,8 +238,7 @@ def is_configured_elsewhere(common: CommonFlags, place: PlaceFlags) -> bool:
     """Whether configuration, and no flag, makes the line one of a service. Raises as `find_target` does."""
     if place.backend or _names_service(common, place):
         return False
-    with _in_current_folder():
-        choice = choose_backend(flag="", name="", project=find_project(common.project))
+    choice = choose_backend(flag="", name="", project=find_project(common.project))
     return not find_backend(choice.value).is_local
 
 
@@ -279,18 +278,8 @@ def open_named(
     return session, session.full_name(target.name, kind)
 
 
-@contextmanager
-def _in_current_folder() -> Iterator[None]:
-    """Name the current folder where a setting cannot be read because somebody has removed it."""
-    try:
-        yield
-    except FileNotFoundError:
-        check_current_folder()
-        raise
-
-
 def check_current_folder() -> None:
-    """Raise ConfigError where somebody removed the folder that the command stands in."""
+    """Raise ConfigError if the current folder was removed."""
     try:
         os.getcwd()  # noqa: PTH109 - Path.cwd() asks the same
     except FileNotFoundError as error:
@@ -306,7 +295,7 @@ def _announce(console: Console, choice: Choice) -> None:
 
 
 def service_access(common: CommonFlags) -> ServiceAccess:
-    """How the flags have a service spoken to; a backend that is one checks it."""
+    """The flags about access to a service; the backend of a service checks them."""
     return ServiceAccess(
         **{field: getattr(common, field) for field in ServiceAccess.__struct_fields__}  # the same names
     )

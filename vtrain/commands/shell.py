@@ -16,6 +16,7 @@ from typing import Any
 
 from vtrain.errors import UsageError
 from vtrain.flags.completion import FILES
+from vtrain.output.writing import print_text
 
 VARIABLE = "_VTRAIN_COMPLETE"
 SCRIPTS = {
@@ -98,13 +99,12 @@ def answer(root: Any, invocation: Any) -> None:
     *args, incomplete = words[1:] or [""]
     offers = [(FILES, "")] if "--" in args else _offers(root, invocation, args, incomplete)
     if any(value.endswith(FILES) for value, _ in offers):
-        print("files")
+        print_text("files")
         return
     if os.environ[VARIABLE] == "bash":
         offers = _described(offers)
-    print(
-        "\n".join(["words", *(f"{value[cut:]}\t{text}" if text else value[cut:] for value, text in offers)])
-    )
+    lines = (f"{value[cut:]}\t{text}" if text else value[cut:] for value, text in offers)
+    print_text("\n".join(["words", *lines]))
 
 
 def set_up(words: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def submit(
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
 ) -> None:
-    """From the flags of AI Platform to a job that is there, to the plan of one, or to its explanation."""
+    """Create the job that the flags of AI Platform describe; or only plan it, or explain it."""
     staying = read_staying(waiting, interrupt)
     check_key(once)
     region = property_value("compute", "region")  # which counted for AI Platform, too
@@ -117,7 +117,7 @@ def _images(spec: CustomJobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _staging(spec: SubmitFlags, request: LegacyRequest) -> str:
-    """Where packages go: AI Platform took the job directory where no bucket was named."""
+    """The bucket for packages; without one the job directory, as on AI Platform."""
     job_dir = request.job.training_input.job_dir
     return spec.staging_bucket or (f"{job_dir.rstrip('/')}/packages" if job_dir else "")
 

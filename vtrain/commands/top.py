@@ -1,8 +1,9 @@
-"""`vtrain top`: what the running replicas of this machine use."""
+"""The use of the running replicas of this machine: `vtrain top`, and the status line of a followed job."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from vtrain.commands.jobs import all_jobs, query_all
 from vtrain.commands.kinds import CUSTOM_JOB
 from vtrain.commands.references import job_id, jobs_here, short_ids
 from vtrain.commands.session import Session, open_named, open_session
-from vtrain.errors import NotFoundError, UnavailableError
+from vtrain.errors import NotFoundError, UnavailableError, VtrainError
 from vtrain.flags.grammar import duration_seconds
 from vtrain.flags.options import CommonFlags, PlaceFlags, TopFlags
 from vtrain.messages.states import has_ended
@@ -30,6 +31,9 @@ NOTHING = "No job runs on this machine."
 UNREADABLE = "What the running replicas use cannot be read here and now."
 SAMPLE_SECONDS = 0.5
 """Between two looks at the processor time of a replica that was not seen before."""
+PAUSE_SECONDS = 2.0
+"""Between two measurements for a status line."""
+HEADINGS = ("JOB", "NAME", "REPLICA", "TOOK", "CPU", "MEMORY", "GPU", "GPU MEMORY", "PROCESSES")
 
 
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +92,6 @@ def top(top: TopFlags, place: PlaceFlags, common: CommonFlags) -> None:
             watched = _watched(session, name)
             table.show(HEADINGS, _rows(meter.documents(watched)), UNREADABLE if watched else NOTHING)
             time.sleep(interval)
-
-
-HEADINGS = ("JOB", "NAME", "REPLICA", "TOOK", "CPU", "MEMORY", "GPU", "GPU MEMORY", "PROCESSES")
 
 
 def _rows(documents: list[dict[str, Any]]) -> list[list[str]]:
@@ -169,3 +170,46 @@ def _document(
 def _is_among(device: DeviceUse, names: tuple[str, ...]) -> bool:
     """Whether a GPU is named by its index, its UUID or the beginning of that."""
     return any(device.index == name or (len(name) > 4 and device.uuid.startswith(name)) for name in names)
+
+
+# the status line
+
+
+class UsageLine:
+    """The use of all replicas of a job, measured now and then.
+
+    A thread does it, as nvidia-smi can take a second and the log must not wait for it.
+    """
+
+    def __init__(self, backend: HostBackend, name: str) -> None:
+        self._backend = backend
+        self._name = name
+        self._meter = Meter()
+        self._text = ""
+        self._thread: threading.Thread | None = None
+        self._due = 0.0
+
+    def text(self) -> str:
+        """The last measurement, such as `cpu 187%  mem 1.2 GB  gpu 87%`; empty before the first."""
+        is_busy = self._thread is not None and self._thread.is_alive()
+        if not is_busy and time.monotonic() >= self._due:
+            self._due = time.monotonic() + PAUSE_SECONDS
+            with suppress(VtrainError, OSError):  # the job's end says what is wrong
+                watched = watched_replicas(self._backend, self._name)
+                self._thread = threading.Thread(target=self._measure, args=(watched,), daemon=True)
+                self._thread.start()
+        return self._text
+
+    def _measure(self, watched: list[Watched]) -> None:
+        with suppress(VtrainError, OSError):  # it has just ended
+            documents = self._meter.documents(watched)
+            if documents:
+                self._text = _in_words(documents)
+
+
+def _in_words(documents: list[dict[str, float]]) -> str:
+    percent = sum(document["cpuPercent"] for document in documents)
+    memory = sum(document["memoryBytes"] for document in documents)
+    gpus = [document["gpuPercent"] for document in documents if document["gpu"]]
+    words = [f"cpu {percent:.0f}%", f"mem {memory_in_words(int(memory))}"]
+    return "  ".join([*words, *([f"gpu {sum(gpus):.0f}%"] if gpus else [])])

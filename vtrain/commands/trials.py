@@ -1,9 +1,12 @@
-"""`vtrain hp-tuning-jobs trials`: the trials of a tuning job, the best first."""
+"""The trials of a tuning job: `vtrain hp-tuning-jobs trials`, and live while somebody follows the job."""
 
 from __future__ import annotations
 
+import math
+import shutil
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from vtrain.commands.conclusion import model_folder
@@ -15,14 +18,19 @@ from vtrain.errors import NotFoundError
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.flags.tuning_options import BestFlag
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Trial
+from vtrain.messages.states import has_ended
 from vtrain.output.colours import has_colours
-from vtrain.output.trials import TrialTable, best_first, best_trials
+from vtrain.output.console import Console
+from vtrain.output.trials import TrialTable, best_first, best_trials, end_text, live_lines, progress_text
+from vtrain.runtime.tuning.study import ENDED
 
 TABLE = (
     "table(id:label=TRIAL, state:label=STATE, finalMeasurement.metrics[0].value:label=VALUE, "
     "startTime:label=STARTED, endTime:label=ENDED)"
 )
-"""What `--page-size` prints; without it the columns are those of the job."""
+"""The columns with `--page-size`; without it they are those of the job."""
+REDRAW_SECONDS = 0.5
+"""Between two looks at the order of the trials: the job is asked far more often."""
 
 
 def trials(
@@ -71,3 +79,41 @@ def _documents(
     for trial in trials:
         model = model_folder(session, job, trial) if has_models else ""
         yield documents[trial.id] | ({"modelDir": model} if model else {})
+
+
+# live
+
+
+class TrialWatch:
+    """Shows the trials on a terminal, and elsewhere tells of each that has ended."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: set[str] | None = None
+        self._told_at = -math.inf
+        self._drawn_at = 0.0
+        self._lines: Sequence[str] = ()
+        self._progress = ""
+
+    def show(self, job: HyperparameterTuningJob, text: str, *, more: bool) -> None:
+        """Show the trials above the text about the job's state; with `more`, how far they are behind it."""
+        self._console.show_state(f"{text}  {self._progress}" if more else text, self._lines)
+        if not self._console.has_status_line:
+            if self._told is None:  # of a job that has ended before, the end alone is news
+                self._told = {trial.id for trial in job.trials} if has_ended(job.state) else set()
+            self._tell(job.trials, self._told)
+        elif time.monotonic() - self._drawn_at >= REDRAW_SECONDS or has_ended(job.state):
+            self._lines = live_lines(job, most=max(shutil.get_terminal_size().lines // 2, 3))
+            self._progress = progress_text(job) if job.trials else ""
+            self._drawn_at = time.monotonic()
+
+    def has_told(self, seconds: float) -> bool:
+        """Whether a line about a trial was written within the last seconds."""
+        return time.monotonic() - self._told_at < seconds
+
+    def _tell(self, trials: Sequence[Trial], told: set[str]) -> None:
+        for trial in trials:
+            if trial.state in ENDED and trial.id not in told:
+                told.add(trial.id)
+                self._told_at = time.monotonic()
+                self._console.progress(end_text(trial))

@@ -80,7 +80,7 @@ def stream_logs(
 
 
 def _log_sink(session: Session, stream: StreamFlags) -> LogSink:
-    """What prints a log on stdout, as text or in `--format`."""
+    """The sink that prints a log on stdout, as text or in `--format`."""
     if session.console.format is not None:
         return RecordSink(session.console, multiline=stream.allow_multiline_logs)
     return text_sink(session, stderr=False, multiline=stream.allow_multiline_logs)

@@ -36,17 +36,15 @@ from vtrain.output.writing import in_haste
 from vtrain.verdict import raise_verdict
 
 if TYPE_CHECKING:
-    from vtrain.commands.trial_watch import TrialWatch
-    from vtrain.commands.usage_line import UsageLine
+    from vtrain.commands.top import UsageLine
+    from vtrain.commands.trials import TrialWatch
     from vtrain.messages.resources import Job
 
 DETACH, CANCEL = "detach", "cancel"
 ROOM_HINT = "  With --memory=1g a job asks for less; with VTRAIN_MEMORY=none memory is not counted."
-"""What a job that waits on this machine can do about it."""
-
-
+"""A hint for the user of a job that waits on this machine."""
 SPINNER_COLUMNS = 2
-"""What the status line shows before its text."""
+"""Columns of the status line before its text."""
 
 
 class JobWatcher:
@@ -102,15 +100,15 @@ class JobWatcher:
 
     def _show_trials(self, job: HyperparameterTuningJob, text: str, *, more: bool) -> None:
         if self._trials is None:
-            from vtrain.commands.trial_watch import TrialWatch
+            from vtrain.commands.trials import TrialWatch
 
             self._trials = TrialWatch(self.console)
         self._trials.show(job, text, more=more)
 
     def _used(self, job: Job) -> str:
-        """What the job uses, and a gap; empty where this machine cannot tell."""
+        """The use of the job and two spaces; empty if this machine cannot measure it."""
         if self._usage is None and isinstance(self._backend, HostBackend):
-            from vtrain.commands.usage_line import UsageLine
+            from vtrain.commands.top import UsageLine
 
             self._usage = UsageLine(self._backend, job.name)
         text = self._usage.text() if self._usage is not None else ""
@@ -173,7 +171,7 @@ def stay(order: Stay) -> Job:
 def _interrupted(
     order: Stay, watcher: JobWatcher, interrupt: KeyboardInterrupt | TerminatedBySignal
 ) -> VtrainError:
-    """What becomes of the job, in the words of the error that ends the command."""
+    """Leave the job or cancel it, and return the error that ends the command."""
     reason: VtrainError = (
         interrupt if isinstance(interrupt, TerminatedBySignal) else InterruptedByUser("Interrupted.")
     )
@@ -229,7 +227,7 @@ def _cancel(order: Stay, watcher: JobWatcher, reason: VtrainError) -> VtrainErro
 
 
 def _see_end(order: Stay, watcher: JobWatcher, *, timeout: float | None) -> Job:
-    """The ended job, its log shown from where it was left; without it, where nobody reads that any more."""
+    """Follow the job from the last line shown to its end; without its log once stdout is closed."""
     query = order.query
     if query is not None and watcher.cursor:
         query = msgspec.structs.replace(query, cursor=watcher.cursor)
@@ -242,7 +240,7 @@ def _see_end(order: Stay, watcher: JobWatcher, *, timeout: float | None) -> Job:
 
 
 def interrupt_action(flag: str, *, default: str) -> str:
-    """What Ctrl-C does. On a CI runner without a terminal nobody comes back, so there it cancels."""
+    """The effect of Ctrl-C. It cancels on a CI runner without a terminal, where nobody would come back."""
     if flag not in ("", DETACH, CANCEL):
         raise UsageError(f"--on-interrupt: expected detach or cancel, found {flag!r}.")
     if not flag and os.environ.get("CI") == "true" and not sys.stderr.isatty():

@@ -20,6 +20,7 @@ from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
 from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags, FlagGroup
+from vtrain.output.writing import print_text
 
 if TYPE_CHECKING:
     from vtrain.flags.help_page import Page
@@ -165,8 +166,20 @@ def take_text(command: Any) -> Any:
     for parameter in command.params:
         _take_text(parameter)
     make_help = command.get_help_option
-    command.get_help_option = lambda ctx: _take_text(make_help(ctx))
+    command.get_help_option = lambda ctx: _printing_help(_take_text(make_help(ctx)))
     return command
+
+
+def _printing_help(option: Any) -> Any:
+    """The option --help, which prints as every command does: Typer's own knows no full disk."""
+
+    def show(ctx: Any, _parameter: Any, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            print_text(ctx.get_help())
+            ctx.exit()
+
+    option.callback = show
+    return option
 
 
 def _take_text(parameter: Any) -> Any:

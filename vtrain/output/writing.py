@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 
 from vtrain.errors import ClosedPipeError, OutputError
@@ -66,6 +67,12 @@ def in_haste() -> bool:
 def is_unread() -> bool:
     """Whether somebody may still be in the middle of a write that does not end."""
     return _haste.unread
+
+
+def print_text(text: str) -> None:
+    """Print a text and a newline on stdout, as UTF-8 in every locale. Raises as `write_all` does."""
+    sys.stdout.flush()
+    write_all(sys.stdout.fileno(), f"{text}\n".encode("utf-8", "backslashreplace"))
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -17,7 +17,10 @@ FRESH_SECONDS = 3600.0
 """Things made or used within this time stay: a command that has not submitted its job yet may need it."""
 ELSEWHERE = "removed by another command"
 """The answer of `discard` where another command was faster."""
-USED_AGAIN = "it was used just now"
+USED_AGAIN, AT_WORK = "it was used just now", "another command is removing it"
+SUPERVISED, HAS_PROCESS = "a supervisor has it", "it has a process"
+NO_FAULT = frozenset(("", ELSEWHERE, USED_AGAIN, AT_WORK, SUPERVISED, HAS_PROCESS))
+"""The answers of `discard` after which nothing has to be mended: it is gone, or goes later."""
 OUTPUT = "output"
 """The kind of the files that trainers made. Only a search that names it looks for them."""
 ON_MACHINE = ("job", "environment", "package", "process", "cgroup", "temporary", OUTPUT)
@@ -138,7 +141,7 @@ def remove_path(path: Path) -> str:
         else:
             path.unlink()
     except BlockingIOError:
-        return "another command is removing it"
+        return AT_WORK
     finally:
         if descriptor >= 0:
             os.close(descriptor)

@@ -15,7 +15,16 @@ from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse
 from vtrain.messages.resources import JOBS
 from vtrain.runtime.cgroup import find_groups, remove_group
 from vtrain.runtime.folder import JobFolder, group_prefix
-from vtrain.runtime.gc.candidate import ELSEWHERE, Candidate, Search, byte_count, last_change, refused
+from vtrain.runtime.gc.candidate import (
+    ELSEWHERE,
+    HAS_PROCESS,
+    SUPERVISED,
+    Candidate,
+    Search,
+    byte_count,
+    last_change,
+    refused,
+)
 from vtrain.runtime.gc.living import job_document, living_jobs
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
@@ -79,7 +88,7 @@ def _remove_lost(path: Path) -> str:
     except FileNotFoundError:
         return ELSEWHERE
     if lock is None:
-        return "a supervisor has it"
+        return SUPERVISED
     try:
         return refused(partial(_remove, path))
     finally:
@@ -167,4 +176,4 @@ def _kill(process: Process) -> str:
 
 
 def _remove_group(folder: str) -> str:
-    return "" if remove_group(folder) else "it has a process"
+    return "" if remove_group(folder) else HAS_PROCESS
