@@ -55,6 +55,9 @@ _ASSIGNED_NAME = re.compile(r"(?<![\w-])([\w-]{1,256})=")
 """Bounded, and matched at the start of a word only, so that a long text of letters is read once."""
 _PART_OF_VALUE = re.compile(r""""[^"]*"|'[^']*'|[^\s;&|"']+|["']""")
 """A shell joins a value from parts with and without quotation marks."""
+_TOKEN = re.compile(r"(?=.*\d)[\w-]{16,}", re.ASCII)
+"""A token in the place of a user, as GitHub and GitLab take it. A name is shorter, or has no digit."""
+_OVER_HTTP = re.compile(r"https?://\Z", re.IGNORECASE)
 _AUTHORITY = re.compile(r"""(?<=://)[^\s/?#"'<>\\]+""")
 """The part of a URL between its scheme and its path: `USER:PASSWORD@HOST:PORT`."""
 _Found = tuple[int, int, str]
@@ -229,12 +232,15 @@ def _assigned(text: str) -> Iterator[_Found]:
 
 
 def _passwords(text: str) -> Iterator[_Found]:
-    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`."""
+    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`, and tokens as users: `https://TOKEN@HOST`."""
     for match in _AUTHORITY.finditer(text):
         login = match[0].rpartition("@")[0]
         user, _, password = login.partition(":")
+        start = match.start()
         if password and not _REFERENCE.fullmatch(password):
-            yield match.start() + len(user) + 1, match.start() + len(login), password
+            yield start + len(user) + 1, start + len(login), password
+        elif not password and _TOKEN.fullmatch(user) and _OVER_HTTP.search(text, max(start - 8, 0), start):
+            yield start, start + len(user), user
 
 
 def _read(found: Iterable[_Found], text: str) -> tuple[str, tuple[str, ...]]:
