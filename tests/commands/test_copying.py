@@ -101,7 +101,8 @@ def test_what_is_refused_is_told_with_what_works(vtrain: Any, job: str, tmp_path
     )
     for path in ("../spec.json", "/etc/hosts"):
         assert f"$ vtrain exec {job} -- tar c {path} | tar x\n" in refused(path)
-    assert "No replica workerpool1-0 of the job has started." in refused("a", "--task-name=workerpool1-0")
+    for name in ("workerpool1-0", "../replicas/workerpool0-0", "workerpool0-0/.", "/"):
+        assert f"No replica {name} of the job has started." in refused("note.txt", f"--task-name={name}")
 
 
 def test_no_link_leads_out_of_the_job_or_of_the_target(

@@ -212,10 +212,9 @@ class LocalBackend:
 
         output = self._output(name)
         folder, task = self._folder(name), replica or PRIMARY.name
-        attempts = folder.attempts(task)
-        if replica and not attempts:
+        if replica and replica not in folder.started_replicas():
             raise NotFoundError(f"No replica {replica} of the job has started.")
-        found = (output, folder.replica(task, max(attempts, default=0)).work)
+        found = (output, folder.replica(task, max(folder.attempts(task), default=0)).work)
         return tuple(path for path in found if path is not None and path.is_dir())
 
     def command(self, name: str) -> TypedCommand | None:
