@@ -150,7 +150,10 @@ class JournalReader:
         """Take at most `size` bytes of the next block apart into entries; how many it took."""
         block = self._next_block()
         if block.stream == CUT:
-            self._pass_cut(block, entries)
+            self._forget_open_lines(block, entries)  # their ends are gone
+            self._place.offset = min(self._record(self._place.record)[1], self._size)
+            self._place.cut = block.time
+            self._end_record()
             return 1
         self._end_lines_before(block.attempt, entries)
         end = min(block.end, block.start + size)
@@ -254,13 +257,6 @@ class JournalReader:
                 if record[1] > place.offset:
                     beyond = min(beyond, number)
         return beyond, None
-
-    def _pass_cut(self, block: Block, entries: list[LogEntry]) -> None:
-        """Go on after a cut: the ends of open lines are gone."""
-        self._forget_open_lines(block, entries)
-        self._place.offset = min(self._record(self._place.record)[1], self._size)
-        self._place.cut = block.time
-        self._end_record()
 
     def _forget_open_lines(self, block: Block, entries: list[LogEntry]) -> None:
         for stream, line in sorted(self._place.open_lines.items()):

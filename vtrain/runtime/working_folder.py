@@ -71,7 +71,8 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
     except PackagingError as error:
         raise PrepareFailed(error.message, "Submit the job again.") from error
     if opened:
-        _open_to_all(work)
+        for path in (work, *work.rglob("*")):
+            path.chmod(0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666)
 
 
 def sift(attempt: ReplicaFolder) -> tuple[list[str], list[str]]:
@@ -152,11 +153,6 @@ def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
         shutil.copyfileobj(content, out, _BLOCK)
     path.chmod(0o755 if executable else 0o644)
     os.utime(path, ns=(0, path.stat().st_mtime_ns))  # the first reading sets another time
-
-
-def _open_to_all(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666)
 
 
 def _tells_reads(folder: Path) -> bool:
