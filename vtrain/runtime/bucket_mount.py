@@ -121,7 +121,7 @@ def refusal() -> str:
 
 
 def _try(folder: str) -> None:
-    """In a child: end with 0, or with the number of the error."""
+    """Show the buckets in a child process, and end it with 0 or with the number of the error."""
     number = 1
     try:
         show_buckets(folder)

@@ -334,7 +334,7 @@ class JournalReader:
             self._shorten(block, beginning, self._place.open_lines[block.stream], entries)
 
     def _stream_pieces(self, stream: int, line: OpenLine, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Where the bytes of a stream lie from its open line on up to `stop`: record, start, end."""
+        """The places of a stream's bytes from its open line up to `stop`: record, start, end."""
         position = line.offset
         for number in range(line.record, self._records):
             record = self._record(number)

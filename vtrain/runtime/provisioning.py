@@ -80,7 +80,7 @@ class Provisioning:
         return answer.devices
 
     def order_replicas(self, devices: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """Write how each replica is run, the primary first; their names."""
+        """Write how each replica is run, the primary first, and return their names."""
         self._log.say(*PREPARING)
         orders = self._patient_orders(devices)
         for name, order in orders.items():
@@ -90,7 +90,7 @@ class Provisioning:
         return [*orders]
 
     def _patient_orders(self, devices: Mapping[str, tuple[str, ...]]) -> Mapping[str, msgspec.Struct]:
-        """How each replica is run, once what it needs is made."""
+        """Prepare what the replicas need, and return how each one is run."""
 
         def prepared() -> Mapping[str, msgspec.Struct]:
             return self._launcher.replica_orders(self._order, self._folder, self._prepare(), devices)
@@ -140,7 +140,7 @@ class _Result(msgspec.Struct):
 
 
 class Preparation:
-    """One preparation under way. Its output comes through `pipe`."""
+    """One preparation in a child, which can be cancelled while tools work. Its output comes through `pipe`."""
 
     def __init__(self, launcher: Launcher, order: JobOrder, *, closing: tuple[int, ...]) -> None:
         self.pipe, output = os.pipe()
@@ -185,7 +185,7 @@ class Preparation:
         return result.runtimes
 
     def kill(self) -> None:
-        """End it, the tools it runs included: they are its to end, then it is ours."""
+        """End the child, which ends its tools. If it does not, kill it and the tools."""
         os.kill(self._child, signal.SIGTERM)
         if not wait_until(lambda: os.waitpid(self._child, os.WNOHANG)[0], KILL_SECONDS):
             # The code that runs there may have swallowed the interrupt, as Python itself does in __del__.
@@ -201,7 +201,7 @@ class _Interrupted(BaseException):
 
 
 def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supervisor: int) -> None:
-    """In the child: prepare, tell the result, and never return: what follows here is the supervisor's own."""
+    """Prepare in the child, report the result and exit: the code after the fork is for the supervisor."""
     try:
         os.setsid()
         adopt_orphans()

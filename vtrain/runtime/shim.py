@@ -361,7 +361,7 @@ def become_trainer(
     failure: int,
     keys: int,
 ) -> None:
-    """In the forked child: become the trainer's program, or say through `failure` why not.
+    """Become, in the forked child, the trainer's program, or say through `failure` why not.
 
     `keys` is the terminal of its stdin; -1: stdin is empty.
     """

@@ -135,7 +135,7 @@ def _groups(home: Path) -> dict[str, str]:
 
 
 def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
-    """The processes of this home's jobs, and whose each is: by cgroup, by a shim's list, by environment."""
+    """The processes of this home's jobs, each with its job: by cgroup, by a shim's list, by environment."""
     living = snapshot()
     found: dict[Process, str] = {}
     for folder, job in groups.items():
