@@ -139,7 +139,7 @@ class _Pip:
 
 
 def _install_project(pip: _Pip, project: ProjectLayer) -> str:
-    """The step that installs the project from a copy, since back ends leave their folders where they build."""
+    """The step that installs the project, from a copy: back ends leave their folders where they build."""
     options = "--no-deps " if project.alone else ""
     options += "--no-build-isolation " if project.tools_below else ""
     settings = [f"{name}=0+vtrain" for name in project.variables]

@@ -15,7 +15,7 @@ NO_DOCUMENT = msgspec.Raw(b"null")
 
 
 class SimulatedPreemption(msgspec.Struct, frozen=True, kw_only=True):
-    """One loss of a machine, some time after the job has begun to run: that of `replica` (empty: the last)."""
+    """One loss of a machine, some time after the job has begun to run: of `replica` (empty: the last)."""
 
     after_seconds: float
     replica: str = ""

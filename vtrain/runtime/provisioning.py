@@ -140,7 +140,7 @@ class _Result(msgspec.Struct):
 
 
 class Preparation:
-    """One preparation in a child, which can be cancelled while tools work. Its output comes through `pipe`."""
+    """One preparation in a child, which can be cancelled while tools work. Its output comes by `pipe`."""
 
     def __init__(self, launcher: Launcher, order: JobOrder, *, closing: tuple[int, ...]) -> None:
         self.pipe, output = os.pipe()
