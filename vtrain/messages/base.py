@@ -13,7 +13,7 @@ Int64 = Annotated[int, "int64"]
 Duration = Annotated[str, "duration"]
 """A span of time in seconds with the suffix `s`: `"3600s"`, `"3.5s"`."""
 MOST_SECONDS = 315_576_000_000
-"""Of a duration: 10,000 years. Source: `google/protobuf/duration.proto`."""
+"""The limit of a duration: 10,000 years. Source: `google/protobuf/duration.proto`."""
 
 EnumName = Annotated[str, "enum"]
 """An enum by name. Every name is accepted, as the service may know new ones."""

@@ -190,7 +190,8 @@ def _read_one(field: Field, value: Any, path: str) -> Any:
     if field.message:
         return read_message(field.message, value, path)
     if field.names and value not in field.names:
-        raise _unknown_name(field, value, path)
+        hint = did_you_mean(str(value).upper().replace("-", "_"), field.names, otherwise="")
+        raise _wrong_type(path, f"one of {', '.join(field.names)}", value, hint)
     return _READERS[field.kind](value, path)
 
 
@@ -269,11 +270,6 @@ _READERS: dict[str, Callable[[Any, str], Any]] = {
 def _wrong_type(path: str, expected: str, value: Any, hint: str = "") -> ConfigError:
     found = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), repr(value))
     return FieldError(path, f"expected {expected}, found {found}.", hint=hint)
-
-
-def _unknown_name(field: Field, value: Any, path: str) -> ConfigError:
-    hint = did_you_mean(str(value).upper().replace("-", "_"), field.names, otherwise="")
-    return _wrong_type(path, f"one of {', '.join(field.names)}", value, hint)
 
 
 def _unknown_field(cls: type, name: str, path: str, known: Mapping[str, Field]) -> ConfigError:

@@ -89,7 +89,10 @@ def missing_hint(name: ResourceName) -> str:
     """
     if name.collection not in GROUPS:
         return ""
-    listing = f"vtrain {GROUPS[name.collection]} list{_place_flags(name)}"
+    listing = f"vtrain {GROUPS[name.collection]} list"
+    if name.project != LOCAL_PROJECT:
+        project = "" if name.project.isdecimal() else f" --project={name.project}"
+        listing += f"{project} --region={name.location}"
     if is_display_name(name):
         return f"A job's id is a number. To look for its name:\n$ {listing} --filter=displayName={name.id}"
     return f"See what there is:\n$ {listing}"
@@ -98,10 +101,3 @@ def missing_hint(name: ResourceName) -> str:
 def is_display_name(name: ResourceName) -> bool:
     """Whether the id is impossible for a job, and so probably its display name."""
     return name.collection not in (PERSISTENT_RESOURCES, MODELS) and not name.id.isdecimal()
-
-
-def _place_flags(name: ResourceName) -> str:
-    if name.project == LOCAL_PROJECT:
-        return ""
-    project = "" if name.project.isdecimal() else f" --project={name.project}"
-    return f"{project} --region={name.location}"

@@ -73,7 +73,8 @@ def _assign(target: Any, cls: type[Message], steps: list[Any], text: str, path: 
         read_message(cls, {name: None})
     field = fields(cls)[name]
     if not rest:
-        target[name] = _value(field, text)
+        is_text = field.kind in ("string", "enum", "duration") and not field.repeated
+        target[name] = text if is_text else _parse(text)
     elif field.kind == "map":
         _below(target, name, {})[rest[0]] = text
     elif field.repeated:
@@ -111,11 +112,6 @@ def _assign_item(items: list[Any], field: Field, steps: list[Any], text: str, pa
         raise ConfigError(f"nothing lies below {field.name}[{index}].")
     else:
         items[index] = text if field.kind in ("string", "enum") else _parse(text)
-
-
-def _value(field: Field, text: str) -> Any:
-    textual = field.kind in ("string", "enum", "duration") and not field.repeated
-    return text if textual else _parse(text)
 
 
 def _parse(text: str) -> Any:

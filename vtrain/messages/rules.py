@@ -18,7 +18,6 @@ from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
-    DiskSpec,
     EnvVar,
     MachineSpec,
     PythonPackageSpec,
@@ -150,7 +149,9 @@ def _check_pool(pool: WorkerPoolSpec, path: str, executor_required: bool) -> Non
     if pool.python_package_spec is not None:
         _check_python(pool.python_package_spec, f"{path}.pythonPackageSpec", executor_required)
     _check_machine(pool.machine_spec, f"{path}.machineSpec")
-    _check_disk(pool.disk_spec, f"{path}.diskSpec")
+    size = pool.disk_spec.boot_disk_size_gb if pool.disk_spec is not None else 0
+    if size and size not in DISK_GB:
+        raise FieldError(f"{path}.diskSpec.bootDiskSizeGb", f"expected 100 to 64000, found {size}.")
 
 
 def _check_container(spec: ContainerSpec, path: str) -> None:
@@ -195,11 +196,6 @@ def _check_machine(machine: MachineSpec | None, path: str) -> None:
     none = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
     if (machine.accelerator_type in none) != (machine.accelerator_count == 0):
         raise FieldError(path, "acceleratorType and acceleratorCount go together; one of them is missing.")
-
-
-def _check_disk(disk: DiskSpec | None, path: str) -> None:
-    if disk is not None and disk.boot_disk_size_gb and disk.boot_disk_size_gb not in DISK_GB:
-        raise FieldError(f"{path}.bootDiskSizeGb", f"expected 100 to 64000, found {disk.boot_disk_size_gb}.")
 
 
 def non_empty_pools(job: CustomJob) -> Iterator[tuple[int, WorkerPoolSpec]]:

@@ -51,7 +51,7 @@ def api_has_no_more(_message: str, _document: dict[str, Any]) -> bool:
 def accepted_fields(
     cls: type[msgspec.Struct], document: Mapping[Any, Any], *, allowed: bool, api_has: ApiHas
 ) -> tuple[Any, dict[str, Any]]:
-    """As `split_unknown`, where unknown fields are allowed or the API has them.
+    """The same as `split_unknown`, where unknown fields are allowed or the API has them.
 
     Otherwise the whole document counts as known, for the reader to refuse.
     """

@@ -324,11 +324,7 @@ def not_reproduced_of_study(spec: StudySpec) -> tuple[str, ...]:
         found.append("observationNoise is for studies of Vertex AI Vizier, and has no effect.")
     if any(metric.safety_config is not None for metric in spec.metrics):
         found.append("safetyConfig is for studies of Vertex AI Vizier, and has no effect.")
-    if any(_has_default(parameter) for _, parameter in all_parameters(spec)):
+    kinds = (getattr(parameter, kind) for _, parameter in all_parameters(spec) for kind in _KINDS.values())
+    if any(kind is not None and kind.default_value is not None for kind in kinds):
         found.append("defaultValue is for studies of Vertex AI Vizier, and has no effect.")
     return tuple(found)
-
-
-def _has_default(parameter: ParameterSpec) -> bool:
-    specs = (getattr(parameter, field) for field in _KINDS.values())
-    return any(spec is not None and spec.default_value is not None for spec in specs)

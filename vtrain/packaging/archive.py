@@ -111,7 +111,9 @@ def requires_dist(path: Path) -> tuple[str, ...] | None:
     fields = _fields(path)
     if not path.name.endswith(".whl"):
         dynamic = {str(value).lower() for value in fields.get_all("Dynamic", [])}
-        if _version(fields) < (2, 2) or "requires-dist" in dynamic:
+        parts = str(fields["Metadata-Version"])[:_LONGEST_VERSION].split(".")
+        version = tuple(int(part) for part in parts if part.isdecimal())
+        if version < (2, 2) or "requires-dist" in dynamic:
             return None
     return tuple(str(value) for value in fields.get_all("Requires-Dist", []))
 
@@ -178,11 +180,6 @@ def import_names(path: Path) -> tuple[str, ...]:
         tops = {name.split("/")[0] for name in wheel.namelist()}
     names = {top.split(".")[0] for top in tops if not top.endswith((".dist-info", ".data"))}
     return tuple(sorted(names))
-
-
-def _version(fields: Message) -> tuple[int, ...]:
-    parts = str(fields["Metadata-Version"])[:_LONGEST_VERSION].split(".")
-    return tuple(int(part) for part in parts if part.isdecimal())
 
 
 def _fields(path: Path) -> Message:

@@ -36,7 +36,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name by which people start it."""
         return self.module or self.script
 
 

@@ -24,7 +24,7 @@ from vtrain.packaging.source import TrainerSource
 WORKING_FOLDER = "/usr/app"
 HOME_FOLDER = "/home"
 INSTALL_FOLDER = "/opt/vtrain"
-"""Where requirements and extra packages lie in the image."""
+"""The folder of requirements and extra packages in the image."""
 
 TOOLS_FOLDER = "build-requirements"
 """A folder of the build context: what the project's back end needs while it builds."""
@@ -139,7 +139,7 @@ class _Pip:
 
 
 def _install_project(pip: _Pip, project: ProjectLayer) -> str:
-    """From a copy, since back ends leave their folders where they build."""
+    """The step that installs the project, from a copy: back ends leave their folders where they build."""
     options = "--no-deps " if project.alone else ""
     options += "--no-build-isolation " if project.tools_below else ""
     settings = [f"{name}=0+vtrain" for name in project.variables]

@@ -162,7 +162,8 @@ class IgnoreRules:
         self.excluded = frozenset(str(path.resolve()) for path in (home_folder(), *excluded))
         self.file = next((name for name in IGNORE_FILES if (folder / name).is_file()), "")
         self.rule_sets = self._root_rules()
-        self.kept_by_name = self._kept_by_name()
+        lines = read_lines(folder / OWN_IGNORE_FILE) if self.file == OWN_IGNORE_FILE else ()
+        self.kept_by_name = frozenset(line[1:].strip().strip("/") for line in lines if line.startswith("!"))
 
     def _root_rules(self) -> tuple[RuleSet, ...]:
         if self.file in ("", ".gitignore"):
@@ -171,12 +172,6 @@ class IgnoreRules:
         if self.file == ".dockerignore":
             return (read_docker_rules(lines),)
         return (read_rules(lines),)
-
-    def _kept_by_name(self) -> frozenset[str]:
-        if self.file != OWN_IGNORE_FILE:
-            return frozenset()
-        lines = read_lines(self.folder / OWN_IGNORE_FILE)
-        return frozenset(line[1:].strip().strip("/") for line in lines if line.startswith("!"))
 
     def with_nested(self, path: str, rule_sets: tuple[RuleSet, ...]) -> tuple[RuleSet, ...]:
         """The rules inside the folder `path`: a `.gitignore` in it comes before those above."""

@@ -111,6 +111,8 @@ def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
     from vtrain.containers.engine import connect
 
     bases = [image_facts(address, base) or {} for base in plan.bases]
+    # A generated Dockerfile installs as root, and goes back to the base's own user.
+    user = str((bases[0].get("Config") or {}).get("User") or "") if bases and plan.entrypoint else ""
     request = BuildRequest(
         tags=(plan.name,),
         dockerfile=plan.dockerfile,
@@ -126,7 +128,7 @@ def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
             IMAGE_HOME_LABEL: home_label(home_folder()),
         },
         platform=plan.platform,
-        build_args=_user_argument(plan, bases),
+        build_args={USER_ARGUMENT: user} if user else {},
     )
     tell(f"Building {plan.title} …")
     start = time.monotonic()
@@ -146,12 +148,6 @@ def _forget(image_id: str, address: EngineAddress) -> None:
         image = find_image(engine, image_id)
         if image is not None and not image.tags:
             remove_image(engine, image_id)
-
-
-def _user_argument(plan: ImagePlan, bases: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """The base's own user, for a generated Dockerfile, which installs as root."""
-    user = str((bases[0].get("Config") or {}).get("User") or "") if bases and plan.entrypoint else ""
-    return {USER_ARGUMENT: user} if user else {}
 
 
 def _check_unchanged(plan: ImagePlan, engine: Engine) -> None:

@@ -189,14 +189,10 @@ def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bo
 
 def _named(plan: ImagePlan, given: str) -> ImagePlan:
     content_hash = _content_hash(plan)
-    name = f"{REPOSITORY}/{_slug(given)}:{content_hash[:16]}"
-    return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
-
-
-def _slug(given: str) -> str:
-    """A word for the image's name: lower-case letters and digits with single dashes between."""
+    # An image's name has lower-case letters and digits with single dashes between.
     words = re.sub(r"[^a-z0-9]+", "-", given.lower())[:_SLUG_LENGTH].strip("-")
-    return words or "trainer"
+    name = f"{REPOSITORY}/{words or 'trainer'}:{content_hash[:16]}"
+    return msgspec.structs.replace(plan, name=name, content_hash=content_hash)
 
 
 def _content_hash(plan: ImagePlan) -> str:

@@ -20,7 +20,7 @@ MOST_SOURCE = 8 * 1000 * 1000
 LONGEST_NAME = 400
 """Letters of a dotted name; no file and no distribution is called by more."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What `ast` raises for text that is no Python, or that is nested too deeply for it."""
+"""The errors that `ast` raises for text that is no Python, or that is nested too deeply for it."""
 
 _IMPORT_GUARDS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _BLOCKS = ("body", "orelse", "finalbody")
@@ -262,7 +262,7 @@ def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
 
 
 def _certain_blocks(node: ast.stmt, is_entry: bool) -> list[list[ast.stmt]]:
-    """Those blocks of a statement that run for certain when it does."""
+    """The blocks of a statement that certainly run when the statement runs."""
     if isinstance(node, ast.ClassDef):
         return [node.body]
     if isinstance(node, ast.With):

@@ -157,7 +157,7 @@ _IMAGE = re.compile(
 
 
 def contents(image_uri: str) -> ImageContents | None:
-    """What a pre-built training image holds; None for any other image."""
+    """The contents of a pre-built training image; None for any other image."""
     match = _IMAGE.fullmatch(image_uri)
     if not match:
         return None

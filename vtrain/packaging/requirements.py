@@ -89,7 +89,9 @@ class _Reader:
                 self.read_file(self._beside(path, nested["file"], where))
             elif (constraint := _CONSTRAINT.fullmatch(line)) and "://" not in line:
                 self._ignore(line, where)
-                self._take_constraints(self._beside(path, constraint["file"], where))
+                name = f"constraints-{len(self.constraints) + 1}.txt"
+                self.constraints.append((name, _text(self._beside(path, constraint["file"], where))))
+                self.pip_lines.append(f"-c {name}")
             else:
                 self.read_line(line, where)
 
@@ -98,11 +100,6 @@ class _Reader:
         if not named.is_file():
             raise PackagingError(f"{where}: there is no file {_shown(named, self.folder)}.")
         return named
-
-    def _take_constraints(self, path: Path) -> None:
-        name = f"constraints-{len(self.constraints) + 1}.txt"
-        self.constraints.append((name, _text(path)))
-        self.pip_lines.append(f"-c {name}")
 
     def _ignore(self, line: str, where: str) -> None:
         option = line.split()[0].split("=")[0]

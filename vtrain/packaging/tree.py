@@ -71,7 +71,10 @@ class _Walk:
         if not _is_utf8(entry.name):  # wheels name their files in UTF-8
             self._leave_out(path, "its name is not UTF-8")
             return
-        is_folder = self._is_folder(entry)
+        try:
+            is_folder = entry.is_dir()
+        except OSError:
+            is_folder = False
         if is_folder:
             self._visit_folder(entry, path, rule_sets)
         elif self.rules.excludes(path, entry.name, False) or _ignored(path, False, rule_sets):
@@ -116,12 +119,6 @@ class _Walk:
             self.credentials.append(printable(path))
         else:
             self.files.append(path)
-
-    def _is_folder(self, entry: os.DirEntry[str]) -> bool:
-        try:
-            return entry.is_dir()
-        except OSError:
-            return False
 
     def _leads_out(self, path: str) -> bool:
         target = os.path.realpath(self.folder / path)

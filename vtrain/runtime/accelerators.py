@@ -56,7 +56,7 @@ def short_notice(asked: str, count: int, given: int, *, required: bool) -> str:
 
 
 def stand_in_notice(asked: str) -> str:
-    """That this machine's GPUs are used for those of the spec; empty where the spec asks for none."""
+    """A sentence that this machine's GPUs stand in for those of the spec; empty where it asks for none."""
     return f"{asked}: the GPUs of this machine stand in for them, whatever their model." if asked else ""
 
 

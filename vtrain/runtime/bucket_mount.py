@@ -36,13 +36,16 @@ def show_buckets(folder: str) -> None:
     It stays the user that it was, and so does the owner of every file.
     """
     _leave_namespaces()
-    _mount(
-        "none", "/", flags=_MS_SLAVE | _MS_REC
-    )  # what is mounted later comes along, what is mounted here stays
+    # What is mounted outside later appears here too; what is mounted here stays here.
+    _mount("none", "/", flags=_MS_SLAVE | _MS_REC)
     if os.path.isdir(MOUNT_POINT) and not os.path.islink(MOUNT_POINT):
         _mount(folder, MOUNT_POINT, flags=_MS_BIND | _MS_REC)
         return
-    _change_root(folder)
+    # An empty root, in which the one before lies. The folder on which it is mounted is left as it was.
+    _mount("tmpfs", folder, kind="tmpfs", options=_ROOT_OPTIONS)
+    os.mkdir(folder + _OLD_ROOT)
+    _check(_libc().pivot_root(os.fsencode(folder), os.fsencode(folder + _OLD_ROOT)), folder)
+    os.chdir("/")
     for name in os.listdir(_OLD_ROOT):
         if f"/{name}" not in (_OLD_ROOT, MOUNT_POINT):
             try:
@@ -72,14 +75,6 @@ def _leave_namespaces() -> None:
     ):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
-
-
-def _change_root(place: str) -> None:
-    """Make an empty root; the one before lies in it. `place` is any folder, and is left as it was."""
-    _mount("tmpfs", place, kind="tmpfs", options=_ROOT_OPTIONS)
-    os.mkdir(place + _OLD_ROOT)
-    _check(_libc().pivot_root(os.fsencode(place), os.fsencode(place + _OLD_ROOT)), place)
-    os.chdir("/")
 
 
 def _take_along(name: str) -> None:
@@ -126,7 +121,7 @@ def refusal() -> str:
 
 
 def _try(folder: str) -> None:
-    """In a child: end with 0, or with the number of the error."""
+    """Show the buckets in a child process, and end it with 0 or with the number of the error."""
     number = 1
     try:
         show_buckets(folder)

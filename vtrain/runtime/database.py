@@ -111,7 +111,7 @@ def open_database(home: Path) -> tuple[sqlite3.Connection, bool]:
     """
     path = home / DATABASE
     is_new = not path.exists()
-    read_only = _only_readable(path)
+    read_only = path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     if not read_only and is_new:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE))
     _check_files(path, is_new=is_new)
@@ -174,11 +174,6 @@ def has_store(home: Path) -> bool:
         except PermissionError as error:
             raise HomeError(f"vtrain cannot use {home}: {error.strerror}.", hint=_ELSEWHERE) from error
         return True
-
-
-def _only_readable(path: Path) -> bool:
-    """Whether the store exists and cannot be written."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:

@@ -27,9 +27,9 @@ FOLDER_REMOVED = "its folder was removed while it ran"
 UNREADABLE_EXIT = "the file that says how it ended is damaged"
 LOST_CODE = 255
 TERMINAL_FIFO = "terminal"
-"""In a job's folder: the messages of the command whose terminal its replica has."""
+"""A file in a job's folder: the messages of the command whose terminal its replica has."""
 METRIC_FILE = "hypertune/output.metrics"
-"""In the folder of a trial's job: the measurements that its trainer reports."""
+"""A file in the folder of a trial's job: the measurements that its trainer reports."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """More than any file of a job's own has, its logs apart."""
 

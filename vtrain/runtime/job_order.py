@@ -15,7 +15,7 @@ NO_DOCUMENT = msgspec.Raw(b"null")
 
 
 class SimulatedPreemption(msgspec.Struct, frozen=True, kw_only=True):
-    """Once, that long after the job has begun to run, a replica (by default the last) loses its machine."""
+    """One loss of a machine, some time after the job has begun to run: of `replica` (empty: the last)."""
 
     after_seconds: float
     replica: str = ""

@@ -31,7 +31,7 @@ GS, LOCAL = "gs", "local"
 """`--aip-dirs`: AIP_MODEL_DIR and its relatives as gs:// URIs, or as paths."""
 PROGRAM = Path(__file__).parents[1] / "emulator" / "storage" / "serve_job.py"
 VARIABLES = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT", "CLOUD_STORAGE_TESTBENCH_ENDPOINT")
-"""Where Google's client libraries find Cloud Storage; the last two are those of the library for C++."""
+"""The variables by which Google's libraries find Cloud Storage; the last two are for that in C++."""
 START_SECONDS = 60.0
 STOP_SECONDS = 8.0
 KILL_SECONDS = 8.0

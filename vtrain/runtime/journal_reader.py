@@ -150,7 +150,10 @@ class JournalReader:
         """Take at most `size` bytes of the next block apart into entries; how many it took."""
         block = self._next_block()
         if block.stream == CUT:
-            self._pass_cut(block, entries)
+            self._forget_open_lines(block, entries)  # their ends are gone
+            self._place.offset = min(self._record(self._place.record)[1], self._size)
+            self._place.cut = block.time
+            self._end_record()
             return 1
         self._end_lines_before(block.attempt, entries)
         end = min(block.end, block.start + size)
@@ -255,13 +258,6 @@ class JournalReader:
                     beyond = min(beyond, number)
         return beyond, None
 
-    def _pass_cut(self, block: Block, entries: list[LogEntry]) -> None:
-        """Go on after a cut: the ends of open lines are gone."""
-        self._forget_open_lines(block, entries)
-        self._place.offset = min(self._record(self._place.record)[1], self._size)
-        self._place.cut = block.time
-        self._end_record()
-
     def _forget_open_lines(self, block: Block, entries: list[LogEntry]) -> None:
         for stream, line in sorted(self._place.open_lines.items()):
             if line.continued:  # a part of it is out: here it ends
@@ -338,7 +334,7 @@ class JournalReader:
             self._shorten(block, beginning, self._place.open_lines[block.stream], entries)
 
     def _stream_pieces(self, stream: int, line: OpenLine, stop: int) -> Iterator[tuple[int, int, int]]:
-        """Where the bytes of a stream lie from its open line on up to `stop`: record, start, end."""
+        """The places of a stream's bytes from its open line up to `stop`: record, start, end."""
         position = line.offset
         for number in range(line.record, self._records):
             record = self._record(number)

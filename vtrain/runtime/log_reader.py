@@ -48,7 +48,7 @@ class _Source(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What a cursor calls it."""
+        """Its name in a cursor."""
         return f"{self.owner}/{self.task}" if self.owner else self.task
 
     def is_wanted(self, query: LogQuery) -> bool:

@@ -83,7 +83,7 @@ def without_consequence(names: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def declaration(names: Iterable[str]) -> str:
-    """All that is not reproduced, in one line."""
+    """The fields that are not reproduced, in one line."""
     return f"Not reproduced here: {', '.join(names)}."
 
 

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import select
+import signal
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from vtrain.retry import retry, steady
+from vtrain.retry import retry, steady, wait_until
 from vtrain.runtime.capacity.queue import Waiting, admit, attend
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Launcher, PrepareFailed, Runtime
-from vtrain.runtime.preparation import Preparation
+from vtrain.runtime.process_tree import (
+    PR_SET_PDEATHSIG,
+    adopt_orphans,
+    descendants,
+    offspring,
+    set_process_control,
+    signal_all,
+    snapshot,
+)
 from vtrain.runtime.replica import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.store import Store
@@ -20,6 +32,9 @@ from vtrain.runtime.working_folder import fill
 
 PREPARATION_PATIENCE_SECONDS = 60.0
 """How long a preparation is tried again while what it needs (an engine) does not answer."""
+KILL_SECONDS = 3.0
+"""Seconds that the tools get to end before the rest of their process group is killed."""
+_BLOCK_BYTES = 65536
 
 Pause = Callable[..., None]
 """Sleep until something happens, also on further descriptors; raises where the job's end was asked for."""
@@ -65,7 +80,7 @@ class Provisioning:
         return answer.devices
 
     def order_replicas(self, devices: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """Write how each replica is run, the primary first; their names."""
+        """Write how each replica is run, the primary first, and return their names."""
         self._log.say(*PREPARING)
         orders = self._patient_orders(devices)
         for name, order in orders.items():
@@ -75,7 +90,7 @@ class Provisioning:
         return [*orders]
 
     def _patient_orders(self, devices: Mapping[str, tuple[str, ...]]) -> Mapping[str, msgspec.Struct]:
-        """How each replica is run, once what it needs is made."""
+        """Prepare what the replicas need, and return how each one is run."""
 
         def prepared() -> Mapping[str, msgspec.Struct]:
             return self._launcher.replica_orders(self._order, self._folder, self._prepare(), devices)
@@ -113,3 +128,134 @@ def ordered_replicas(folder: JobFolder) -> list[str]:
         return read_struct(folder.path / "replicas.json", list[str]) or []
     except DamagedFileError:
         return [member.name for member in replica_ids(folder.order().job.job_spec)]
+
+
+class _Result(msgspec.Struct):
+    """The result that the child reports."""
+
+    runtimes: tuple[Runtime, ...] = ()
+    failure: str = ""
+    hint: str = ""
+    is_transient: bool = False
+
+
+class Preparation:
+    """One preparation in a child, which can be cancelled while tools work. Its output comes by `pipe`."""
+
+    def __init__(self, launcher: Launcher, order: JobOrder, *, closing: tuple[int, ...]) -> None:
+        self.pipe, output = os.pipe()
+        self._result_pipe, result = os.pipe()
+        self.ended = False
+        self._open_line = b""
+        supervisor = os.getpid()
+        self._child = os.fork()
+        if self._child == 0:
+            # A copy of the job's lock would outlive a supervisor that dies.
+            for descriptor in (*closing, self.pipe, self._result_pipe):
+                os.close(descriptor)
+            _prepare(launcher, order, output, result, supervisor)
+        os.close(output)
+        os.close(result)
+
+    def output(self) -> Iterator[bytes]:
+        """The tools' output since the last call, in whole lines. Call it when `pipe` is readable.
+
+        Sets `ended` at the end.
+        """
+        while not self.ended and select.select([self.pipe], [], [], 0)[0]:
+            block = os.read(self.pipe, _BLOCK_BYTES)
+            self.ended = not block
+            lines, newline, self._open_line = (self._open_line + block).rpartition(b"\n")
+            yield lines + newline
+            if self.ended or len(self._open_line) > _BLOCK_BYTES:
+                yield self._open_line
+                self._open_line = b""
+
+    def result(self) -> tuple[Runtime, ...]:
+        """The runtimes that were made. Raises PrepareFailed."""
+        with os.fdopen(self._result_pipe, "rb") as file:
+            told = file.read()
+        os.close(self.pipe)
+        os.waitpid(self._child, 0)
+        if not told:
+            raise PrepareFailed("The preparation of the environment was killed.")
+        result = msgspec.json.decode(told, type=_Result)
+        if result.failure:
+            raise PrepareFailed(result.failure, result.hint, is_transient=result.is_transient)
+        return result.runtimes
+
+    def kill(self) -> None:
+        """End the child, which ends its tools. If it does not, kill it and the tools."""
+        os.kill(self._child, signal.SIGTERM)
+        if not wait_until(lambda: os.waitpid(self._child, os.WNOHANG)[0], KILL_SECONDS):
+            # The code that runs there may have swallowed the interrupt, as Python itself does in __del__.
+            signal_all(offspring({self._child}, snapshot()), signal.SIGKILL)
+            signal_all({(-self._child, 0)}, signal.SIGKILL)
+            os.waitpid(self._child, 0)
+        os.close(self.pipe)
+        os.close(self._result_pipe)
+
+
+class _Interrupted(BaseException):
+    """SIGTERM, for the code that waits for a tool."""
+
+
+def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supervisor: int) -> None:
+    """Prepare in the child, report the result and exit: the code after the fork is for the supervisor."""
+    try:
+        os.setsid()
+        adopt_orphans()
+        signal.signal(signal.SIGTERM, _interrupt)
+        set_process_control(PR_SET_PDEATHSIG, signal.SIGTERM)  # the next supervisor prepares anew
+        if os.getppid() != supervisor:  # it died before the kernel knew of this wish
+            os._exit(1)
+        outcome = _outcome(launcher, order, output)
+        os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for
+        _write(result, msgspec.json.encode(outcome))
+    finally:
+        os._exit(0)
+
+
+def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
+    try:
+        return _Result(runtimes=launcher.prepare(order, lambda block: _write(output, block)))
+    except PrepareFailed as failed:
+        return _Result(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
+    except _Interrupted:
+        _kill_tools()
+        return _Result(failure="The preparation of the environment was cancelled.")
+    except BaseException as error:  # the child can report only through the pipe
+        _write(output, traceback.format_exc().encode())
+        return _Result(failure=f"The environment could not be made: {error!r}.")
+
+
+def _kill_tools() -> None:
+    """End all that came from this process, even what was forked just before its parent was killed."""
+
+    def all_gone() -> bool:
+        if not _has_children():
+            return True
+        left = descendants(os.getpid())
+        refused = signal_all(left, signal.SIGKILL)
+        return bool(left) and left <= refused  # another user's: nothing can be done about them
+
+    wait_until(all_gone, KILL_SECONDS)
+
+
+def _has_children() -> bool:
+    """Whether any child is left, one that was adopted included; takes the exit codes of the ended ones."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _interrupt(*_: object) -> None:
+    raise _Interrupted
+
+
+def _write(descriptor: int, block: bytes) -> None:
+    while block:
+        block = block[os.write(descriptor, block) :]

@@ -137,7 +137,9 @@ class Shim:
         while not self._finished():
             self._wait(wake)
         for pipe in list(self._pipes):
-            self._drain(pipe)
+            left = PIPE_BYTES  # and no more: a process that could not be ended may write on
+            while left > 0 and (count := self._read(pipe)):
+                left -= count
         self._journal.close()
         self._report.log_lost_bytes = self._journal.lost
         self._report.write()
@@ -226,7 +228,9 @@ class Shim:
             if ready == wake:
                 os.read(wake, 4096)
             elif self._terminal is not None and ready == self._terminal.fifo:
-                self._hear()
+                if self._terminal.hear():
+                    # The window has another size. Programs that do not care for it ignore this signal.
+                    signal_all(descendants(self._child), signal.SIGWINCH)
             else:
                 self._read(ready)
         if is_typing and self._terminal is not None:
@@ -270,18 +274,6 @@ class Shim:
                 raise
         return count
 
-    def _hear(self) -> None:
-        """Take what was typed, and tell the replica where its window has another size."""
-        if self._terminal is not None and self._terminal.hear():
-            # Those that do not care for it ignore this signal, by its default.
-            signal_all(descendants(self._child), signal.SIGWINCH)
-
-    def _drain(self, pipe: int) -> None:
-        """Store what the pipe holds now, and no more: a process that could not be ended may write on."""
-        left = PIPE_BYTES
-        while left > 0 and (count := self._read(pipe)):
-            left -= count
-
     def _finished(self) -> bool:
         self._reap()
         exited = self._report.code is not None
@@ -291,7 +283,10 @@ class Shim:
         living = descendants(self._child)
         is_settled = exited or any(abs(pid) == self._child for pid, _ in living)
         if is_settled and living <= self._left:
-            self._name_left(living)
+            # These processes could not be ended: the job ends all the same.
+            self._report.left = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
+            if self._report.code is None:
+                self._report.code = LEFT_CODE
             return True
         self._end(living, exited)
         return False
@@ -325,12 +320,6 @@ class Shim:
             self._left = living  # it may hang in the kernel, where no signal reaches it
         elif not (self._group and kill_group(self._group)):
             self._left = refused
-
-    def _name_left(self, living: set[Process]) -> None:
-        """Tell of the processes that could not be ended: the job ends all the same."""
-        self._report.left = [describe(pid) for pid, _ in sorted(living)[:MOST_LEFT]]
-        if self._report.code is None:
-            self._report.code = LEFT_CODE
 
     def _list_processes(self) -> None:
         """Keep a list of the replica's processes for a later supervisor, where there is no cgroup."""
@@ -372,7 +361,7 @@ def become_trainer(
     failure: int,
     keys: int,
 ) -> None:
-    """In the forked child: become the trainer's program, or say through `failure` why not.
+    """Become, in the forked child, the trainer's program, or say through `failure` why not.
 
     `keys` is the terminal of its stdin; -1: stdin is empty.
     """

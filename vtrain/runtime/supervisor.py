@@ -114,16 +114,13 @@ class Supervisor:
         except (OSError, VtrainError):
             if self._folder.path.exists():
                 raise
-            self._abandon()
+            # Somebody removed the folder. The next command writes the verdict.
+            self._attempts.abandon()
+            self._launcher.clear(self._order)
 
     def close(self) -> None:
         """Stop listening for wakeups. Writers of the FIFO see that nobody reads it."""
         self._wakeup.close()
-
-    def _abandon(self) -> None:
-        """End everything of a job whose folder somebody removed. The next command writes its verdict."""
-        self._attempts.abandon()
-        self._launcher.clear(self._order)
 
     def _load(self) -> CustomJob:
         """The job from the store or, if its row is damaged, as it was submitted: the row is written anew."""
@@ -287,9 +284,6 @@ class Supervisor:
         if self._store.requests(self._order.name) & {"cancel", "kill"}:
             raise _Cancelled
 
-    def _must_kill(self) -> bool:
-        return "kill" in self._store.requests(self._order.name)
-
     def _tear_down(self) -> None:
         """End and remove everything that the job started."""
         attempts = self._attempts.all()
@@ -297,7 +291,7 @@ class Supervisor:
         if attempts:
             self._log.say(TEARING_DOWN)
         deadline = time.monotonic() + self._order.grace_seconds + KILL_MARGIN_SECONDS
-        while living and time.monotonic() < deadline and not self._must_kill():
+        while living and time.monotonic() < deadline and "kill" not in self._store.requests(self._order.name):
             for attempt in living:  # repeatedly, because a shim that has just started may miss a request
                 self._launcher.stop(attempt)
             self._wakeup.wait(TEAR_DOWN_POLL_SECONDS)

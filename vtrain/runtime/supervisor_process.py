@@ -134,7 +134,7 @@ def dismiss_standby() -> None:
 
 
 def await_job(folder: Path, channel: int) -> int:
-    """In the supervisor: wait for the job's lock; its descriptor, or -1 where no job comes.
+    """Wait, in the supervisor, for the job's lock. Its descriptor, or -1 where no job comes.
 
     From then on standard output and error go to the job's `supervisor.log`.
     """

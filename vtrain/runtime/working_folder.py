@@ -71,7 +71,8 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
     except PackagingError as error:
         raise PrepareFailed(error.message, "Submit the job again.") from error
     if opened:
-        _open_to_all(work)
+        for path in (work, *work.rglob("*")):
+            path.chmod(0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666)
 
 
 def sift(attempt: ReplicaFolder) -> tuple[list[str], list[str]]:
@@ -117,7 +118,10 @@ def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...], spec: CustomJob
         if left
     )
     read = sorted({path for _, paths, _ in found for path in paths})
-    remarks = Remarks(notes=notes, warnings=_unlike_service(read) if _is_staged(spec) else ())
+    # Where the trainer is a package in a bucket. On Vertex AI only an image has its files at hand.
+    tasks = (pool.python_package_spec for pool in spec.worker_pool_specs)
+    is_staged = any(uri.startswith("gs://") for task in tasks if task for uri in task.package_uris)
+    remarks = Remarks(notes=notes, warnings=_unlike_service(read) if is_staged else ())
     write_struct(folder.path / REMARKS, remarks)
     (folder.path / SNAPSHOT).unlink(missing_ok=True)
     return remarks
@@ -129,12 +133,6 @@ def remarks_on(home: Path, job_id: str) -> Remarks:
         return read_struct(home / "jobs" / job_id / REMARKS, Remarks) or Remarks()
     except DamagedFileError as damage:
         return Remarks(warnings=(f"{damage}.",))
-
-
-def _is_staged(spec: CustomJobSpec) -> bool:
-    """Whether the trainer is a package in a bucket: on Vertex AI only an image has its files at hand."""
-    tasks = (pool.python_package_spec for pool in spec.worker_pool_specs)
-    return any(uri.startswith("gs://") for task in tasks if task for uri in task.package_uris)
 
 
 def _unlike_service(read: list[str]) -> tuple[str, ...]:
@@ -152,11 +150,6 @@ def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
         shutil.copyfileobj(content, out, _BLOCK)
     path.chmod(0o755 if executable else 0o644)
     os.utime(path, ns=(0, path.stat().st_mtime_ns))  # the first reading sets another time
-
-
-def _open_to_all(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666)
 
 
 def _tells_reads(folder: Path) -> bool:

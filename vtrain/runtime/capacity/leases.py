@@ -96,7 +96,9 @@ def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiti
     if lacking:
         others = tuple(lease.name for lease in holders)
         return Waiting(reason=f"{'; '.join(lacking)} ({_named(others)}).", others=others)
-    return Admission(devices=_handed_out(claim, holders))
+    free = iter(_free_devices(claim, holders))
+    shares = {replica: tuple(next(free) for _ in range(count)) for replica, count in claim.counts.items()}
+    return Admission(devices=shares)
 
 
 def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]) -> list[str]:
@@ -150,12 +152,6 @@ def _free_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:
         return []
     taken = {uuid for lease in holders for uuids in lease.devices.values() for uuid in uuids}
     return [uuid for uuid in claim.accelerators or () if uuid not in taken]
-
-
-def _handed_out(claim: Claim, holders: Sequence[Lease]) -> dict[str, tuple[str, ...]]:
-    """To each replica its own, in order."""
-    free = iter(_free_devices(claim, holders))
-    return {name: tuple(next(free) for _ in range(count)) for name, count in claim.counts.items()}
 
 
 def _named(names: Sequence[str]) -> str:

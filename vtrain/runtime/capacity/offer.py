@@ -26,7 +26,7 @@ _USE_QUERY = (
 _FIELDS = 4
 NONE = "none"
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where a container, such as a CI runner, sees the memory that it has itself (cgroup 2 and 1)."""
+"""The files in which a container, such as a CI runner, sees its own memory limit (cgroup 2 and 1)."""
 _DEVICE = re.compile(r"[0-9]+|[A-Za-z]+-[0-9A-Za-z/-]+")
 
 

@@ -31,7 +31,7 @@ QUEUE = (
     "FROM leases "
     f"CROSS JOIN resources USING (name) WHERE {LIVING} ORDER BY resources.rowid"
 )
-"""In the order of submission, without jobs that have ended or were deleted, although their leases may remain.
+"""The leases in the order of submission, without those that ended or deleted jobs may have left.
 
 CROSS JOIN tells SQLite to begin with the leases: there are few of them, and any number of resources.
 """
@@ -81,10 +81,10 @@ def due(store: Store, home: Path) -> list[str]:
 
 
 def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) -> bool:
-    """Start a supervisor for each job that needs one and has none; whether `own`, the caller's job, does.
+    """Start a supervisor for each job that needs one and has none. True if the caller's job, `own`, does.
 
-    After a change of the queue those that have one are woken. A job that cannot be started any more ends
-    here, so that one looks again for others.
+    After a change of the queue the supervisors of the others are woken. A job that cannot be started any more
+    ends here, so the queue is read again.
     """
     names = due(store, home)
     needed, seen = own in names, {own}

@@ -72,7 +72,7 @@ def active_python(environ: Mapping[str, str]) -> str:
 
 
 def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str | None = None) -> str:
-    """What an interpreter prints. Raises ConfigError where it does not run."""
+    """The output of an interpreter. Raises ConfigError where it does not run."""
     try:
         done = subprocess.run(
             argv,
@@ -91,7 +91,7 @@ def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str |
 
 
 def view_of(python: str, trainer: TrainerImports) -> tuple[View, tuple[Import, ...]]:
-    """What that Python is, and the imports of a trainer that surely run and that it does not have.
+    """The view of that Python, and the imports that a trainer surely runs and that Python lacks.
 
     Raises ConfigError where it does not run.
     """

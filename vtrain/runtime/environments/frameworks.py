@@ -53,7 +53,7 @@ def bridge_to(names: Iterable[str]) -> Bridge:
 
 
 def site_state() -> tuple[tuple[str, int], ...]:
-    """Which folders vtrain imports from, and when something was last installed into each (ns)."""
+    """The folders that vtrain imports from, and the time of the last installation into each (ns)."""
     folders = (Path(entry) for entry in sys.path if entry.endswith("-packages"))
     return tuple((str(folder), folder.stat().st_mtime_ns) for folder in folders if folder.is_dir())
 
@@ -125,7 +125,7 @@ def _required(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _links(one: Distribution, regular: set[PurePosixPath]) -> Iterator[tuple[str, Path]]:
-    """Where each link lies and leads: whole packages where they are regular, single files elsewhere."""
+    """The place and the target of each link: whole packages where they are regular, else single files."""
     seen: set[PurePosixPath] = set()
     for file in one.files or _unrecorded(one):
         path = PurePosixPath(file)
@@ -148,7 +148,7 @@ def _linked_path(path: PurePosixPath, regular: set[PurePosixPath]) -> PurePosixP
 
 
 def _unrecorded(one: Distribution) -> Iterator[str]:
-    """Distributions of the operating system record no files, only their top-level names."""
+    """The possible files of a distribution of the operating system, which records only top-level names."""
     for name in (one.read_text("top_level.txt") or "").split():
         yield f"{name}/__init__.py"
         yield f"{name}.py"

@@ -61,7 +61,7 @@ class Installer:
     """uv, told what the user's pip configuration says."""
 
     def __init__(self, log: Log, folder: str = "") -> None:
-        """What uv writes goes to `log`. Relative paths of pip's configuration count from `folder`."""
+        """`log` receives the output of uv. Relative paths of pip's configuration count from `folder`."""
         self.log = log
         self._folder = folder
 

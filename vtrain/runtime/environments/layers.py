@@ -28,7 +28,7 @@ _CLAIMS = ".claims"
 SITES = ("_vtrain_dependencies", "_vtrain_frameworks")
 """The names under which `add_site` tells an environment of other folders."""
 _COMPILED = "__pycache__"
-"""Where Python itself writes: no change of the folder."""
+"""The name of the folders that Python itself writes. They do not change an environment."""
 
 
 class EnvironmentFailed(VtrainError):
@@ -37,7 +37,7 @@ class EnvironmentFailed(VtrainError):
 
 @contextmanager
 def writing_environments(home: Path) -> Iterator[None]:
-    """What the disk refuses below vtrain's home, as EnvironmentFailed."""
+    """Raise EnvironmentFailed for an error of the disk below vtrain's home."""
     try:
         yield
     except OSError as error:
@@ -216,7 +216,7 @@ def _write_marker(folder: Path) -> None:
 
 
 def _linked_site(link: Path) -> Path:
-    """What `add_site` was given; no path where the file is damaged."""
+    """The path that `add_site` was given; an empty one where the file is damaged."""
     try:
         path = re.search(r"addsitedir\((.+)\)", link.read_text(encoding="utf-8"))
         return Path(ast.literal_eval(path[1])) if path else Path()

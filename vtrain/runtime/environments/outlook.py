@@ -132,7 +132,7 @@ def _packaged_imports(packages: tuple[Path, ...], python_module: str) -> Trainer
 def outlook(
     image_uri: str, trainer: Trainer, home: Path, *, python: str = "", python_downloads: bool = False
 ) -> Outlook:
-    """What is to be said of the environment of a trainer for an image (empty: none is named).
+    """The remarks on the environment of a trainer for an image (empty: none is named).
 
     `home` is vtrain's home. `python` is the version or the path that was asked for; with `python_downloads` a
     Python that is missing is not missed. Raises ConfigError for one that was asked for and is not there.
@@ -172,7 +172,7 @@ def outlook(
 
 
 def active_outlook(image_uri: str, trainer: Trainer, python: str) -> Outlook:
-    """What is to be said of a trainer that runs on an interpreter as it is. Raises as `view_of` does."""
+    """The remarks on a trainer that runs on an interpreter as it is. Raises as `view_of` does."""
     from vtrain.runtime.environments.active_python import view_of
 
     image = contents(image_uri)

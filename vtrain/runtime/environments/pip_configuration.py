@@ -103,7 +103,7 @@ _HARMLESS = frozenset(
     "require-virtualenv root-user-action upgrade-strategy use-deprecated use-feature user verbose yes".split()
 )
 _TRUE = ("1", "true", "yes", "on", "y", "t")
-"""What pip takes for true."""
+"""The words that pip takes for true."""
 _RETRIES = "2"
 """How often uv tries again where neither pip nor uv is told: a job should fail in seconds."""
 

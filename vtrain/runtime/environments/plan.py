@@ -59,7 +59,7 @@ class DependencyPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What decides whether two trainers can share the environment; the order of packages does not."""
+        """The facts that trainers must have in common to share an environment; no order of packages."""
         lines = sorted(line for lines in self.requirements for line in lines)
         return lines, self.image_pins, self.image_constraints, self.bridge
 
@@ -113,7 +113,7 @@ def _read_memo(path: Path) -> Memo | None:
 
 
 class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a plan depends on, but the requirements inside the packages and what lies beside vtrain."""
+    """The facts that a plan depends on, except requirements inside packages and modules beside vtrain."""
 
     spec: EnvironmentSpec
     root: Path
@@ -124,7 +124,7 @@ class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memo_path(self) -> Path:
-        """Where the plan is remembered once it was carried out."""
+        """The file that remembers the plan after it was carried out."""
         asked = [self.spec.python] * bool(self.spec.python)
         key = _key(self.interpreter, self.digests, self.spec.image_uri, self.image, *asked)
         return self.root / "plans" / f"{key}.json"
@@ -175,7 +175,7 @@ def _python(inputs: _Inputs) -> PythonChoice:
 
 @contextmanager
 def reading_packages() -> Iterator[None]:
-    """What makes a package unreadable, as EnvironmentFailed."""
+    """Raise EnvironmentFailed for a package that cannot be read."""
     import tarfile
     import zipfile
 
@@ -277,7 +277,7 @@ def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path
 
 
 def wheel_folder(package: Path, home: Path) -> Path:
-    """Where the wheel of an sdist is built; shared by all environments of this Python."""
+    """The folder in which the wheel of an sdist is built; all environments of this Python share it."""
     return _wheel_folder(home / "environments", base_interpreter(), _digest(package))
 
 
@@ -288,7 +288,7 @@ def _wheel_folder(root: Path, interpreter: Interpreter, digest: str) -> Path:
 def _requirements(
     packages: tuple[Path, ...], digests: tuple[str, ...]
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """What each package requires besides the packages before it, and the digests of those that do not say."""
+    """The requirements of each package besides the packages before it; digests of those that state none."""
     from vtrain.packaging.archive import metadata_name, requires_dist
 
     present: set[str] = set()

@@ -45,7 +45,7 @@ def provisions(
 
 
 def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
-    """What is installed of an image: at its version with all that it needs, or newer where that cannot be."""
+    """The lines that install distributions of an image: at its versions with their needs, else newer ones."""
     lines: list[str] = []
     for one in installed:
         lines += (one.requirement, *one.needs) if works_on(one.newest_python, python) else (one.name,)

@@ -21,7 +21,7 @@ from vtrain.runtime.gc.candidate import (
     refused,
     withdraw_unused,
 )
-from vtrain.runtime.gc.living import LivingJobs, job_document, living_jobs, package_folders
+from vtrain.runtime.gc.living import job_document, living_jobs, package_folders
 from vtrain.runtime.store import Store
 from vtrain.times import from_epoch
 
@@ -37,9 +37,9 @@ def packed_packages(search: Search) -> Iterator[Candidate]:
 
 
 def staged_packages(search: Search, store: Store) -> Iterator[Candidate]:
-    """Packages in buckets of this home that jobs of old were submitted with.
+    """Packages in buckets of this home with which jobs were submitted that ended long ago.
 
-    Only what vtrain has named itself: a folder named by content, with a package in it that bears the name.
+    Only what vtrain has named itself: a folder named by its content, with a package of that name in it.
     """
     ended = store.ended_before(from_epoch(search.before))
     documents = (
@@ -78,7 +78,11 @@ def cached_environments(search: Search) -> Iterator[Candidate]:
     root = search.home / "environments"
     times = {folder: used for folder in environment_folders(root) if (used := _used(folder))}
     living = living_jobs(search.home)
-    at_work = _with_below(_at_work(times, living))
+    at_work = _with_below(
+        folder
+        for folder, used in times.items()
+        if folder / "bin" in living.programs or used >= living.preparing_since
+    )
     unused = {folder for folder, used in times.items() if search.is_unused(used) or is_changed(folder)}
     needed = _with_below(times.keys() - unused)
     for folder in times:
@@ -99,12 +103,6 @@ def _used(folder: Path) -> float:
         return last_claimed(folder)
     except FileNotFoundError:
         return 0.0
-
-
-def _at_work(times: dict[Path, float], living: LivingJobs) -> Iterator[Path]:
-    for folder, used in times.items():
-        if folder / "bin" in living.programs or used >= living.preparing_since:
-            yield folder
 
 
 def _with_below(folders: Iterable[Path]) -> frozenset[Path]:

@@ -28,7 +28,7 @@ from vtrain.runtime.gc.candidate import (
 from vtrain.runtime.gc.living import job_document, living_jobs
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
-from vtrain.runtime.process_tree import Process, Stat, offspring, signal_all, snapshot
+from vtrain.runtime.process_tree import Process, offspring, signal_all, snapshot
 from vtrain.runtime.store import Record, Store, delete_job
 from vtrain.times import from_epoch
 
@@ -135,7 +135,7 @@ def _groups(home: Path) -> dict[str, str]:
 
 
 def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
-    """The processes of this home's jobs, and whose each is: by cgroup, by a shim's list, by environment."""
+    """The processes of this home's jobs, each with its job: by cgroup, by a shim's list, by environment."""
     living = snapshot()
     found: dict[Process, str] = {}
     for folder, job in groups.items():
@@ -146,11 +146,7 @@ def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
     for pid, stat in living.items():
         if job := _job_in_environment(pid, home):
             found[pid, stat.start] = job
-    return found | _offspring(found, living)
-
-
-def _offspring(found: dict[Process, str], living: dict[int, Stat]) -> dict[Process, str]:
-    return {child: job for process, job in found.items() for child in offspring({process[0]}, living)}
+    return found | {child: job for process, job in found.items() for child in offspring({process[0]}, living)}
 
 
 def _job_in_environment(pid: int, home: Path) -> str:

@@ -1,4 +1,4 @@
-"""All that may be removed of this machine and its home, and the space that each kind takes."""
+"""Everything that may be removed from this machine and its home, and the space that each kind takes."""
 
 from __future__ import annotations
 

@@ -172,14 +172,9 @@ def _choice(dataset: Dataset, config: InputDataConfig, seed: str) -> Choice:
     if config.filter_split is not None:
         return _filtered(config.filter_split)
     total = sum(1 for _ in all_records(dataset.files, dataset.format))
-    return _drawn(_quotas(_fractions(config), total), random.Random(seed))
-
-
-def _quotas(fractions: tuple[float, ...], total: int) -> list[int]:
-    """How many of that many records each set gets; what is left over goes to the training set."""
-    quotas = [round(fraction * total) for fraction in fractions]
-    quotas[0] = max(total - sum(quotas[1:]), 0)
-    return quotas
+    quotas = [round(fraction * total) for fraction in _fractions(config)]
+    quotas[0] = max(total - sum(quotas[1:]), 0)  # what is left over goes to the training set
+    return _drawn(quotas, random.Random(seed))
 
 
 def _drawn(quotas: list[int], source: random.Random) -> Choice:

@@ -53,5 +53,5 @@ def prediction_image(image_uri: str) -> PredictionImage | None:
 
 
 def _beside(family: str) -> tuple[str, ...]:
-    """What the image has beside its framework, and models need: what pickles of pipelines import."""
+    """Further modules of the image that models need: the imports in pickles of pipelines."""
     return ("numpy", "pandas") if family == SKLEARN else ("numpy", "pandas", "scikit-learn")
