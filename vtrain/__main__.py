@@ -34,7 +34,10 @@ def run() -> None:
         sys.exit(code)
     except KeyboardInterrupt:  # before `main` could handle it
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would show a traceback
-        sys.exit(_interrupted())
+        from vtrain.errors import InterruptedByUser
+
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(InterruptedByUser.exit_code)
 
 
 def _open_standard_streams() -> None:
@@ -73,13 +76,6 @@ def _anticipate(argv: Sequence[str]) -> None:
     from vtrain.runtime.supervisor_process import stand_by
 
     stand_by(Path(home), backend)
-
-
-def _interrupted() -> int:
-    from vtrain.errors import InterruptedByUser
-
-    print("Interrupted.", file=sys.stderr)
-    return InterruptedByUser.exit_code
 
 
 if __name__ == "__main__":

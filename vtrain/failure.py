@@ -228,7 +228,8 @@ def folded(lines: Sequence[str], own_file: str) -> list[str]:
             is_launcher = _RUNPY.search(match["file"]) is not None
             is_foreign = is_launcher or (bool(own_file) and _is_foreign(match["file"], own_file))
             if is_foreign and not is_launcher:
-                hidden.append(_owner(match["file"]))
+                owner = _OWNER.search(match["file"])  # the package that the file is in
+                hidden.append(owner[1] if owner else match["file"])
         elif not line.startswith("   "):
             is_foreign = False
         if not is_foreign:
@@ -239,12 +240,6 @@ def folded(lines: Sequence[str], own_file: str) -> list[str]:
 
 def _is_foreign(file: str, own_file: str) -> bool:
     return _LIBRARY.search(file) is not None or _package_root(file) not in ("", _package_root(own_file))
-
-
-def _owner(file: str) -> str:
-    """The name of the package that a file of Python's library or of a distribution belongs to."""
-    match = _OWNER.search(file)
-    return match[1] if match else file
 
 
 def _fold(owners: list[str]) -> list[str]:

@@ -116,7 +116,9 @@ class _Following:
                 self._pause = self._pace.fastest
             else:
                 self._check_timeout()
-                self._mention_silence(job)
+                if time.monotonic() - self._heard >= SILENCE:
+                    self._watcher.heard_nothing(job, self._elapsed())
+                    self._heard = time.monotonic()
             if not (page.entries and page.more):
                 time.sleep(min(self._pause, self._time_left()))
                 self._pause = min(self._pause * _GROWTH, self._pace.slowest)
@@ -215,11 +217,6 @@ class _Following:
         if self._time_left() <= 0:
             text = f"{self._order.name} has not ended after {self._order.timeout:g} s; it goes on."
             raise WaitTimeoutError(text)
-
-    def _mention_silence(self, job: Job) -> None:
-        if time.monotonic() - self._heard >= SILENCE:
-            self._watcher.heard_nothing(job, self._elapsed())
-            self._heard = time.monotonic()
 
     def _tell(self, trouble: str) -> None:
         if trouble and trouble not in self._told:

@@ -181,7 +181,11 @@ def find_region(flag: str, *, local: bool) -> tuple[str, str]:
     if not region:
         raise ConfigError("No region is set.", hint="Give --region=REGION, or set CLOUDSDK_AI_REGION.")
     if region not in TRAINING_REGIONS:
-        raise ConfigError(f"{region!r} is not a region that offers training.", hint=_nearest(region))
+        import difflib
+
+        near = difflib.get_close_matches(region, TRAINING_REGIONS, n=3, cutoff=0.4) or TRAINING_REGIONS[30:33]
+        hint = f"Did you mean {' or '.join(near)}?"
+        raise ConfigError(f"{region!r} is not a region that offers training.", hint=hint)
     return region, project
 
 
@@ -209,13 +213,6 @@ def find_staging_bucket(flag: str) -> str:
 def machine_setting(variable: str, key: str) -> Choice | None:
     """A setting of this machine, from the environment or else pyproject.toml; None where it is not given."""
     return _from_environment(variable) or _from_pyproject(key)
-
-
-def _nearest(region: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(region, TRAINING_REGIONS, n=3, cutoff=0.4) or TRAINING_REGIONS[30:33]
-    return f"Did you mean {' or '.join(near)}?"
 
 
 def _from_environment(variable: str) -> Choice | None:

@@ -7,7 +7,7 @@ import time
 from datetime import datetime, timedelta, timezone, tzinfo
 
 NANOSECONDS = 1_000_000_000
-"""In a second."""
+"""The nanoseconds of a second."""
 _RFC_3339 = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(?:\.(\d{1,9})\d*)?(Z|z|[+-]\d\d:\d\d)")
 _TIMESTAMP = re.compile(
     r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)"

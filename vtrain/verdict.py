@@ -50,7 +50,9 @@ def failure_of(job: Job) -> Failure | None:
     """The failure in a job's `error`, with secrets masked; None for a job that did not fail."""
     if job.error is None or states.job_state(job.state) != states.FAILED:
         return None
-    error = _shown_error(job, job.error)
+    error = job.error
+    if is_made_here(job):  # the secrets of the job's variables may be in it
+        error = from_document(Status, masked_document(to_document(job))["error"])
     detail = _detail(error, ERROR_INFO)
     info: dict[str, str] = detail.get("metadata", {})
     trace = tuple(_detail(error, DEBUG_INFO).get("stackEntries", ()))
@@ -68,13 +70,6 @@ def failure_of(job: Job) -> Failure | None:
         explained=detail.get("reason", "") in _EXPLAINED,
         hint=info.get("hint") or hint_for("\n".join(trace) or error.message, code),
     )
-
-
-def _shown_error(job: Job, error: Status) -> Status:
-    """The error of a job without the secrets of the job's variables."""
-    if not is_made_here(job):
-        return error
-    return from_document(Status, masked_document(to_document(job))["error"])
 
 
 class ReplicaUse(msgspec.Struct, frozen=True, kw_only=True):

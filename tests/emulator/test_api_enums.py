@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from vtrain.emulator.api.enums import ENUMS
+from vtrain.emulator.api.documents import ENUMS
 from vtrain.emulator.api.methods import METHODS, SERVICES
 from vtrain.emulator.grpc.messages import load_messages
 from vtrain.messages.codec import fields

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from job_strategies import valid_jobs
 from storage_service import Http
 
-from vtrain.emulator.api.documents import masked, read_body, with_enum_numbers, with_project
-from vtrain.emulator.api.enums import ENUMS
+from vtrain.emulator.api.documents import ENUMS, masked, read_body, with_enum_numbers, with_project
 from vtrain.emulator.api.filters import read_filter
 from vtrain.emulator.api.refusals import Refusal
 from vtrain.messages.codec import fields, to_document

@@ -29,7 +29,7 @@ CAPABILITIES = frozenset(
     "SYS_ADMIN SYS_BOOT SYS_CHROOT SYS_MODULE SYS_NICE SYS_PACCT SYS_PTRACE SYS_RAWIO SYS_RESOURCE SYS_TIME "
     "SYS_TTY_CONFIG WAKE_ALARM ALL".split()
 )
-"""Those of Linux 6 (capabilities(7)), and Docker's word for all of them."""
+"""The capabilities of Linux 6 (capabilities(7)), and Docker's word for all of them."""
 LEAST_CPUS = 0.01
 """The engine gives no container less."""
 MOST_CPUS = 100_000

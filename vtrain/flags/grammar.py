@@ -38,20 +38,17 @@ def split_list(text: str, flag: str, delimiter: str = ",") -> tuple[str, ...]:
 def join_items(items: Sequence[str], delimiter: str = ",") -> str:
     """The value that `split_list` reads as these items, with another delimiter where it has to be."""
     if any(delimiter in item for item in items):
-        chosen = _free_delimiter(items)
+        used = {letter for item in items for letter in item} | {"^"}
+        letters = map(chr, (*_DELIMITERS, *range(0xA1, 0xD800)))
+        chosen = next(letter for letter in letters if letter not in used)
         return f"^{chosen}^{_joined(items, chosen)}"
     text = _joined(items, delimiter)
     return f"^{delimiter}^{text}" if text.startswith("^") else text
 
 
 def _joined(items: Sequence[str], delimiter: str) -> str:
-    """With a delimiter at the end for the one that is swallowed there, where the last item is empty."""
+    """Join the items, with one more delimiter after an empty last item: `split_list` drops a trailing one."""
     return delimiter.join(items) + (delimiter if items and not items[-1] else "")
-
-
-def _free_delimiter(items: Sequence[str]) -> str:
-    used = {letter for item in items for letter in item} | {"^"}
-    return next(letter for letter in map(chr, (*_DELIMITERS, *range(0xA1, 0xD800))) if letter not in used)
 
 
 def split_dict(text: str, flag: str, keys: Collection[str] = ()) -> dict[str, str]:
@@ -63,19 +60,15 @@ def split_dict(text: str, flag: str, keys: Collection[str] = ()) -> dict[str, st
     for item in split_list(text, flag):
         key, equals, value = item.partition("=")
         if not equals or not key:
-            raise UsageError(f"{flag}: expected KEY=VALUE, found {item!r}.", hint=_escape_hint(item, keys))
+            escape = "A value that holds ',' needs another delimiter: begin with ^;^ and separate by ';'."
+            hint = f"Write {item}=VALUE." if item in keys else escape
+            raise UsageError(f"{flag}: expected KEY=VALUE, found {item!r}.", hint=hint)
         if keys and key not in keys:
             every = f"The keys are {', '.join(sorted(keys))}."
             hint = did_you_mean(key.strip().replace("_", "-"), keys, otherwise=every)
             raise UsageError(f"{flag}: there is no key {key!r}.", hint=hint)
         items[key] = value
     return items
-
-
-def _escape_hint(item: str, keys: Collection[str]) -> str:
-    if item in keys:
-        return f"Write {item}=VALUE."
-    return "A value that holds ',' needs another delimiter: begin with ^;^ and separate by ';'."
 
 
 def whole_number(text: str, what: str) -> int:

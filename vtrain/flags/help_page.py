@@ -188,21 +188,16 @@ def _row_lines(row: Row, column: int, width: int) -> str:
 
 def _example_lines(text: str, command: str, width: int) -> list[str]:
     """A comment and a command line, which `\\` continues where it is too long."""
+    lexer = shlex.shlex(command, posix=False)  # the words keep their quotes
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     lines = ["  $"]
-    for word in _shell_words(command):
+    for word in lexer:
         if len(lines[-1]) + 1 + len(word) > width - 2 and not lines[-1].endswith("$"):
             lines[-1] += " \\"
             lines.append("     ")
         lines[-1] += f" {word}"
     return [_indented(f"# {text}", width, 2, 4), *lines]
-
-
-def _shell_words(command: str) -> list[str]:
-    """The words of a command line with their quotes."""
-    lexer = shlex.shlex(command, posix=False)
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    return list(lexer)
 
 
 def _indented(text: str, width: int, first: int, following: int) -> str:

@@ -125,7 +125,9 @@ class Console:
         self._clear_status()
         stream = sys.stderr if stderr else sys.stdout
         stream.flush()
-        place, end = self._place(stderr=stderr), _visible_end(data)
+        place, end = self._place(stderr=stderr), data[-_TAIL_BYTES:]
+        if not end.endswith(b"\n"):  # a trainer may end in colours after the newline
+            end = re.sub(_INVISIBLE_END, b"", end)
         if end and not end.endswith(b"\n"):  # before it is seen: whoever sees it may press Ctrl-C at once
             self._unended.add(place)
         write_all(stream.fileno(), data)
@@ -264,12 +266,6 @@ class Console:
     def has_status_line(self) -> bool:
         """Whether a status line shows state and time already."""
         return self._status is not None
-
-
-def _visible_end(data: bytes) -> bytes:
-    """The last bytes that are seen: a trainer may end in colours after the newline."""
-    end = data[-_TAIL_BYTES:]
-    return end if end.endswith(b"\n") else re.sub(_INVISIBLE_END, b"", end)
 
 
 def _parsed(text: str) -> Format:

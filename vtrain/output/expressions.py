@@ -223,7 +223,7 @@ class _Parser:
             if self.scanner.accept("-"):
                 is_inverted = not is_inverted
             predicate = self.term()
-        return _negate(predicate) if is_inverted else predicate
+        return (lambda value: not predicate(value)) if is_inverted else predicate
 
     def term(self) -> Predicate:
         start, text = self.scanner.position, self.scanner.text
@@ -308,10 +308,6 @@ def _every(predicates: list[Predicate]) -> Predicate:
 
 def _some(predicates: list[Predicate]) -> Predicate:
     return predicates[0] if len(predicates) == 1 else lambda value: any(test(value) for test in predicates)
-
-
-def _negate(predicate: Predicate) -> Predicate:
-    return lambda value: not predicate(value)
 
 
 # Transforms

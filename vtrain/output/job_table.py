@@ -74,7 +74,7 @@ def job_table(rows: Sequence[JobRow], *, width: int, coloured: bool) -> str:
 
 
 def _trials(document: Mapping[str, Any]) -> str:
-    """How many trials of a tuning job have ended, of how many; empty for any other job."""
+    """The trials of a tuning job that have ended, of all: `3 of 8`. Empty for any other job."""
     if "maxTrialCount" not in document:
         return ""
     ended = sum(trial.get("state") in ENDED for trial in document.get("trials") or [])

@@ -143,7 +143,11 @@ def get(value: Any, path: Path) -> Any:
         if isinstance(value, dict):
             if step is None:
                 return [get(value, (name, *rest)) for name in value] if rest else value
-            value = _member(value, step, has_more=bool(rest))
+            name = field_name(value, step)
+            if name is not None:
+                value = value[name]
+            else:
+                value = _metadata(value.get("items"), step, is_read=bool(rest))
         elif isinstance(value, (list, str)):
             if step is None:
                 return [get(item, rest) for item in value] if rest else value
@@ -153,13 +157,6 @@ def get(value: Any, path: Path) -> Any:
         else:
             return None
     return value
-
-
-def _member(value: dict[str, Any], step: Step, *, has_more: bool) -> Any:
-    found = field_name(value, step)
-    if found is not None:
-        return value[found]
-    return _metadata(value.get("items"), step, is_read=has_more)
 
 
 def _through_list(value: Any, name: str, rest: Path) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,9 +18,6 @@ from vtrain.output.colours import Piece, Role, has_colours
 from vtrain.output.console import Console
 from vtrain.output.terminal import colour_prefix, in_width
 from vtrain.times import NANOSECONDS, from_nanoseconds
-
-if TYPE_CHECKING:
-    from vtrain.output.format import Format
 
 RESTARTING = "Restarting "
 """The beginning of the line of the job's log about a restart."""
@@ -143,7 +140,13 @@ class RecordSink:
                 self._write_json(document)
         elif documents:
             self.console.print_list(self.console.flattened(documents), self.format)
-            self.format = _continued(self.format)
+            # Later entries go without the heading and the title of the first ones.
+            attributes = {
+                name: value
+                for name, value in self.format.attributes.items()
+                if name not in ("heading", "title")
+            }
+            self.format = msgspec.structs.replace(self.format, attributes=attributes | {"no-heading": ""})
 
     def _write_json(self, document: Any) -> None:
         head = b",\n" if self.started else b"[\n"
@@ -160,12 +163,6 @@ class RecordSink:
             self.console.print_list(self.console.flattened(self.waiting), self.format)
         elif self.format.name == "json":
             self.console.write(b"\n]\n" if self.started else b"[]\n")
-
-
-def _continued(fmt: Format) -> Format:
-    """The format of later entries, without the heading and the title of the first ones."""
-    attributes = {name: value for name, value in fmt.attributes.items() if name not in ("heading", "title")}
-    return msgspec.structs.replace(fmt, attributes=attributes | {"no-heading": ""})
 
 
 class PassThroughSink:

@@ -24,7 +24,7 @@ from vtrain.times import NANOSECONDS
 SERVICE = "service"
 NAME_WIDTH = 9  # of `worker0-0`, the most usual name
 _REDRAWING = re.compile(rb"\x1b\[[0-2]?K|\x1b\[\?25[hl]|\x08")
-"""What programs write to redraw a line, beside the carriage return."""
+"""The control sequences that redraw a line; programs also use the carriage return."""
 _MOST_SHOWN = 4096
 """Bytes of an open line for the status line: more than any terminal is wide."""
 _ROLES = {
@@ -89,7 +89,7 @@ class TerminalSink:
             self._complaints.clear()
         before, self._complaints = self._complaints, []
         kept = "\n".join(line for line in lines if line not in ALL_JOBS)
-        own = self._whole(_with_text(entry, kept)) if kept else b""
+        own = self._whole(msgspec.structs.replace(entry, payload=kept.encode())) if kept else b""
         return b"".join(map(self._whole, before)) + own
 
     def _whole(self, entry: LogEntry) -> bytes:
@@ -102,7 +102,9 @@ class TerminalSink:
             if len(text) < MAX_ENTRY_BYTES:
                 self._open[stream] = text
                 # The status line is drawn anew several times a second, and cut at the terminal's edge.
-                self.frame = f"{short_task(entry.task_name)} {_plain(text[:_MOST_SHOWN])}"
+                shown = text[:_MOST_SHOWN].decode("utf-8", "replace")
+                plain = re.sub(r"\x1b\[[0-9;:]*m", "", shown).rstrip("\r")
+                self.frame = f"{short_task(entry.task_name)} {on_one_line(plain)}"
                 return b""
         else:
             text = held + text
@@ -149,12 +151,3 @@ def last_frame(line: bytes) -> bytes:
         return line
     body = line.rstrip(b"\r")
     return _REDRAWING.sub(b"", body[body.rfind(b"\r") + 1 :]) + line[len(body) :][:1]
-
-
-def _plain(text: bytes) -> str:
-    shown = re.sub(r"\x1b\[[0-9;:]*m", "", text.decode("utf-8", "replace"))
-    return on_one_line(shown.rstrip("\r"))
-
-
-def _with_text(entry: LogEntry, text: str) -> LogEntry:
-    return msgspec.structs.replace(entry, payload=text.encode())

@@ -97,8 +97,11 @@ def synthesize(value: Any, *schemas: str) -> list[dict[str, Any]]:
 
 
 def _record(value: Any, schema: str) -> dict[str, Any]:
+    scanner = Scanner(schema, kind="--format")
+    if not scanner.accept("("):
+        raise scanner.error("synthesize() takes arguments in parentheses of their own")
     record: dict[str, Any] = {}
-    for part in _parts(schema):
+    for part in scanner.arguments():
         name, colon, literal = part.partition(":")
         if colon:
             record[name] = literal
@@ -110,13 +113,6 @@ def _record(value: Any, schema: str) -> dict[str, Any]:
         elif isinstance(found, dict):
             record.update(found)
     return record
-
-
-def _parts(schema: str) -> list[str]:
-    scanner = Scanner(schema, kind="--format")
-    if not scanner.accept("("):
-        raise scanner.error("synthesize() takes arguments in parentheses of their own")
-    return scanner.arguments()
 
 
 PLAIN_TRANSFORMS: dict[str, Transform] = {

@@ -103,7 +103,8 @@ class TrialTable:
     def __init__(self, job: HyperparameterTuningJob) -> None:
         spec = job.study_spec or StudySpec()
         self._best = {trial.id for trial in best_trials(job)}
-        self._parameters = _names(each.parameter_id for trial in job.trials for each in trial.parameters)
+        names = (each.parameter_id for trial in job.trials for each in trial.parameters)
+        self._parameters = list(dict.fromkeys(names))
         self._metrics = [metric.metric_id for metric in spec.metrics]
 
     def cells(self, trials: Sequence[Trial], *, reasons: bool = False) -> list[list[str]]:
@@ -145,10 +146,6 @@ class TrialTable:
             _took(trial),
             reason,
         ]
-
-
-def _names(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
 
 
 def _took(trial: Trial) -> str:

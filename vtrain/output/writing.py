@@ -12,7 +12,7 @@ from vtrain.errors import ClosedPipeError, OutputError
 UNREAD_SECONDS = 3.0
 """After a signal to end: the time for which a reader that takes nothing is waited for."""
 _PIECE_BYTES = 512
-"""What a pipe that is ready takes at once on every system (POSIX's PIPE_BUF)."""
+"""Bytes that a ready pipe takes at once on every system (POSIX's PIPE_BUF)."""
 
 
 class _Haste:

@@ -1,4 +1,4 @@
-"""Documents of requests and answers: what clients write in several ways is read, and written in theirs.
+"""Documents of requests and answers: reads each spelling that clients use, and answers a client in its own.
 
 The service takes camelCase and snake_case, enums by name and by number, and 1.0 for 1. It refuses fields
 that it does not know.
@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.emulator.api.enums import ENUMS, NAMES
 from vtrain.emulator.api.refusals import Refusal, invalid, snake_case
 from vtrain.messages.base import Resource
 from vtrain.messages.codec import Field, fields, read_message, with_json_names
@@ -24,6 +23,64 @@ _VERBATIM = frozenset(("args", "command", "env", "labels"))
 """Fields whose texts are the user's own, whatever they look like."""
 DEEPEST = 60
 """Levels of a document: the service's own limit is 100, and none of its messages has a third of them."""
+_UNUSED = "-"
+
+
+def _enum(names: str, prefix: str = "") -> dict[str, int]:
+    """The names of an enum in the order of their numbers, which begin at 0."""
+    return {prefix + name: number for number, name in enumerate(names.split()) if name != _UNUSED}
+
+
+_JOB_STATES = _enum(
+    "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED EXPIRED UPDATING "
+    "PARTIALLY_SUCCEEDED",
+    "JOB_STATE_",
+)
+ENUMS: dict[tuple[str, str], dict[str, int]] = {
+    ("CustomJob", "state"): _JOB_STATES,
+    ("HyperparameterTuningJob", "state"): _JOB_STATES,
+    ("TrainingPipeline", "state"): _enum(
+        "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED", "PIPELINE_STATE_"
+    ),
+    ("PersistentResource", "state"): _enum(
+        "STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING"
+    ),
+    ("Trial", "state"): _enum("STATE_UNSPECIFIED REQUESTED ACTIVE STOPPING SUCCEEDED INFEASIBLE"),
+    ("MachineSpec", "acceleratorType"): _enum(
+        "ACCELERATOR_TYPE_UNSPECIFIED NVIDIA_TESLA_K80 NVIDIA_TESLA_P100 NVIDIA_TESLA_V100 NVIDIA_TESLA_P4 "
+        "NVIDIA_TESLA_T4 TPU_V2 TPU_V3 NVIDIA_TESLA_A100 NVIDIA_A100_80GB TPU_V4_POD NVIDIA_L4 "
+        "TPU_V5_LITEPOD NVIDIA_H100_80GB NVIDIA_H100_MEGA_80GB NVIDIA_H200_141GB NVIDIA_B200 NVIDIA_GB200 "
+        "NVIDIA_RTX_PRO_6000"
+    ),
+    ("ReservationAffinity", "reservationAffinityType"): _enum(
+        "TYPE_UNSPECIFIED NO_RESERVATION ANY_RESERVATION SPECIFIC_RESERVATION"
+    ),
+    ("Scheduling", "strategy"): _enum("STRATEGY_UNSPECIFIED ON_DEMAND LOW_COST STANDARD SPOT - FLEX_START"),
+    ("MetricSpec", "goal"): _enum("GOAL_TYPE_UNSPECIFIED MAXIMIZE MINIMIZE"),
+    ("ParameterSpec", "scaleType"): _enum(
+        "SCALE_TYPE_UNSPECIFIED UNIT_LINEAR_SCALE UNIT_LOG_SCALE UNIT_REVERSE_LOG_SCALE"
+    ),
+    ("StudySpec", "algorithm"): _enum("ALGORITHM_UNSPECIFIED - GRID_SEARCH RANDOM_SEARCH"),
+    ("StudySpec", "observationNoise"): _enum("OBSERVATION_NOISE_UNSPECIFIED LOW HIGH"),
+    ("StudySpec", "measurementSelectionType"): _enum(
+        "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED LAST_MEASUREMENT BEST_MEASUREMENT"
+    ),
+    ("Model", "supportedDeploymentResourcesTypes"): _enum(
+        "DEPLOYMENT_RESOURCES_TYPE_UNSPECIFIED DEDICATED_RESOURCES AUTOMATIC_RESOURCES SHARED_RESOURCES"
+    ),
+    ("ModelSourceInfo", "sourceType"): _enum(
+        "MODEL_SOURCE_TYPE_UNSPECIFIED AUTOML CUSTOM BQML MODEL_GARDEN GENIE CUSTOM_TEXT_EMBEDDING "
+        "MARKETPLACE"
+    ),
+}
+"""The numbers of the API's enums, by the message and the field that hold them.
+
+Google's Python library asks for numbers by `$alt=json;enum-encoding=int`. Sources: `accelerator_type`,
+`custom_job`, `job_state`, `model`, `persistent_resource`, `pipeline_state`, `reservation_affinity` and
+`study` of `google/cloud/aiplatform/v1`. The tests hold them against the installed google-cloud-aiplatform.
+"""
+NAMES = {place: {number: name for name, number in enum.items()} for place, enum in ENUMS.items()}
+"""The names by the numbers, in the same places."""
 
 
 def read_body(cls: type[M], document: Any, path: str) -> M:
@@ -71,7 +128,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _cleaned(cls: type[msgspec.Struct], document: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The document with names for numbers of enums, and whole numbers where fractions of nothing were."""
+    """The document with the names of enums for their numbers, and with 1 for 1.0 where a field is whole."""
     known = fields(cls)
     for name in document:
         if name not in known:
@@ -159,7 +216,7 @@ def masked(document: Mapping[str, Any], mask: str) -> dict[str, Any]:
 
 
 def _take(document: Mapping[str, Any], steps: list[str], into: dict[str, Any]) -> None:
-    """Copy what the steps lead to; nothing where they lead nowhere."""
+    """Copy the value at the end of the steps, if there is one."""
     step, *rest = steps
     if step not in document:
         return

@@ -19,10 +19,15 @@ Pages = Callable[[int, str], tuple[list[Document], str]]
 
 
 def list_page(call: Call, collection: str, pages: Pages) -> Document:
-    """A page of the documents that pass the filter of a request, in the order that the client wants."""
+    """A page of the documents that pass the filter of a request, in the order that the client wants.
+
+    Raises Refusal for a filter, an order, a size or a token that is invalid.
+    """
     passes, order = read_filter(call.text("filter")), call.text("orderBy")
     size, token = _page_size(call), call.text("pageToken")
-    start = _token_number(token)
+    if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
+        raise invalid(f"Invalid page token: {token[:100]!r}.")
+    start = int(token or 0)
     if collection not in JOBS:
         found = _in_order([one for one in _all(pages) if passes(one)], order)
         token = str(start + size) if start + size < len(found) else ""
@@ -66,10 +71,3 @@ def _page_size(call: Call) -> int:
     if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
     return min(int(text or 0), LARGEST_PAGE) or PAGE
-
-
-def _token_number(token: str) -> int:
-    """The number in a page token; 0 for the first page. Raises Refusal."""
-    if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
-        raise invalid(f"Invalid page token: {token[:100]!r}.")
-    return int(token or 0)

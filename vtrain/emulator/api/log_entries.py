@@ -33,7 +33,7 @@ from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry, LogPage, 
 
 LARGEST_PAGE = 1000
 PAGE_BYTES = 512 * 1024
-"""Of the log that is read for one answer, so that an answer is small."""
+"""Most bytes of the log that are read for one answer, so that an answer is small."""
 _TRIAL = "ml.googleapis.com/trial_id"
 _FIELDS = ("resourceNames", "projectIds", "filter", "orderBy", "pageSize", "pageToken")
 _SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
@@ -177,6 +177,7 @@ def _lines(page: LogPage, wanted: _Wanted, project: str) -> Iterator[Document]:
 def _line(entry: LogEntry, number: int, text: str, job_id: str, project: str) -> Document:
     moment = times.from_nanoseconds(entry.time, 9)
     payload = {"textPayload": text} if entry.json_payload is None else {"jsonPayload": entry.json_payload}
+    trial = {_TRIAL: entry.trial_id} if entry.trial_id else {}
     return {
         "insertId": f"{entry.insert_id}-{number:06}" if number else entry.insert_id,
         **payload,
@@ -186,26 +187,21 @@ def _line(entry: LogEntry, number: int, text: str, job_id: str, project: str) ->
         },
         "timestamp": moment,
         "severity": entry.severity if entry.severity in _SEVERITIES else "DEFAULT",
-        "labels": _labels(entry),
+        "labels": {STREAM_LABEL: entry.stream, ATTEMPT_LABEL: str(entry.attempt), **trial},
         "logName": f"projects/{project}/logs/{entry.task_name}",
         "receiveTimestamp": moment,
     }
 
 
-def _labels(entry: LogEntry) -> dict[str, str]:
-    labels = {STREAM_LABEL: entry.stream, ATTEMPT_LABEL: str(entry.attempt)}
-    return labels | ({_TRIAL: entry.trial_id} if entry.trial_id else {})
-
-
 def _next_token(place: _Place, page: LogPage, found: int, size: int) -> str:
     """The token of the next page; empty where this was the last for now."""
     if found > place.skipped + size:
-        return _token(_Place(place.cursor, place.skipped + size))
-    return _token(_Place(page.cursor, 0)) if page.more else ""
-
-
-def _token(place: _Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(place)).decode()
+        end = _Place(place.cursor, place.skipped + size)
+    elif page.more:
+        end = _Place(page.cursor, 0)
+    else:
+        return ""
+    return base64.urlsafe_b64encode(msgspec.msgpack.encode(end)).decode()
 
 
 def _read_token(token: str) -> _Place:

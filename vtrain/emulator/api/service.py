@@ -47,7 +47,7 @@ EVERYWHERE = "-"
 QUOTA_EXCEEDED = (
     "The following quota metrics exceed quota limits: aiplatform.googleapis.com/custom_model_training_jobs"
 )
-"""As the service says it of its own metrics (GoogleCloudPlatform/vertex-ai-samples, issue 700)."""
+"""The service's own sentence about its metrics (GoogleCloudPlatform/vertex-ai-samples, issue 700)."""
 _MODEL_FIELDS = frozenset(("display_name", "description", "labels"))
 _VERSION_FIELDS = frozenset(("version_description", "labels"))
 """The fields that an update changes, of a model and of a version (`UpdateModelRequest`)."""

@@ -25,6 +25,7 @@ from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableE
 
 OWN_PAGES = frozenset({"", "jobs", "dashboard"})
 """First parts of the paths of `routes`, for `Admission.pages`: so the pages can load their parts."""
+_STATUSES = {NotFoundError: 404, ConfigError: 400, StorageError: 500, UnavailableError: 503}
 _JOB = "/jobs/{project}/{location}/{collection}/{id}"
 
 
@@ -69,13 +70,9 @@ def _endpoint(pages: Pages, handler: Callable[[Request, Query], Response]) -> Ca
             pairs = parse_qsl(request.scope["query_string"].decode("latin-1"), errors="surrogateescape")
             return await run_in_threadpool(handler, request, dict(pairs))
         except VtrainError as error:
-            return pages.answer("error.html", _status_of(error), message=error.message, hint=error.hint)
+            status = next((status for cls, status in _STATUSES.items() if isinstance(error, cls)), 500)
+            return pages.answer("error.html", status, message=error.message, hint=error.hint)
         except (OSError, Refusal) as error:
             return pages.answer("error.html", getattr(error, "status", 500), message=str(error), hint="")
 
     return run
-
-
-def _status_of(error: VtrainError) -> int:
-    statuses = {NotFoundError: 404, ConfigError: 400, StorageError: 500, UnavailableError: 503}
-    return next((status for cls, status in statuses.items() if isinstance(error, cls)), 500)

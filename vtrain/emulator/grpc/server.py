@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
 from google.rpc import error_details_pb2
@@ -19,7 +24,6 @@ from vtrain.emulator.api.call import Call
 from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
 from vtrain.emulator.api.refusals import CODES, Refusal, refusal_of
 from vtrain.emulator.api.service import TrainingService
-from vtrain.emulator.grpc.certificate import make_certificate
 from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.grpc.proxy import proxying
 from vtrain.emulator.request_log import Tell, timed
@@ -36,6 +40,10 @@ CLOSE_SECONDS = 5.0
 MOST_SAID = 2000
 """Characters of an error."""
 PROJECTS = "google.cloud.resourcemanager.v3.Projects"
+HOSTS = ("*.googleapis.com", "localhost")
+VALID = timedelta(days=365)
+_CLOCK_SLACK = timedelta(days=1)
+"""The certificate is valid so long before it is made, for clients whose clocks are slow."""
 
 
 class Ports(NamedTuple):
@@ -83,6 +91,32 @@ def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell)
         server.stop(CLOSE_SECONDS).wait()
 
 
+def make_certificate() -> tuple[bytes, bytes]:
+    """A private key and its self-signed certificate for the hosts of Google's APIs, in PEM.
+
+    Each start makes its own. Only clients that are told to trust it do so.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "vtrain emulator")])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SLACK)
+        .not_valid_after(now + VALID)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private, certificate.public_bytes(serialization.Encoding.PEM)
+
+
 class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Methods that are not emulated."""
 
@@ -98,7 +132,9 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]
 def _handler(
     service: TrainingService, method: Method, messages: dict[str, Any], version: str, tell: Tell
 ) -> Any:
-    request, answer = _request_of(method, messages), _answer_of(method, messages)
+    name = f"{method.rpc}Request"
+    request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
+    answer = _answer_of(method, messages)
 
     def run(message: Any, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
@@ -178,11 +214,6 @@ def call_of(method: Method, fields: dict[str, Any], version: str) -> Call:
 
 def _collection(method: Method) -> str:
     return next(collection for collection, methods in METHODS.items() if method in methods)
-
-
-def _request_of(method: Method, messages: dict[str, Any]) -> Any:
-    name = f"{method.rpc}Request"
-    return messages[name].pb() if name in messages else getattr(operations_pb2, name)
 
 
 def _answer_of(method: Method, messages: dict[str, Any]) -> Any:

@@ -68,7 +68,10 @@ class ObjectStore:
 
     def check(self, bucket: str, name: str, conditions: Conditions) -> None:
         """Raise Refusal unless an object of that name could be written now."""
-        _check_name(name)
+        if not name or name in (".", "..") or "\n" in name or "\r" in name:
+            raise invalid(f"{name!r} is not the name of an object.")
+        if len(name.encode()) > LONGEST_NAME:
+            raise invalid(f"An object's name has at most {LONGEST_NAME} bytes.")
         if not self._buckets.exists(bucket):
             raise no_bucket(bucket)
         conditions.check(*self._generations(bucket, name))
@@ -247,10 +250,3 @@ def _checked(fields: dict[str, Any]) -> dict[str, Any]:
         if value is not None and not isinstance(value, str):
             raise invalid(f"metadata.{key[:100]} is a text.")
     return wanted
-
-
-def _check_name(name: str) -> None:
-    if not name or name in (".", "..") or "\n" in name or "\r" in name:
-        raise invalid(f"{name!r} is not the name of an object.")
-    if len(name.encode()) > LONGEST_NAME:
-        raise invalid(f"An object's name has at most {LONGEST_NAME} bytes.")
