@@ -113,7 +113,7 @@ def test_verbosity(vtrain: Any) -> None:
         (("custom-jobs", "create", *DEMO, "--package-format=egg"), "--package-format"),
         (("custom-jobs", "create", *DEMO, "--python-module=m"), "--local-package-path"),
         (("custom-jobs", "local-run"), "--python-module"),
-        (("package", "sdist"), "--local-package-path"),
+        (("package", "sdist"), "vtrain package sdist . -m MODULE"),
     ],
 )
 def test_what_does_not_parse_is_exit_2_and_changes_nothing(

@@ -12,7 +12,7 @@ import pytest
 
 from vtrain.backends.docker.runtime_image import PackagePlan
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import METADATA_LIMIT, _pkg_infos, is_direct, metadata_name, unpack_direct
+from vtrain.packaging.archive import METADATA_LIMIT, _metadata, is_direct, metadata_name, unpack_direct
 from vtrain.packaging.direct import MARKER, Member, write_direct
 from vtrain.packaging.unpacking import unpack_tar, unpack_zip
 from vtrain.runtime.environments.wheels import unpack_wheel
@@ -185,5 +185,4 @@ def test_metadata_without_an_end_is_read_in_part(tmp_path: Path) -> None:
         info.size = len(text)
         tar.addfile(info, io.BytesIO(text))
     assert metadata_name(archive) == "t"
-    with tarfile.open(archive) as tar:
-        assert len(next(_pkg_infos(tar))) == METADATA_LIMIT
+    assert len(_metadata(archive)) == METADATA_LIMIT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -170,16 +171,20 @@ def _config(spec: ModelContainerSpec, run: Served, files: ModelFiles) -> dict[st
 
 @contextmanager
 def _container(engine: Engine, name: str, config: dict[str, Any]) -> Iterator[str]:
-    """A running container, by its id; it is removed at the end."""
-    with engine_errors("create the model's container"):
-        made = str(engine.calls.post("/containers/create", config, name=name)["Id"])
+    """A running container, by its name. It is removed at the end."""
     try:
+        with engine_errors("create the model's container"):
+            engine.calls.post("/containers/create", config, name=name)
         with engine_errors("start the model's container"):
-            engine.calls.post(f"/containers/{made}/start")
-        yield made
-    finally:
-        with engine_errors("remove the model's container"):
-            engine.calls.delete(f"/containers/{made}", force=1, v=1)
+            engine.calls.post(f"/containers/{name}/start")
+        yield name
+    finally:  # also after Ctrl-C while the engine was still making it
+        try:
+            with engine_errors("remove the model's container"):
+                engine.calls.delete(f"/containers/{name}", force=1, v=1)
+        except EngineError as error:
+            if error.http_status != HTTPStatus.NOT_FOUND:
+                raise
 
 
 def _published_port(engine: Engine, container: str, port: int) -> int:

@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from vtrain.backends import ResourcePage
 from vtrain.emulator.dashboard.job_view import (
     KINDS,
     Moment,
@@ -36,7 +37,6 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.model import Model
 from vtrain.messages.names import ResourceName
-from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.runtime.replica import replica_ids
@@ -71,7 +71,7 @@ class Dashboard:
         listing = self._reader.page(wanted, PAGE_SIZE)
         is_filtered = bool(wanted.collection or wanted.state or wanted.text)
         models: tuple[Model, ...] = ()
-        resources: tuple[PersistentResource, ...] = ()
+        resources = ResourcePage(resources=())
         trouble = ""
         if wanted.page == 1 and not is_filtered:
             try:
@@ -82,7 +82,7 @@ class Dashboard:
         return self.pages.answer(
             "jobs.html",
             rows=[job_row(job, self._reader.parts(job)) for job in listing.jobs],
-            damaged=listing.damaged,
+            damaged=(*listing.damaged, *resources.damaged),
             trouble=trouble,
             has_more=listing.has_more,
             wanted=wanted,
@@ -90,7 +90,7 @@ class Dashboard:
             kinds=KINDS,
             states=_STATES,
             models=models,
-            resources=resources,
+            resources=resources.resources,
             most=MOST_LISTED,
             ago=ago,
         )

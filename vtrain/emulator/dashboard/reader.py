@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage
+from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage, ResourcePage
 from vtrain.backends.base import Backend
 from vtrain.backends.registry import open_found, open_resources, running_replicas
 from vtrain.errors import ConfigError, NotFoundError, VtrainError
@@ -32,7 +32,6 @@ from vtrain.messages.names import (
     TRIAL_LABEL,
     parse_name,
 )
-from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.staging import LocalBuckets
@@ -149,10 +148,10 @@ class JobReader:
         query = Query(collection=MODELS, project=LOCAL_PROJECT, location=self._location)
         return self._backend.open_models(self._settings).list_models(query).models
 
-    def resources(self) -> tuple[PersistentResource, ...]:
-        """The persistent resources."""
+    def resources(self) -> ResourcePage:
+        """The persistent resources, and the names of damaged ones."""
         query = Query(collection=PERSISTENT_RESOURCES, project=LOCAL_PROJECT, location=self._location)
-        return open_resources(self._backend, self._settings).list_resources(query).resources
+        return open_resources(self._backend, self._settings).list_resources(query)
 
     def _query(self, collection: str) -> Query:
         return Query(collection=collection, project=LOCAL_PROJECT, location=self._location)
