@@ -31,10 +31,9 @@ def find_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress:
     chosen = named_engine(environ)
     if chosen is not None:
         if reason := refusal(chosen):
-            permission = _permission_hint({reason: [chosen.host.removeprefix("unix://")]})
             raise EngineError(
                 f"The Docker engine at {chosen.host} (from {chosen.origin}) does not answer: {reason}.",
-                hint=permission or f"Start that engine, or correct {chosen.origin}.",
+                hint=_hint(chosen, reason),
             )
         return chosen
     tried: dict[str, list[str]] = {}
@@ -171,6 +170,11 @@ def _read(file: Path, cls: type[S]) -> S:
         raise EngineError(
             f"Docker's configuration {file} cannot be read: {error}.", hint="Correct it, or set DOCKER_HOST."
         ) from error
+
+
+def _hint(address: EngineAddress, reason: str) -> str:
+    permission = _permission_hint({reason: [address.host.removeprefix("unix://")]})
+    return permission or f"Start that engine, or correct {address.origin}."
 
 
 def _permission_hint(tried: Mapping[str, list[str]]) -> str:
