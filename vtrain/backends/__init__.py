@@ -312,7 +312,7 @@ class HostBackend(Protocol):
 class ReplicaUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The resources that a running replica uses at one moment.
 
-    `cpu_seconds` have been used so far. `memory_limit` is 0 where there is none but the machine's. `gpus` are
+    `cpu_seconds` have been used so far. `memory_limit` is 0 where only the machine sets one. `gpus` are
     the UUIDs or indexes of those that the replica sees; None: all of this machine.
     """
 

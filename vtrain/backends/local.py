@@ -107,7 +107,7 @@ class LocalBackend:
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
 
     def view(self, job: Job, trial_id: str = "") -> tuple[Replica, ...]:
-        """The job's replicas. Raises as `plan` does, but for conditions that only running has."""
+        """The job's replicas. Raises as `plan` does, except for conditions that matter only to a run."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.replica import trial_spec

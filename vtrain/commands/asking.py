@@ -14,7 +14,7 @@ MENU = tuple(region for region in TRAINING_REGIONS if region != "asia-south2")
 """gcloud's own menu, so that a number means the same region in both."""
 NO_REGION, GIVE_REGION = "No region was chosen.", "Give --region=REGION."
 _SIGNAL_SECONDS = 0.2
-"""How long a signal that Python has not noticed may wait."""
+"""The longest wait of a signal that Python has not noticed."""
 
 
 def answer_to(

@@ -80,7 +80,8 @@ def create_drafted(
     target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, manner: Manner
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
-    draft = _keyed(draft, manner.once.idempotency_key)
+    if labels := with_key(draft.document.get("labels", {}), manner.once.idempotency_key):
+        draft = msgspec.structs.replace(draft, document=draft.document | {"labels": labels})
     session, prepared = prepare_in_session(
         target, draft, packages, line.trainer, manner.container, origin=line.origin
     )
@@ -104,9 +105,3 @@ def create_drafted(
         lambda: launch_prepared(session, prepared, packages),
     )
     show_created(session, kind, job, manner.staying, new=new)
-
-
-def _keyed(draft: Draft, key: str | None) -> Draft:
-    """The draft with the key among its labels."""
-    labels = with_key(draft.document.get("labels", {}), key)
-    return msgspec.structs.replace(draft, document=draft.document | ({"labels": labels} if labels else {}))

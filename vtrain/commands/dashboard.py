@@ -50,11 +50,10 @@ def _local_backend(flag: str) -> Backend:
 def _announce(console: Console, url: str, *, opens: bool) -> None:
     console.result({"url": url}, "value(url)")
     console.progress("The dashboard answers there. Press Ctrl-C to stop it.")
-    if opens and _has_display():
+    # Without a display, the browser may be one that takes this terminal.
+    has_display = sys.platform == "darwin" or any(
+        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    )
+    if opens and has_display:
         # a browser that $BROWSER names may stay in the foreground
         threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
-
-
-def _has_display() -> bool:
-    """Whether a browser can open a window, and is not one that takes this terminal."""
-    return sys.platform == "darwin" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))

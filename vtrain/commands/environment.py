@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -57,7 +57,8 @@ def environment(
     job, package, _ = plan_job(draft, packages, strict=trainer.strict, image=image)
     warn_all(session.console, package.warnings if package is not None else ())
     replica = _chosen(_view(session, job, trial), wanted.replica)
-    session.console.result(_document(replica), "yaml")
+    env, argv = masked_replica(replica.env, replica.argv)
+    session.console.result({"replica": replica.name, "command": list(argv), "env": env}, "yaml")
 
 
 def _unnamed(request: JobRequest) -> JobRequest:
@@ -91,8 +92,3 @@ def _chosen(replicas: tuple[Replica, ...], name: str) -> Replica:
             return replica
     names = ", ".join(replica.name for replica in replicas)
     raise ConfigError(f"The job has no replica {name!r}.", hint=f"It has {names}.")
-
-
-def _document(replica: Replica) -> dict[str, Any]:
-    env, argv = masked_replica(replica.env, replica.argv)
-    return {"replica": replica.name, "command": list(argv), "env": env}

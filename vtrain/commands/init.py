@@ -16,7 +16,7 @@ from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
 from vtrain.output.console import Console
 from vtrain.packaging.candidates import Candidate, find_candidates, named_candidate
 from vtrain.properties import property_flag
-from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject, parse_pyproject, read_pyproject
+from vtrain.pyproject import ProjectJob, nearest_pyproject, parse_pyproject, read_pyproject
 from vtrain.special_files import why_special
 
 FILE = "pyproject.toml"
@@ -63,7 +63,9 @@ def init(flags: InitFlags, run: DryRunFlag, common: CommonFlags) -> None:
     if run.dry_run:
         console.status(f"Would write to {file}:\n\n{table}")
         return
-    _warn_of_hidden(console, folder, before)
+    above = nearest_pyproject(folder.parent) if before is None else None
+    if above is not None and msgspec.to_builtins(above.settings):
+        console.warn(f"[tool.vtrain] of {above.file} does not count here any more.")
     _write(file, table)
     console.status(f"Wrote {_HEADER} to {file}:\n\n{table}\nRun it here:\n$ vtrain run\n")
 
@@ -127,13 +129,6 @@ def _table(job: ProjectJob) -> str:
 def _quoted(text: str) -> str:
     """A basic string of TOML, which is written as JSON's; but DEL has to be escaped, too."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
-
-
-def _warn_of_hidden(console: Console, folder: Path, before: Pyproject | None) -> None:
-    """Say which settings of a folder above no longer count here."""
-    above = nearest_pyproject(folder.parent) if before is None else None
-    if above is not None and msgspec.to_builtins(above.settings):
-        console.warn(f"[tool.vtrain] of {above.file} does not count here any more.")
 
 
 def _write(file: Path, table: str) -> None:

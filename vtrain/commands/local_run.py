@@ -103,7 +103,7 @@ def local_run(
 
 
 def _is_named_file(error: OSError) -> bool:
-    """Whether a file that the command names may not be read: none of vtrain's own."""
+    """Whether the error is about access to a file that the user named, not to one of vtrain's own."""
     if not isinstance(error, PermissionError) or not error.filename:
         return False
     return not Path(error.filename).absolute().is_relative_to(home_folder().absolute())
@@ -113,7 +113,7 @@ def _is_named_file(error: OSError) -> bool:
 def _around_the_trainer(*refusals: type[VtrainError]) -> Iterator[None]:
     """End with 125 where vtrain fails, so that it is not taken for the trainer's own code.
 
-    But for `refusals`: what is wrong with the command itself ends with 1, as in gcloud and in every other
+    The exceptions are `refusals`: a fault of the command itself ends with 1, as in gcloud and in every other
     command. An interrupt keeps its code.
     """
     try:
@@ -143,7 +143,7 @@ def _is_named(session: Session, draft: Draft, trainer: TrainerFlags, gpu: GpuFla
 
 
 def _with_folder(trainer: TrainerFlags, spec: SpecFlags) -> TrainerFlags:
-    """As in gcloud the folder is the current one where a module or script is named without it.
+    """The trainer with its folder: as in gcloud the current one, where only a module or script is named.
 
     Without either, an executor image is run as it is. Raises UsageError where nothing is named,
     ConfigError for flags that an image which is run as it is has no use for.

@@ -34,7 +34,8 @@ def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, commo
             "What to package is not given.",
             hint=f"Name a script, or a module of a folder: {COMMAND} . -m MODULE",
         )
-    destination = _destination(output.output_dir)
+    folder = output.output_dir
+    destination = folder if "://" in folder else file_uri(user_path(folder))
     place = Place(
         home=home_folder(),
         buckets=_output_buckets(console, common, destination),
@@ -47,11 +48,6 @@ def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, commo
     uris = package_and_stage(package, place, console.progress)
     documents = [{"uri": uri, "path": _path(uri)} for uri in uris]
     console.results(documents, "value(path)")
-
-
-def _destination(output_dir: str) -> str:
-    """A bucket's URI as it is; a folder as a `file://` URI."""
-    return output_dir if "://" in output_dir else file_uri(user_path(output_dir))
 
 
 def _path(uri: str) -> str:

@@ -29,7 +29,6 @@ from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import ModelCopyFlags, ModelNameFlag, ModelVersionFlag, UploadFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages.base import Operation
-from vtrain.messages.model import Model
 from vtrain.messages.names import parse_name
 from vtrain.retry import wait_until
 from vtrain.settings import find_region, user_path
@@ -45,7 +44,10 @@ def upload(spec: UploadFlags, run: DryRunFlag, place: PlaceFlags, common: Common
     """Keep a new model, or another version of one."""
     check_required(spec)
     session = open_session(common, place, kind=MODEL)
-    model = _with_local_artifacts(compose_model(spec), session)
+    model = compose_model(spec)
+    if session.is_local and model.artifact_uri and "://" not in model.artifact_uri:
+        folder = user_path(model.artifact_uri).resolve()
+        model = msgspec.structs.replace(model, artifact_uri=file_uri(folder))
     parent = session.full_name(spec.parent_model, MODEL) if spec.parent_model else ""
     target = ModelTarget(model_id=spec.model_id or "", parent=parent)
     if run.dry_run:
@@ -120,14 +122,6 @@ def find_model(model: NameFlag, place: PlaceFlags, common: CommonFlags) -> tuple
     target = find_target(common, place, name=base, kind=MODEL)
     project, location = target.settings.project, target.settings.region
     return target, f"{full_name(base, MODEL, project=project, location=location)}{at}{version}"
-
-
-def _with_local_artifacts(model: Model, session: Session) -> Model:
-    """The model with a file:// URI in place of a path, on a backend of this machine."""
-    if not session.is_local or not model.artifact_uri or "://" in model.artifact_uri:
-        return model
-    folder = user_path(model.artifact_uri).resolve()
-    return msgspec.structs.replace(model, artifact_uri=file_uri(folder))
 
 
 def _show(

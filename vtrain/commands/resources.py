@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
-
 import msgspec
 
-from vtrain.backends import ResourcePage
 from vtrain.backends.base import PRELOAD_FLAG
 from vtrain.commands.drafting import warn_all
 from vtrain.commands.jobs import pages, query_all, show_resources
@@ -71,12 +67,16 @@ def reboot(resource: ResourceNameFlag, place: PlaceFlags, common: CommonFlags) -
 
 
 def list_resources(listing: ListFlags, place: PlaceFlags, common: CommonFlags) -> None:
-    """List persistent resources, but for clusters of Ray."""
+    """List persistent resources, except clusters of Ray."""
     session = open_session(common, place, kind=PERSISTENT_RESOURCE)
     query = query_all(session, PERSISTENT_RESOURCE)
     # All pages are asked for before the first resource is shown, as gcloud does.
     found = [*pages(session.resources.list_resources, query)]
-    show_resources(session, PERSISTENT_RESOURCE, listing, _without_ray(found))
+    documents = (resource_document(each) for page in found for each in page.resources)
+    without_ray = (
+        each for each in documents if (each.get("resourceRuntimeSpec") or {}).get("raySpec") is None
+    )
+    show_resources(session, PERSISTENT_RESOURCE, listing, without_ray)
     if damaged := [name for page in found for name in page.damaged]:
         session.console.warn(f"Entries in the store are damaged, and not listed: {', '.join(damaged)}.")
 
@@ -93,8 +93,3 @@ def _show_begun(session: Session, name: str, what: str, operation: Operation) ->
         session.console.status(f"{PERSISTENT_RESOURCE.noun} [{name}] is being {what}: {operation.name}")
         session.console.progress(f"\n$ vtrain {PERSISTENT_RESOURCE.group} describe {name}\n")
     session.console.result(resource_document(operation))
-
-
-def _without_ray(found: Iterable[ResourcePage]) -> Iterator[dict[str, Any]]:
-    documents = (resource_document(each) for page in found for each in page.resources)
-    return (each for each in documents if (each.get("resourceRuntimeSpec") or {}).get("raySpec") is None)

@@ -158,6 +158,10 @@ def open_console(common: CommonFlags) -> Console:
         raise UsageError(
             f"--verbosity: there is no level {common.verbosity!r}.", hint=f"Take {', '.join(VERBOSITIES)}."
         )
+    user_output = common.user_output
+    if user_output is None:
+        name = ("core", "user_output_enabled")
+        user_output = property_value(*name) is None or property_flag(*name)
     default = property_value("core", "default_format")
     return Console(
         format_text=common.format,
@@ -165,16 +169,8 @@ def open_console(common: CommonFlags) -> Console:
         default_format=default.value if default else "",
         verbosity=common.verbosity,
         quiet=common.quiet,
-        user_output=_user_output(common),
+        user_output=user_output,
     )
-
-
-def _user_output(common: CommonFlags) -> bool:
-    """Whether anything is printed: as the flag says, else gcloud's property."""
-    if common.user_output is not None:
-        return common.user_output
-    name = ("core", "user_output_enabled")
-    return property_value(*name) is None or property_flag(*name)
 
 
 def find_target(

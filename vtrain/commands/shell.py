@@ -138,7 +138,7 @@ def _offers(root: Any, invocation: Any, args: list[str], incomplete: str) -> lis
 def _described(offers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The offers for bash, which shows no texts: ids of jobs are listed with theirs.
 
-    bash inserts only what all the words have in common; not so a menu, which inserts them one by one.
+    bash inserts only what all the words have in common. A menu inserts them one by one: it gets no texts.
     """
     is_menu = os.environ.get("COMP_TYPE") == str(ord("%"))
     if is_menu or len(offers) < 2 or not all(value.isdecimal() and text for value, text in offers):

@@ -45,7 +45,6 @@ from vtrain.properties import property_value
 from vtrain.staging import LocalBuckets
 
 if TYPE_CHECKING:
-    from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.messages.resources import Job
     from vtrain.submission import Place
 
@@ -97,7 +96,11 @@ def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> s
         return ""
     spec = spec_of(translate(request.job).job)
     assert spec is not None
-    containers, executors = _images(spec)
+    pools = spec.worker_pool_specs
+    containers = tuple(pool.container_spec.image_uri for pool in pools if pool.container_spec)
+    executors = tuple(
+        pool.python_package_spec.executor_image_uri for pool in pools if pool.python_package_spec
+    )
     backend = choose_for(target.choice.value, containers, executors).backend
     if backend.is_local and not dry_run:
         folder = LocalBuckets(target.settings.home).local_path(uri)
@@ -106,14 +109,6 @@ def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> s
         except OSError as error:
             raise ConfigError(f"--job-dir: {folder} cannot be written: {error.strerror}.") from error
     return backend.told_folder(uri, target.settings)
-
-
-def _images(spec: CustomJobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The images of containers, and those of Python packages."""
-    pools = spec.worker_pool_specs
-    containers = [pool.container_spec.image_uri for pool in pools if pool.container_spec]
-    executors = [pool.python_package_spec.executor_image_uri for pool in pools if pool.python_package_spec]
-    return tuple(containers), tuple(executors)
 
 
 def _staging(spec: SubmitFlags, request: LegacyRequest) -> str:
@@ -181,14 +176,11 @@ def _explain(target: Target, request: LegacyRequest, spec: SubmitFlags) -> None:
         target.console.warn(note)
     target.console.write(f"# {_command(translation, request, spec)}\n".encode())
     document = to_document(translation.job)
-    _set_packages(document, _named_packages(request))
+    named: tuple[str, ...] = ()
+    if request.source is None:
+        named = (*request.job.training_input.package_uris, *(file.as_uri() for file in request.files))
+    _set_packages(document, named)
     target.console.result(document, "yaml")
-
-
-def _named_packages(request: LegacyRequest) -> tuple[str, ...]:
-    if request.source is not None:
-        return ()
-    return (*request.job.training_input.package_uris, *(file.as_uri() for file in request.files))
 
 
 def _command(translation: Translation, request: LegacyRequest, spec: SubmitFlags) -> str:
@@ -200,12 +192,9 @@ def _command(translation: Translation, request: LegacyRequest, spec: SubmitFlags
     if region := request.job.training_input.region:
         words.append(f"--region={region}")
     if request.source is not None:
-        words.append(f"--local-package-path={_shown(request.source.folder)}")
+        folder = request.source.folder
+        words.append(f"--local-package-path={'.' if folder == Path.cwd() else folder}")
         words.append(f"--python-module={request.source.python_module}")
     if staging := _staging(spec, request):
         words.append(f"--staging-bucket={staging}")
     return shlex.join(words)
-
-
-def _shown(folder: Path) -> str:
-    return "." if folder == Path.cwd() else str(folder)

@@ -73,7 +73,11 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell, *, builder: B
     `auto` takes BuildKit and, where the engine refuses that, the classic builder; DOCKER_BUILDKIT=0 takes
     the classic one at once. Raises ImageError with the step that failed and its last lines.
     """
-    _have_bases(engine, request, tell)
+    # Without a session, BuildKit has no credentials for registries: what is missing is pulled before.
+    for name in base_images(request.dockerfile):
+        ensure_image(
+            engine, name, pull="always" if request.pull else "missing", platform=request.platform, tell=tell
+        )
     classic = builder == "classic" or (builder == "auto" and os.environ.get("DOCKER_BUILDKIT") == "0")
     if not classic:
         try:
@@ -101,7 +105,7 @@ def base_images(dockerfile: str) -> tuple[str, ...]:
 
 
 def _without_here_documents(dockerfile: str) -> Iterator[str]:
-    """The lines of a Dockerfile but for those of here-documents, which may look like instructions."""
+    """The lines of a Dockerfile without those of here-documents, which may look like instructions."""
     end = ""
     for line in dockerfile.split("\n"):
         if end:
@@ -110,14 +114,6 @@ def _without_here_documents(dockerfile: str) -> Iterator[str]:
         yield line
         opened = _HERE_DOCUMENT.search(line)
         end = opened[2] if opened else ""
-
-
-def _have_bases(engine: Engine, request: BuildRequest, tell: Tell) -> None:
-    """Pull what is missing: without a session, BuildKit has no credentials for registries."""
-    for name in base_images(request.dockerfile):
-        ensure_image(
-            engine, name, pull="always" if request.pull else "missing", platform=request.platform, tell=tell
-        )
 
 
 def _build(

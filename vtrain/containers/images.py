@@ -136,9 +136,12 @@ def remove_image(engine: Engine, id_or_tag: str) -> None:
     image = find_image(engine, id_or_tag)
     if image is None:
         return
-    if users := _containers_of(engine, image.id):
+    with engine_errors("list containers"):
+        users = engine.client.containers(all=True, filters={"ancestor": [image.id]})
+    if users:
+        user = (users[0].get("Names") or [users[0]["Id"][:12]])[0].lstrip("/")
         raise ImageError(
-            f"The image {id_or_tag} is kept: the container {users[0]} uses it.",
+            f"The image {id_or_tag} is kept: the container {user} uses it.",
             hint="Remove the container, or wait for the end of its job.",
         )
     # The engine refuses to remove an image by its id as long as it has several tags.
@@ -225,12 +228,6 @@ def _not_here(name: str, found: Image | None, platform: str) -> ImageError:
         "another be pulled.",
         hint="Leave --pull=never or --platform out.",
     )
-
-
-def _containers_of(engine: Engine, image_id: str) -> list[str]:
-    with engine_errors("list containers"):
-        found = engine.client.containers(all=True, filters={"ancestor": [image_id]})
-    return [(entry.get("Names") or [entry["Id"][:12]])[0].lstrip("/") for entry in found]
 
 
 def _image(facts: dict[str, Any]) -> Image:

@@ -332,7 +332,8 @@ class LayerProgress:
         now = self._clock()
         if now - self._told >= PAUSE_SECONDS:
             self._told = now
-            self._tell(f"{self._verb} {self._name}: {self._layers()}{self._moved()}")
+            done = sum(status.startswith(_DONE) for status in self._status.values())
+            self._tell(f"{self._verb} {self._name}: {done} of {len(self._status)} layers{self._moved()}")
 
     def end(self, digest: str = "") -> None:
         """Tell that the pull or push succeeded."""
@@ -343,10 +344,6 @@ class LayerProgress:
             facts.append(f"{there} of {len(self._status)} layers were there")
         what = f"{self._name}@{digest}" if digest else self._name
         self._tell(f"{self._verb.removesuffix('ing')}ed {what} ({', '.join(facts)})")
-
-    def _layers(self) -> str:
-        done = sum(status.startswith(_DONE) for status in self._status.values())
-        return f"{done} of {len(self._status)} layers"
 
     def _moved(self) -> str:
         if not self._bytes:

@@ -148,7 +148,7 @@ class SimpleUploader:
 def refused(
     what: str, mend: Mapping[int, str], *, passing: type[Exception] | tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
-    """Turn the client's exceptions into a StorageError about `what`, but for those of `passing`.
+    """Turn the client's exceptions, except those of `passing`, into a StorageError about `what`.
 
     `mend` holds the command that helps, by HTTP status.
     """

@@ -30,7 +30,7 @@ DUAL_REGIONS = {
 """The dual-regions that have a name, and the two regions in each."""
 
 _PREFIXES = {"us": "us-", "eu": "europe-", "asia": "asia-"}
-"""What the names of a multi-region's regions begin with."""
+"""The beginnings of the names of regions, by the multi-region that has them."""
 
 _OUTSIDE = ("europe-west2", "europe-west6")
 """Regions of Europe that are not part of the multi-region `eu`."""
@@ -171,7 +171,7 @@ def holds(bucket: Bucket, region: str) -> bool:
 
 
 def _place(folder: Path, blob: Blob, prefix: str) -> Path:
-    """Where an object goes. Raises StorageError for a name that leads out of the folder."""
+    """The file for an object's copy. Raises StorageError for a name that leads out of the folder."""
     place = Path(folder, str(blob.name).removeprefix(prefix)).resolve()
     if not place.is_relative_to(folder.resolve()) or place == folder.resolve():
         raise StorageError(f"{_uri(blob)} cannot be copied: its name leads out of the folder.")

@@ -152,7 +152,9 @@ def was_killed(engine: Engine, name: str, state: dict[str, Any]) -> bool:
     """
     finished = epoch(state["FinishedAt"])
     until = max(finished, min(time.time(), finished + AFTERWARDS_SECONDS))
-    return any(_signal(event) in ENDING_SIGNALS for event in _events(engine, name, state, "kill", until))
+    kills = _events(engine, name, state, "kill", until)
+    signals = (event.get("Actor", {}).get("Attributes", {}).get("signal", "") for event in kills)
+    return any(str(signal) in ENDING_SIGNALS for signal in signals)
 
 
 def _events(
@@ -168,7 +170,3 @@ def _events(
             until=f"{until:.6f}",
             filters={"container": [name], "event": [kind]},
         )
-
-
-def _signal(event: dict[str, Any]) -> str:
-    return str(event.get("Actor", {}).get("Attributes", {}).get("signal", ""))

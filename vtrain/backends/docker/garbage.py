@@ -55,7 +55,8 @@ def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Can
     labels = (
         {KIND_LABEL: ""} if search.all_homes else {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(search.home)}
     )
-    ours = [image for image in list_images(engine, labels) if _is_ours(image)]
+    images = list_images(engine, labels)
+    ours = [image for image in images if all(tag.startswith(f"{REPOSITORY}/") for tag in image.tags)]
     with engine_errors("list containers"):
         used = {str(container["ImageID"]) for container in engine.client.containers(all=True)}
     living = living_jobs(search.home)
@@ -71,10 +72,6 @@ def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Can
                 kept=_kept(image, used, living),
                 discard=partial(_discard_image, engine, image.id),
             )
-
-
-def _is_ours(image: ListedImage) -> bool:
-    return all(tag.startswith(f"{REPOSITORY}/") for tag in image.tags)
 
 
 def _kept(image: ListedImage, used: set[str], living: LivingJobs) -> str:

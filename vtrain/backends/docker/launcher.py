@@ -92,13 +92,6 @@ class DockerLauncher:
         self._open(docker_part(order).engine).have_network(network_name(job_id), labels, replicas)
         return network_name(job_id)
 
-    def _network(self, order: JobOrder) -> str:
-        """The name of the job's network; empty for the engine's default bridge."""
-        if needs_network(order.job.job_spec, order.aip_dirs):
-            return network_name(_job_id(order))
-        engine = self._open(docker_part(order).engine).engine()
-        return "" if has_default_bridge(engine) else network_name(_job_id(order))
-
     def replica_orders(
         self,
         order: JobOrder,
@@ -107,9 +100,11 @@ class DockerLauncher:
         devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
         with _as_preparation():
-            info = self._open(docker_part(order).engine).engine().info()
+            engine = self._open(docker_part(order).engine).engine()
+            info = engine.info()
             storage = self._storage(order, folder)
-            network = self._network(order)
+            has_own = needs_network(order.job.job_spec, order.aip_dirs) or not has_default_bridge(engine)
+            network = network_name(_job_id(order)) if has_own else ""  # empty: the engine's default bridge
             build = partial(container_orders, info, order, folder, runtimes, devices, storage, network)
             orders = self._in_slot(order, folder, build(), build)
         if network:

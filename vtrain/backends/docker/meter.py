@@ -86,19 +86,15 @@ class Meter(threading.Thread):
     def run(self) -> None:
         """Measure for as long as the process lives."""
         while True:
-            self._more.wait(self._pause())
+            with self._lock:
+                first_due = min((due for due, _ in self._due.values()), default=None)
+            self._more.wait(max(first_due - time.monotonic(), 0.0) if first_due is not None else None)
             self._more.clear()
             with self._lock:
                 all_due = tuple(self._due.items())
             for container, (due, pause) in all_due:
                 if due <= time.monotonic():
                     self._measure(container, pause)
-
-    def _pause(self) -> float | None:
-        """Seconds to the next look; None without a container."""
-        with self._lock:
-            due = min((due for due, _ in self._due.values()), default=None)
-        return max(due - time.monotonic(), 0.0) if due is not None else None
 
     def _measure(self, container: str, pause: float) -> None:
         usage = kernel_usage(container)

@@ -64,7 +64,7 @@ class ContainerServing:
         ):
             self._have_image(engine, image)
             run = served(order.model, files.uri)
-            # By these labels garbage collection finds it, should this command be killed.
+            # By these labels garbage collection finds the container if this command is killed.
             labels = {SERVING_LABEL: str(order.scratch), HOME_LABEL: home_label(self._settings.home)}
             config = _config(spec, run, files) | {"Labels": labels}
             name = f"vtrain-predict-{order.scratch.name.rpartition('-')[2]}"

@@ -90,7 +90,7 @@ def foreign(folder: Path, since: float) -> Iterator[Path]:
 
 
 def _batch(folder: Path, since: float) -> list[Path]:
-    """As many of the other users' files as one command line takes."""
+    """The first of the other users' files, at most as many as one command line takes."""
     batch: list[Path] = []
     room = BATCH_BYTES
     for path in foreign(folder, since):
@@ -116,16 +116,13 @@ def _output(order: JobOrder) -> tuple[Path, ...]:
     if output is None or not output.is_dir():
         return ()
     for record in Store.open(home).living():
-        theirs = _output_folder_of(JobFolder(home / "jobs" / record.name.rpartition("/")[2]))
+        folder = JobFolder(home / "jobs" / record.name.rpartition("/")[2])
+        theirs = _output_folder(folder.order()) if folder.is_readable() else None
         if record.name == order.name or theirs is None:
             continue
         if theirs.is_relative_to(output) or output.is_relative_to(theirs):
             return ()
     return (output,)
-
-
-def _output_folder_of(folder: JobFolder) -> Path | None:
-    return _output_folder(folder.order()) if folder.is_readable() else None
 
 
 def _output_folder(order: JobOrder) -> Path | None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http import HTTPStatus
-from typing import Any
 
 from vtrain.backends import ReplicaUsage
 from vtrain.backends.docker.container import ContainerOrder
@@ -57,12 +56,15 @@ class RunningContainer:
                 told = engine.calls.get(path, **{"stream": 0, "one-shot": 1})
         except EngineError:  # it has just ended, or the engine is away for a moment
             return None
+        requests = self._order.config["HostConfig"].get("DeviceRequests") or []
+        gpus = tuple(gpu for request in requests for gpu in request.get("DeviceIDs") or ())
+        has_all_gpus = any(request.get("Count") == ALL_GPUS for request in requests)
         return ReplicaUsage(
             cpu_seconds=number_at(told, "cpu_stats", "cpu_usage", "total_usage") / 1e9,
             memory_bytes=max(int(number_at(told, "memory_stats", "usage")) - droppable_bytes(told), 0),
             memory_limit=self._order.memory_bytes,
             processes=int(number_at(told, "pids_stats", "current")),
-            gpus=_gpus(self._order.config["HostConfig"].get("DeviceRequests") or []),
+            gpus=None if has_all_gpus else gpus,
         )
 
     @contextmanager
@@ -76,10 +78,3 @@ class RunningContainer:
             if "executable file not found" in error.words or "no such file" in error.words:
                 raise CommandError(error.message, NOT_RUNNABLE_CODES[1]) from error
             raise
-
-
-def _gpus(requests: list[dict[str, Any]]) -> tuple[str, ...] | None:
-    """The GPUs in a container's request for devices; None: all of the machine."""
-    if any(request.get("Count") == ALL_GPUS for request in requests):
-        return None
-    return tuple(gpu for request in requests for gpu in request.get("DeviceIDs") or ())

@@ -214,13 +214,15 @@ def _dockerfile(base_name: str, base: Image, settings: dict[str, str], *, cached
     arguments += [f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()]
     mount = f"--mount=type=cache,target={CACHE} " if cached else ""
     program = ["python3", f"{FOLDER}/install.py", *([CACHE] if cached else [])]
+    variables = dict(entry.partition("=")[::2] for entry in base.env)
+    path = f"{USER_BASE}/bin:{variables.get('PATH') or DEFAULT_PATH}"
     lines = [
         f"FROM {base_name}",
         *arguments,
         f'COPY [".", "{FOLDER}/"]',
         *_open_to(base.user),
         f"RUN {mount}{_words(program)}",
-        f"ENV PATH={_quoted(f'{USER_BASE}/bin:{_path_of(base)}')}",
+        f"ENV PATH={_quoted(path)}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -231,11 +233,6 @@ def _open_to(user: str) -> tuple[str, ...]:
         return ()
     program = _words(["python3", "-c", f"import os; os.chmod({str(Path(FOLDER).parent)!r}, 0o1777)"])
     return ("USER root", f"RUN {program}", f"USER {user}")
-
-
-def _path_of(base: Image) -> str:
-    variables = dict(entry.partition("=")[::2] for entry in base.env)
-    return variables.get("PATH") or DEFAULT_PATH
 
 
 def _quoted(value: str) -> str:

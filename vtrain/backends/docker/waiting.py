@@ -85,7 +85,7 @@ def place_of(home: str, owner: str, most: int, order: ContainerOrder, image_id: 
 
 
 def _place_mount(mount: dict[str, Any], folder: str) -> dict[str, Any]:
-    """A mount of a replica as a container has it that waits in that folder."""
+    """The same mount in a container that waits in that folder."""
     inside = PLACES.get(mount["Target"])
     return mount | {"Source": f"{folder}/{inside}"} if inside else mount
 
@@ -305,7 +305,7 @@ def waiting_name(id: str) -> str:
 
 
 def _waiting_config(order: ContainerOrder, id: str, folder: Path) -> dict[str, Any]:
-    """The body of `POST /containers/create`: as of the replica, but for its program and its folders."""
+    """The body of `POST /containers/create`: the replica's, with another program and other folders."""
     program = [PYTHON, "-I", "-S", "-c", WAIT_PROGRAM.read_text(encoding="utf-8"), f"{WORK}/{SOCKET}"]
     host = order.config["HostConfig"]
     own = {

@@ -62,7 +62,10 @@ class ContainerWatch(threading.Thread):
         self.order = order
         self._replica = replica
         self._job_engine = job_engine
-        self._view = _view_of(replica, order, job_engine)
+        if (replica.path / SLOT).exists():  # it has claimed a waiting container
+            self._view: ContainerView = WaitingView(job_engine.engine, job_engine.hang_up, replica, order)
+        else:
+            self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
         self._stopping = Stopping(self._view, job_engine, order.grace_seconds)
         self._stopping.wanted = stopping
         self._seen_running = 0.0
@@ -206,13 +209,6 @@ class ContainerWatch(threading.Thread):
         return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
 
 
-def _view_of(replica: ReplicaFolder, order: ContainerOrder, job_engine: JobEngine) -> ContainerView:
-    """The view of a replica's container: its own, or a waiting one that it has claimed."""
-    if (replica.path / SLOT).exists():
-        return WaitingView(job_engine.engine, job_engine.hang_up, replica, order)
-    return ContainerView(job_engine.engine, job_engine.hang_up, order.name)
-
-
 def _has_ended(state: dict[str, Any]) -> bool:
     return not state["Running"] and state["Status"] in ("exited", "dead")
 
@@ -256,15 +252,16 @@ class ContainerStart:
             return self._start(state)
 
     def _start(self, state: dict[str, Any] | None) -> ReplicaExit | None:
-        started = time.time()
+        order, started = self._order, time.time()
         try:
-            state = state or self._view.create(self._order.config)
+            state = state or self._view.create(order.config)
             if state["Status"] != "created":
                 started = epoch(state["StartedAt"])
             elif state["Error"]:
                 return self._failed(state["Error"], state["ExitCode"])
             else:
-                self._have_network()
+                labels = {name: order.labels[name] for name in (JOB_LABEL, HOME_LABEL)}
+                self._job_engine.have_network(order.network, labels, order.replicas, again=order.attempt > 0)
                 if self._stopping.wanted:
                     return self._unseen("")
                 self._output.before_start()
@@ -280,11 +277,6 @@ class ContainerStart:
             )
             self._replica.job.wake()
         return None
-
-    def _have_network(self) -> None:
-        order = self._order
-        labels = {name: order.labels[name] for name in (JOB_LABEL, HOME_LABEL)}
-        self._job_engine.have_network(order.network, labels, order.replicas, again=order.attempt > 0)
 
     def _refused(self, error: EngineError) -> ReplicaExit:
         if ALREADY_THERE in error.message:

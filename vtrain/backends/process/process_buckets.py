@@ -52,7 +52,7 @@ def bucket_notices(spec: CustomJobSpec) -> tuple[str, ...]:
 
 
 def refusal() -> str:
-    """Why processes of this machine cannot be shown /gcs; empty where they can."""
+    """The reason why processes of this machine cannot be shown /gcs; empty where they can."""
     program = Path(__file__).parents[2] / "runtime" / "bucket_mount.py"
     argv = [sys.executable, "-I", "-S", str(program)]
     try:

@@ -76,20 +76,15 @@ def notices_about(job: Job) -> tuple[str, ...]:
     spec = spec_of(job)
     doubts = _broken_rules(job)
     if spec is not None:
-        doubts += _without_machine(spec)
+        pools = enumerate(spec.worker_pool_specs)
+        without = [i for i, p in pools if p.task and not (p.machine_spec and p.machine_spec.machine_type)]
+        doubts += [f"workerPoolSpecs[{index}].machineSpec.machineType: is required." for index in without]
         doubts += [f"{doubt.path}: {doubt.message} {doubt.hint}".rstrip() for doubt in mismatches(spec)]
     output = spec.output_uri if spec is not None else ""
     if output and not output.startswith("gs://"):
         doubts.append(f"baseOutputDirectory: expected gs://BUCKET/…, found {output!r}.")
     names = name_notices(spec) if spec is not None else ()
     return (*names, *(f"The service may refuse this job. {doubt}" for doubt in doubts))
-
-
-def _without_machine(spec: CustomJobSpec) -> list[str]:
-    """A sentence for each pool that runs something on no machine."""
-    pools = enumerate(spec.worker_pool_specs)
-    without = [i for i, p in pools if p.task and not (p.machine_spec and p.machine_spec.machine_type)]
-    return [f"workerPoolSpecs[{index}].machineSpec.machineType: is required." for index in without]
 
 
 def _broken_rules(job: Job) -> list[str]:
