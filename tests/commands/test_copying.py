@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from vertex_service import VertexService
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
+from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder
 from vtrain.testing.script import Script, script_job
 
@@ -188,3 +192,35 @@ def test_of_a_job_on_vertex_the_command_of_gcloud_is_shown(vtrain: Any, vertex: 
     refused = vtrain("cp", f"{created.out.strip()}:model", "./model dir")
     assert refused.code == 1
     assert "$ gcloud storage cp --recursive gs://b/o/model './model dir'\n" in refused.err
+
+
+def test_an_interrupted_copy_leaves_the_target_as_it_was(vtrain_home: Path, job: str, tmp_path: Path) -> None:
+    work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
+    with (work / "big").open("wb") as big:
+        big.truncate(3 * 1024**3)
+    target = tmp_path / "big"
+    target.write_text("good")
+    line = [sys.executable, "-m", "vtrain", "cp", f"{job}:big", str(target)]
+    copying = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    assert wait_until(lambda: len(list(tmp_path.iterdir())) == 2, 60, 0.001)
+    copying.send_signal(signal.SIGINT)
+    assert copying.wait(60) == 130
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("big", "good")]
+
+
+def test_a_file_is_not_copied_onto_itself(vtrain: Any, vtrain_home: Path, job: str) -> None:
+    note = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work / "note.txt"
+    refused = vtrain("cp", f"{job}:note.txt", str(note))
+    assert (refused.code, note.read_text()) == (1, "n")
+    assert refused.err.endswith(f"ERROR: Nothing is copied: {note} and {note} are the same file.\n")
+
+
+def test_links_and_devices_stay_what_they_are(vtrain: Any, job: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    assert vtrain("cp", f"{job}:note.txt", str(tmp_path / "link")).code == 0
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "file").read_text() == "n"
+    before = Path("/dev/null").stat()
+    assert vtrain("cp", f"{job}:note.txt", "/dev/null").code == 0
+    after = Path("/dev/null").stat()
+    assert (after.st_mode, after.st_rdev) == (before.st_mode, before.st_rdev)

@@ -7,6 +7,7 @@ import shlex
 import shutil
 from pathlib import Path, PurePosixPath
 
+from vtrain.atomic import publishing_file
 from vtrain.backends import HostBackend
 from vtrain.commands.session import Session, open_named
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, UsageError
@@ -128,10 +129,22 @@ def _copy(source: Path, target: Path) -> None:
     """Copy one file, or a folder with all below it. Raises StorageError where some cannot be copied."""
     try:
         if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
         else:
-            shutil.copy2(source, target)
+            _copy_file(source, target)
     except shutil.Error as error:
         failed = error.args[0] if isinstance(error.args[0], list) else [(source, target, error)]
         count = "1 file" if len(failed) == 1 else f"{len(failed)} files"
         raise StorageError(f"{count} could not be copied. The first: {failed[0][2]}.") from error
+
+
+def _copy_file(source: str | Path, target: str | Path) -> None:
+    """Copy one file. The target is replaced at the end, so an interrupted copy leaves it as it was."""
+    real = Path(os.path.realpath(target))  # a link that the user typed stays a link
+    if real.exists() and real.samefile(source):
+        raise StorageError(f"Nothing is copied: {source} and {target} are the same file.")
+    if real.exists() and not real.is_file():  # such as /dev/stdout, which can neither be replaced nor changed
+        shutil.copyfile(source, real)
+        return
+    with publishing_file(real, mode=None) as temporary:
+        shutil.copy2(source, temporary)

@@ -34,7 +34,8 @@ def invalid(message: str) -> Refusal:
 
 def no_bucket(bucket: str) -> Refusal:
     """The error for a bucket that does not exist."""
-    return Refusal(404, "notFound", f"There is no bucket {bucket!r}.")
+    message = f"There is no bucket {bucket!r}. Create it, or make a folder buckets/{bucket} in vtrain's home."
+    return Refusal(404, "notFound", message)
 
 
 def no_object(bucket: str, name: str) -> Refusal:
