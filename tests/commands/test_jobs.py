@@ -81,6 +81,13 @@ def test_stream_logs_of_one_replica(vtrain: Any, memory: MemoryBackend) -> None:
     name = submitted(vtrain, Script().write("chief\n").sleep(0), Script().write("worker\n"))
     ended = vtrain("custom-jobs", "stream-logs", name, "--task-name=workerpool1-0")
     assert [line.split("\t")[-1] for line in ended.out.splitlines()] == ["worker"]
+    assert "WARNING" not in ended.err
+    for command in ("stream-logs", "logs"):
+        group = ["custom-jobs"] if command == "stream-logs" else []
+        other = vtrain(*group, command, name, "--task-name=workerpool9-9")
+        assert other.out == ""
+        told = "WARNING: The job has no task workerpool9-9. It has workerpool0-0 to workerpool1-0, and service.\n"
+        assert told in other.err
 
 
 def test_stream_logs_as_json(vtrain: Any, memory: MemoryBackend) -> None:

@@ -27,8 +27,11 @@ from vtrain.flags.options import (
     StreamFlags,
     TimeoutFlag,
 )
+from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.output.log_sinks import LogSink, RecordSink
+from vtrain.runtime.folder import SERVICE
+from vtrain.runtime.replica import replica_ids
 from vtrain.verdict import raise_verdict
 
 
@@ -66,6 +69,7 @@ def stream_logs(
     session, name = open_named(common, place, job.text, kind, about_running=True)
     sink = _log_sink(session, stream)
     interval = _interval(stream.polling_interval)
+    _warn_of_task(session, name, stream.task_name)
     order = Stay(
         console=session.console,
         backend=session.jobs,
@@ -86,6 +90,16 @@ def _log_sink(session: Session, stream: StreamFlags) -> LogSink:
     return text_sink(session, stderr=False, multiline=stream.allow_multiline_logs)
 
 
+def _warn_of_task(session: Session, name: str, task: str) -> None:
+    """Warn of a `--task-name` that a job of this machine does not have: its log would be silent."""
+    job = session.jobs.get(name) if task and session.is_local else None
+    if isinstance(job, CustomJob):  # other kinds have the tasks of jobs of their own
+        names = [member.name for member in replica_ids(job.job_spec)]
+        if task not in (*names, SERVICE):
+            more = f" to {names[-1]}" if len(names) > 1 else ""
+            session.console.warn(f"The job has no task {task}. It has {names[0]}{more}, and {SERVICE}.")
+
+
 def logs(
     job: NameFlag,
     follow: FollowFlag,
@@ -102,6 +116,7 @@ def logs(
     _interval(stream.polling_interval)
     session, name = open_named(common, place, job.text, kind)
     sink = _log_sink(session, stream)
+    _warn_of_task(session, name, stream.task_name)
     query = LogQuery(name=name, task_name=stream.task_name)
     troubles: list[str] = []
     try:
