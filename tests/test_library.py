@@ -92,7 +92,19 @@ def test_a_wait_ends_before_the_job_and_another_thread_goes_on(tmp_path: Path) -
     thread.start()
     thread.join(60)
     assert [type(error) for error in caught] == [JobCancelledError]
+    assert str(caught[0]) == f"{job.name} ended in the state CANCELLED."
     assert library.get("slow").state == "CANCELLED"
+
+
+def test_a_job_that_ran_into_its_timeout_says_so(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "scheduling: {timeout: 1s}\nworkerPoolSpecs: [{replicaCount: 1, pythonPackageSpec: {}}]\n"
+    )
+    job = library.submit(script(tmp_path, "import time\ntime.sleep(600)\n"), config=tmp_path / "job.yaml")
+    with pytest.raises(JobCancelledError) as caught:
+        job.wait()
+    words = f"{job.name} ended in the state {job.state}: the job ran longer than its timeout of 1s."
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(
@@ -115,6 +127,89 @@ def test_what_cannot_be_meant_is_one_error_and_no_job(
     with pytest.raises(ConfigError, match=words):
         library.submit(**given)
     assert not vtrain_home.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"args": "--steps=3"}, 'args is one text: give a list of texts, such as args=["TEXT"].'),
+        ({"requirements": "numpy"}, "requirements is one text: give a list of texts"),
+        ({"args": {"--steps": "3"}}, "args is of type dict: give a list of texts"),
+        ({"args": ["a", 3]}, "args[1] is of type int: give text."),
+        ({"args": ["a\udcffb"]}, "args[0] is not UTF-8: give text that UTF-8 can encode."),
+        ({"args": ["a\0b"]}, "args[0] holds a NUL character: give text without it."),
+        ({"env": {"TOKEN": "hush\0"}}, "env['TOKEN'] holds a NUL character"),
+        ({"env": {"A\0": "b"}}, r"The name 'A\x00' in env holds a NUL character"),
+        ({"env": {1: "a"}}, "The name 1 in env is of type int: give text."),
+        ({"env": {"A": 1}}, "env['A'] is of type int: give text."),
+        ({"env": "A=1"}, 'env is of type str: give a dictionary of texts, such as env={"NAME": "TEXT"}.'),
+        ({"labels": 3}, "labels is of type int: give a dictionary of texts"),
+        ({"trainer": 3}, "trainer is of type int: give a path, as text or as a Path."),
+        ({"trainer": b"train.py"}, "trainer is of type bytes: give a path"),
+        ({"trainer": "tr\udcff.py"}, "trainer is not UTF-8"),
+        ({"config": "a\0", "trainer": None}, "config holds a NUL character"),
+        ({"replica_count": "2"}, "replica_count is of type str: give a whole number from 1 on."),
+        ({"replica_count": True}, "replica_count is of type bool: give a whole number from 1 on."),
+        ({"replica_count": 0}, "replica_count is 0: give a whole number from 1 on."),
+        ({"accelerator_count": -1}, "accelerator_count is -1: give a whole number from 0 on."),
+        ({"name": "a\udcff"}, "name is not UTF-8"),
+        ({"machine_type": 4}, "machine_type is of type int: give text."),
+        ({"backend": 3}, "backend is of type int: give text."),
+        ({"project": 3}, "project is of type int: give text."),
+        ({"region": 3}, "region is of type int: give text."),
+        ({"staging_bucket": 3}, "staging_bucket is of type int: give text."),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_named_with_what_to_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vtrain_home: Path, given: dict[str, Any], words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    script(tmp_path, "")
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        library.submit(**{"trainer": "train.py"} | given)
+    assert "hush" not in str(caught.value)
+    assert not vtrain_home.exists()
+
+
+class Word(str):
+    """A text of another library, such as numpy's."""
+
+
+def test_none_is_not_given_and_a_kind_of_text_is_text(tmp_path: Path) -> None:
+    trainer = script(tmp_path, "import os, sys\nprint(os.environ['A'], *sys.argv[1:])\n")
+    nothing: Any = None
+    words: Any = (Word(word) for word in "ab")
+    job = library.submit(trainer, args=words, env={Word("A"): Word("1")}, name=Word("x"), region=nothing)
+    assert "1 a b" in [str(entry) for entry in job.logs()] and job.display_name == "x"
+    assert library.submit(trainer, args=nothing, requirements=nothing, name=nothing).display_name == "train"
+
+
+def test_what_a_job_is_asked_for_is_checked_too(tmp_path: Path) -> None:
+    job = library.submit(script(tmp_path, ""), replica_count=4)
+    wrong: Any = 3
+    for call, words in (
+        (lambda: library.get(wrong), "name is of type int: give text."),
+        (lambda: library.get("a\udcff"), "name is not UTF-8"),
+        (lambda: library.get("1", region=wrong), "region is of type int"),
+        (lambda: list(library.follow(wrong)), "job is of type int"),
+        (lambda: job.logs(replica=wrong), "replica is of type int"),
+        (lambda: job.wait("3"), "timeout is of type str: give a number of seconds."),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError, match=words):
+            call()
+
+
+def test_a_replica_that_the_job_does_not_have_is_an_error(tmp_path: Path) -> None:
+    job = library.submit(script(tmp_path, "print('here')\n"), replica_count=4)
+    for follow in (True, False):
+        with pytest.raises(NotFoundError) as caught:
+            job.logs(replica="nope", follow=follow)
+    assert str(caught.value) == (
+        f"{job.name} has no replica 'nope': give workerpool0-0, workerpool1-0 to workerpool1-2, "
+        "or service for the lines about the job itself."
+    )
+    assert [str(entry) for entry in job.logs(replica="workerpool1-2")] == ["here"]
+    assert {entry.task_name for entry in job.logs(replica="service")} == {"service"}
 
 
 def test_a_file_and_the_projects_own_job_take_what_is_given(

@@ -10,13 +10,14 @@ import logging
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, JobFailedError, VtrainError
+from vtrain.errors import ConfigError, JobFailedError, NotFoundError, VtrainError
+from vtrain.flags.python_arguments import count, path, seconds, text, text_dict, text_list, texts
 from vtrain.following import Follow, looks
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.messages.states import FAILED, has_ended, job_state, short
@@ -106,9 +107,14 @@ class Job:
         """The log from its first line on, an entry for each line; `str(entry)` is the text.
 
         Entries come as they are written, until the job has ended; without `follow`, those that there are now.
-        `replica` selects one, such as `workerpool0-0`. How the job ends does not matter here: see `wait`.
+        `replica` selects one, such as `workerpool0-0`, or `service`: the lines about the job itself. Raises
+        NotFoundError for one that the job does not have. How the job ends does not matter here: see `wait`.
         """
-        query = LogQuery(name=self.name, task_name=replica)
+        (task_name,) = texts(replica=replica)
+        _check_replica(self.message, task_name)
+        return self._entries(LogQuery(name=self.name, task_name=task_name), follow=follow)
+
+    def _entries(self, query: LogQuery, *, follow: bool) -> Iterator[LogEntry]:
         if not follow:
             yield from chain.from_iterable(map(_lines, _present(self._jobs, query)))
             return
@@ -123,7 +129,7 @@ class Job:
         Raises JobFailedError, JobCancelledError, WaitTimeoutError (the job goes on), and ContactLostError
         where the backend does not answer any more.
         """
-        order = Follow(backend=self._jobs, name=self.name, timeout=timeout)
+        order = Follow(backend=self._jobs, name=self.name, timeout=seconds("timeout", timeout))
         for message in looks(order, _Collector()):
             self.message = message
         _raise_unless_succeeded(self.message)
@@ -181,26 +187,26 @@ def submit(
     The backend is chosen as on the command line: `local`, `process`, `docker` or `vertex`; by default Vertex
     AI where a project is configured. Raises VtrainError, and then there is no job.
     """
+    module, script, image, name, output = texts(
+        module=module, script=script, image=image, name=name, output=output
+    )
     given: dict[str, Any] = {
         "display_name": name or None,
-        "args": tuple(args),
-        "env": dict(env or {}),
-        "labels": dict(labels or {}),
+        "args": text_list("args", args),
+        "env": text_dict("env", env),
+        "labels": text_dict("labels", labels),
         "spec_fields": {"baseOutputDirectory": {"outputUriPrefix": output}} if output else {},
     }
-    machine = {
-        "machine_type": machine_type,
-        "replica_count": replica_count,
-        "accelerator_type": accelerator_type,
-        "accelerator_count": accelerator_count,
-    }
-    source = _source(trainer, module, script, requirements)
+    machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count)
+    source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
+    file = path("config", config)
     if source is None and not image:
-        request = _request_of_file(given, config, machine)
+        request = _request_of_file(given, file, machine)
     else:
-        request = _request(given, config, source, image, machine)
-    wanted = {"backend": backend, "region": region}
-    return _create(request, project, wanted, {"staging_bucket": staging_bucket, "strict": strict})
+        request = _request(given, file, source, image, machine)
+    (bucket,) = texts(staging_bucket=staging_bucket)
+    packaging = {"staging_bucket": bucket, "strict": strict}
+    return _create(request, project, _place(backend, region), packaging)
 
 
 def get(name: str, *, backend: str = "", project: str | None = None, region: str = "") -> Job:
@@ -212,13 +218,14 @@ def get(name: str, *, backend: str = "", project: str | None = None, region: str
     from vtrain.commands.session import open_named
     from vtrain.flags.options import PlaceFlags
 
-    session, full = open_named(_silent(project), PlaceFlags(backend=backend, region=region), name)
+    place = PlaceFlags(**_place(backend, region))
+    session, full = open_named(_silent(project), place, text("name", name))
     return Job(session, session.jobs.get(full))
 
 
 def follow(job: Job | str) -> Iterator[LogEntry]:
     """The log of a job, or of the one with that name, until it ends; then as `Job.wait` raises."""
-    followed = get(job) if isinstance(job, str) else job
+    followed = job if isinstance(job, Job) else get(text("job", job))
     yield from followed.logs()
     _raise_unless_succeeded(followed.message)
 
@@ -302,18 +309,57 @@ def _raise_unless_succeeded(job: AnyJob) -> None:
         failure = failure_of(job)
         cause = failure.message if failure else ""
         raise JobFailedError(f"{job.name} failed: {cause}", hint=failure.hint if failure else "")
-    raise_verdict(job)
+    reason = job.error.message.removeprefix("CANCELED").removeprefix(": ") if job.error else ""
+    ending = f": {reason}" if reason else "."
+    raise_verdict(job, f"{job.name} ended in the state {short(job.state)}{ending}")
+
+
+def _check_replica(job: AnyJob, replica: str) -> None:
+    """Raise NotFoundError for a replica that a custom job does not have; other jobs have those of trials."""
+    from vtrain.messages.custom_job import CustomJob
+    from vtrain.runtime.folder import SERVICE
+    from vtrain.runtime.replica import replica_ids
+
+    if replica in ("", SERVICE) or not isinstance(job, CustomJob):
+        return
+    replicas = replica_ids(job.job_spec)
+    if replica in [one.name for one in replicas]:
+        return
+    pools = [[one.name for one in pool] for _, pool in groupby(replicas, lambda one: one.pool)]
+    names = ", ".join(pool[0] if len(pool) == 1 else f"{pool[0]} to {pool[-1]}" for pool in pools)
+    raise NotFoundError(
+        f"{job.name} has no replica {replica!r}: "
+        f"give {names}, or {SERVICE} for the lines about the job itself."
+    )
 
 
 def _silent(project: str | None) -> CommonFlags:
     """The common flags of a command that prints and asks nothing."""
     from vtrain.flags.options import CommonFlags
 
+    if project is not None:
+        project = text("project", project)
     return CommonFlags(project=project, quiet=True, verbosity="none", user_output=False)
 
 
+def _place(backend: str, region: str) -> dict[str, str]:
+    """The fields of PlaceFlags."""
+    backend, region = texts(backend=backend, region=region)
+    return {"backend": backend, "region": region}
+
+
+def _machine(machine_type: str, replica_count: int, accelerator_type: str, accelerator_count: int) -> Machine:
+    machine_type, accelerator_type = texts(machine_type=machine_type, accelerator_type=accelerator_type)
+    return {
+        "machine_type": machine_type,
+        "replica_count": count("replica_count", replica_count, least=1),
+        "accelerator_type": accelerator_type,
+        "accelerator_count": count("accelerator_count", accelerator_count, least=0),
+    }
+
+
 def _source(
-    trainer: StrPath | None, module: str, script: str, requirements: Sequence[str]
+    trainer: str | None, module: str, script: str, requirements: tuple[str, ...]
 ) -> TrainerSource | None:
     """The trainer to package, or None. Raises ConfigError where there is no such file or folder."""
     from vtrain.flags.compose import make_source
@@ -321,20 +367,17 @@ def _source(
 
     if module and script:
         raise ConfigError("module and script exclude each other.")
-    if trainer is not None and not user_path(os.fspath(trainer)).exists():
-        raise ConfigError(f"There is no script or folder {os.fspath(trainer)}.")
+    if trainer is not None and not user_path(trainer).exists():
+        raise ConfigError(f"There is no script or folder {trainer}.")
     if trainer is not None:
-        folder = os.fspath(trainer)
-        return make_source(
-            folder=folder, python_module=module, script=script, requirements=tuple(requirements)
-        )
+        return make_source(folder=trainer, python_module=module, script=script, requirements=requirements)
     if module or script or requirements:
         raise ConfigError("module, script and requirements need a trainer: the folder with the code.")
     return None
 
 
 def _request(
-    given: dict[str, Any], config: StrPath | None, source: TrainerSource | None, image: str, machine: Machine
+    given: dict[str, Any], config: str | None, source: TrainerSource | None, image: str, machine: Machine
 ) -> JobRequest:
     """A job of a trainer, or of an image alone."""
     from vtrain.flags.compose import JobRequest
@@ -343,10 +386,10 @@ def _request(
 
     job = ProjectJob(image=image, **machine)
     if config is not None and machine != _NO_MACHINE:
-        raise ConfigError(f"{os.fspath(config)} describes the machines: leave out {', '.join(machine)}.")
+        raise ConfigError(f"{config} describes the machines: leave out {', '.join(machine)}.")
     name = source and (Path(source.script).stem or source.folder.name)
     return JobRequest(
-        config=os.fspath(config) if config is not None else None,
+        config=config,
         source=source,
         executor_image_uri=image if source else "",
         pools=container_pools(job) if source is None else (),
@@ -356,12 +399,12 @@ def _request(
     )
 
 
-def _request_of_file(given: dict[str, Any], config: StrPath | None, machine: Machine) -> JobRequest:
+def _request_of_file(given: dict[str, Any], config: str | None, machine: Machine) -> JobRequest:
     """The job of a file or, without one, the project's own, with what is given laid over it."""
     from vtrain.flags.job_options import SpecFlags, TrainerFlags
     from vtrain.flags.project_job import job_line
 
-    spec = SpecFlags(config=os.fspath(config) if config is not None else None)
+    spec = SpecFlags(config=config)
     request = job_line(spec, TrainerFlags(), None).request(None)
     if request.config is None and not request.pools and request.source is None:
         raise ConfigError("What to run is not given.", hint="Give a trainer, an image or a config.")

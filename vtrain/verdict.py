@@ -100,14 +100,17 @@ def _detail(error: Status, kind: str) -> dict[str, Any]:
     return next((detail for detail in error.details if detail.get("@type") == kind), {})
 
 
-def raise_verdict(job: Job) -> None:
-    """Return for a job that succeeded, else raise an error without words: its exit code counts."""
+def raise_verdict(job: Job, message: str = "") -> None:
+    """Return for a job that succeeded, else raise an error with that message.
+
+    On the command line it is empty: the summary says how the job ended, and the exit code counts.
+    """
     state = states.job_state(job.state)
     if state in (states.SUCCEEDED, states.PARTIALLY_SUCCEEDED):
         return
     if state == states.FAILED:
-        raise JobFailedError("")
-    raise JobCancelledError("")
+        raise JobFailedError(message)
+    raise JobCancelledError(message)
 
 
 def raise_local_verdict(job: Job) -> None:
