@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from docker_jobs import docker_job
 from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
 from terminal.pseudo_terminal import PseudoTerminal
 
+from vtrain.backends import HostedJob
 from vtrain.backends.local import LocalBackend
+from vtrain.commands.inside import not_running
 from vtrain.messages.custom_job import CustomJob, EnvVar
+from vtrain.messages.states import CANCELLING
 from vtrain.testing.script import Script, script_job
 
 WAITING = Script().write("up\n").hang()
@@ -89,6 +93,14 @@ def test_a_job_that_has_ended_is_not_entered(vtrain: Run, process_backend: Local
     assert refused.code == 1
     assert f"ERROR: Job {job} has ended (SUCCEEDED): no replica of it runs." in refused.err
     assert refused.err.endswith(f"$ vtrain logs {job}\n"), "nothing is followed that has ended"
+
+
+def test_of_a_job_that_is_being_cancelled_nothing_is_promised() -> None:
+    name = "projects/local/locations/us-central1/customJobs/123"
+    job = msgspec.structs.replace(script_job(Script()), name=name, state=CANCELLING)
+    refused = not_running(HostedJob(job=job, backend="process", replicas=()))
+    assert str(refused) == "Job 123 is being cancelled: no replica of it runs any more."
+    assert "again" not in refused.hint and "123" in refused.hint
 
 
 @pytest.mark.parametrize("words", [(), ("--",), ("--", "")])

@@ -23,6 +23,11 @@ def _removed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("custom-jobs create --display-name=a --config=job.yaml", 1),
         ("custom-jobs create --backend=process --display-name=a --config=job.yaml", 1),
+        ("run t.py", 1),
+        ("run .", 1),
+        ("run -m t", 1),
+        ("submit sub/t.py", 1),
+        ("package sdist t.py", 1),
         ("custom-jobs local-run --script=t.py", 1),
         ("custom-jobs local-run --backend=process --script=t.py", 1),
         ("package image --local-package-path=. --script=t.py --executor-image-uri=a --dry-run", 1),

@@ -122,6 +122,21 @@ def remount_read_only(folder: Path) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.parametrize("words", [("exec", "--", "true"), ("start", "--port=0"), ("start", "--detach")])
+@pytest.mark.parametrize("has_folder", [False, True])
+def test_an_emulator_names_the_folder_that_it_cannot_write_to(
+    tmp_path: Path, words: tuple[str, ...], has_folder: bool
+) -> None:
+    home, folder = tmp_path / "home", tmp_path / "home" / "emulator"
+    (folder if has_folder else home).mkdir(parents=True)
+    for path in (folder, home)[not has_folder :]:
+        path.chmod(0o500)
+    refused = run_bound([sys.executable, "-m", "vtrain", "emulator", *words], {"VTRAIN_HOME": str(home)})
+    assert (refused.returncode, refused.stdout) == (1, "")
+    fault = f"vtrain cannot write to {folder}." if has_folder else f"Cannot make {folder}: Permission denied."
+    assert refused.stderr == f"ERROR: {fault}\n  Set VTRAIN_HOME.\n"
+
+
 def test_a_full_disk(tmp_path: Path, vtrain, config: str, monkeypatch) -> None:
     with mounted_tmpfs(tmp_path / "mounted", "size=4m,mode=0700") as home:
         monkeypatch.setenv("VTRAIN_HOME", str(home))

@@ -85,6 +85,7 @@ def test_the_folder_above_gives_its_name_to_the_job(
         (("", "-m", "trainer.task"), "The script or folder to run is empty.\n"),
         (("src/train.py", "3"), "The trainer's own arguments stand after --: vtrain run … -- 3"),
         (("src/train.py", "--epochs=3"), "put it after --: vtrain run … -- --epochs=3"),
+        (("--watch", "src/train.py"), "vtrain rerun JOB --watch runs a job again after each saved file.\n"),
     ],
 )
 def test_what_is_wrong_with_the_entry_is_said(vtrain: Any, folder: Path, words: Any, message: str) -> None:

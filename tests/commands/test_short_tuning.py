@@ -15,7 +15,7 @@ from vtrain.commands.job_names import newest_jobs, replicas_of
 from vtrain.commands.kinds import ANY_JOB, CUSTOM_JOB, TUNING_JOB, ResourceKind
 from vtrain.commands.references import find_reference
 from vtrain.flags.options import PlaceFlags
-from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL
+from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, TRIAL_LABEL
 
 PARENT = "projects/demo/locations/us-central1"
 NAME = f"{PARENT}/hyperparameterTuningJobs/2001"
@@ -34,6 +34,40 @@ def test_a_word_means_a_job_of_either_kind_but_no_trial_by_chance(vtrain_home: P
     assert found("tune", ANY_JOB) == [tuning] and found("tune", CUSTOM_JOB) == []
     assert found("tune-trial-1", ANY_JOB) == found("30", CUSTOM_JOB) == [trial]
     assert found("20", ANY_JOB) == [tuning] and found("20", CUSTOM_JOB) == []
+
+
+@pytest.mark.parametrize("word", ["t3", "2000"])
+@pytest.mark.parametrize(
+    ("collection", "message"),
+    [
+        (
+            HYPERPARAMETER_TUNING_JOBS,
+            "{} is a tuning job: its trials are jobs of their own.\n"
+            "  List them:\n  $ vtrain hp-tuning-jobs trials {}\n",
+        ),
+        (
+            TRAINING_PIPELINES,
+            "{} is a training pipeline: its task is a job of its own.\n  See which:\n  $ vtrain show {}\n",
+        ),
+    ],
+)
+def test_a_command_about_one_job_says_what_is_made_of_jobs(
+    vtrain: Any,
+    vtrain_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    collection: str,
+    message: str,
+    word: str,
+) -> None:
+    add_job(vtrain_home, "2000", "t3", collection=collection)
+    for line in (("cp", f"{word}:model", "x"), ("exec", word, "--", "ls"), ("shell", word), ("top", word)):
+        refused = vtrain(*line)
+        assert (refused.code, refused.out) == (1, "")
+        assert f"ERROR: {message.format(word, word)}" in refused.err
+    monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
+    assert f"ERROR: {message.format('t3', 't3')}" in vtrain("shell", "t3").err
+    job = add_job(vtrain_home, "3000", "t3")
+    assert vtrain("custom-jobs", "describe", "t3", "--format=value(name)").out == f"{job}\n"
 
 
 def test_ps_lists_jobs_of_both_kinds_without_trials(vtrain: Any, vertex: VertexService) -> None:

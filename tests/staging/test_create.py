@@ -138,3 +138,15 @@ def test_a_package_alone_stays_here_without_a_project(
     assert ended.code == 0, ended.err
     assert relay.requests == []
     assert (vtrain_home / "buckets" / ended.out.strip().removeprefix("gs://")).is_file()
+
+
+def test_an_empty_folder_for_a_package_is_not_the_current_one(
+    vtrain: Any, create: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable of a script that is not set."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    line = ("package", "sdist", "-m", "trainer.task", f"--local-package-path={tmp_path / 'code'}")
+    refused = vtrain(*line, "--output-dir=")
+    assert (refused.code, refused.out, list(Path().iterdir())) == (2, "", [])
+    assert refused.err == "ERROR: --output-dir: the value is empty.\n  For the current folder, write a dot.\n"

@@ -24,14 +24,13 @@ from vtrain.commands.emulator_storage import (
 )
 from vtrain.commands.session import open_console
 from vtrain.emulator import bound_command
-from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, the_running
+from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, make_folder, the_running
 from vtrain.emulator.running import stop as stop_running
 from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
 from vtrain.extras import install_command
 from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.options import CommonFlags
-from vtrain.privacy import make_private
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.settings import home_folder
 
@@ -209,8 +208,7 @@ def _start_detached(
     flags += [f"--allowed-host={name}" for name in clients.allowed_host]
     switches = {"--grpc": where.grpc, "--require-token": clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
-    make_private(home_folder())
-    make_private(_log().parent)
+    make_folder(home_folder())
     argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags, "--format=json"]
     with _log().open("ab") as log:
         if log.tell() > LARGEST_LOG:

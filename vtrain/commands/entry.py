@@ -125,6 +125,8 @@ def with_entry(
         raise UsageError("The script or folder to run is empty.", hint="For the current folder, write a dot.")
     if not entry.entry and not entry.module:
         return trainer
+    if not user_path(entry.entry or trainer.local_package_path or ".").is_absolute():
+        check_current_folder()
     given = {"--local-package-path": trainer.local_package_path, "--script": trainer.script}
     given["--python-module"] = trainer.python_module
     for flag, value in given.items():

@@ -6,11 +6,11 @@ import sys
 
 from vtrain.backends import HostBackend, HostedJob, RunningReplica
 from vtrain.backends.registry import running_replicas
-from vtrain.commands.references import ended_log_command, shown_name
+from vtrain.commands.references import command_about, ended_log_command, shown_name
 from vtrain.commands.session import Session, open_named
 from vtrain.errors import CommandError, ConfigError, ConflictError, UnavailableError, UsageError
 from vtrain.flags.options import CommonFlags, JobNameFlag, PlaceFlags, TaskFlag
-from vtrain.messages.states import has_ended, short
+from vtrain.messages.states import CANCELLING, has_ended, short
 
 
 def execute(
@@ -70,6 +70,10 @@ def not_running(hosted: HostedJob) -> ConflictError:
     if has_ended(hosted.job.state):
         hint = f"Its log:\n$ {ended_log_command(name)}"
         return ConflictError(f"Job {job_id} has ended ({state}): no replica of it runs.", hint=hint)
+    if hosted.job.state == CANCELLING:
+        hint = f"Its log:\n$ {command_about(name, 'stream-logs')}"
+        message = f"Job {job_id} is being cancelled: no replica of it runs any more."
+        return ConflictError(message, hint=hint)
     return ConflictError(
         f"Job {job_id} is {state}: no replica of it runs yet.", hint="Try again in a moment."
     )

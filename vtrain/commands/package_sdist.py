@@ -23,6 +23,8 @@ COMMAND = "vtrain package sdist"
 def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
     """Package a trainer as an sdist, unless the package exists, and print its path or URI."""
     console = open_console(common)
+    if not output.output_dir:
+        raise UsageError("--output-dir: the value is empty.", hint="For the current folder, write a dot.")
     check_current_folder()
     trainer = with_entry(entry, trainer, COMMAND)
     check_format(trainer)

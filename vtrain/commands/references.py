@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -25,7 +26,12 @@ from vtrain.commands.kinds import (
 )
 from vtrain.errors import ConfigError, NotFoundError, StorageError
 from vtrain.flags.options import PlaceFlags
-from vtrain.messages.names import LOCAL_PROJECT, parse_name
+from vtrain.messages.names import (
+    HYPERPARAMETER_TUNING_JOBS,
+    LOCAL_PROJECT,
+    TRAINING_PIPELINES,
+    parse_name,
+)
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.states import has_ended, short
 from vtrain.output.terminal import on_one_line
@@ -56,6 +62,14 @@ _SHORT_VERBS = {
 _SHORT_COMMANDS = frozenset(
     "run debug submit ps logs stop show rm rerun exec shell cp top tensorboard dashboard".split()
 )
+_MADE_OF_JOBS = {
+    HYPERPARAMETER_TUNING_JOBS: (
+        "a tuning job: its trials are jobs of their own",
+        "List them:\n$ vtrain hp-tuning-jobs trials",
+    ),
+    TRAINING_PIPELINES: ("a training pipeline: its task is a job of its own", "See which:\n$ vtrain show"),
+}
+"""What is made of jobs, and how these are found, for a command that takes none but them."""
 FEWEST_DIGITS = 6
 """The fewest digits of a short id: with fewer, new jobs would soon make it ambiguous."""
 
@@ -64,12 +78,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     """A word of the command line, and the jobs of this machine that it may mean, the newest first.
 
     `jobs` is None where the store was not asked, because the word is a full name, or could not be. Where the
-    word means none, `others` are the display names that it could have been.
+    word means none, `others` are the display names that it could have been, and `parent` is the tuning job
+    or training pipeline that it means in place of a custom job.
     """
 
     text: str
     jobs: tuple[Named, ...] | None = None
     others: tuple[str, ...] = ()
+    parent: str = ""
 
     def about_running(self) -> Reference:
         """The same word for a command about running jobs: a name of theirs means no job that has ended."""
@@ -80,12 +96,14 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The full name of a job that the word means; of the newest, where only people would be unsure.
+        """The full name of what the word means; of the newest, where only people would be unsure.
 
-        A number that several ids begin with may be the id of a job elsewhere.
+        A number that several ids, or the id of a parent, begin with may be the id of a job elsewhere.
         """
-        if not self.jobs or (len(self.jobs) > 1 and self.text.isdecimal()):
+        if self.text.isdecimal() and len(self.jobs or ()) != 1:
             return ""
+        if not self.jobs:
+            return self.parent
         return self.jobs[0].name
 
     def meant_on(self, backend: Backend, kind: ResourceKind) -> str:
@@ -102,6 +120,9 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
                     hint=f"The newest job there:\n$ {list_command(kind.group)} --limit=1",
                 )
             return self.text
+        if self.parent:
+            what, command = _MADE_OF_JOBS[self.parent.split("/")[-2]]
+            raise ConfigError(f"{self.text} is {what}.", hint=f"{command} {shlex.quote(self.text)}")
         if self.jobs is None or (not self.jobs and not is_word):
             return self.text
         if not self.jobs:
@@ -153,6 +174,9 @@ def find_reference(text: str, kind: ResourceKind, place: PlaceFlags) -> Referenc
         location = place.region.rpartition("/")[2]
         store = Store.open(home)
         found = store.named(kind.collections, word, location=location, limit=limit)
+        if not found and kind == CUSTOM_JOB:
+            for parent in store.named(ANY_JOB.also, word, location=location, limit=1):
+                return Reference(text=text, jobs=(), parent=parent.name)
         near = () if found else store.named(kind.collections, "", location=location, limit=MOST_NAMESAKES)
     except StorageError:  # a backend of this machine will say so, and another needs no store
         return Reference(text=text)

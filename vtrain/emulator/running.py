@@ -38,12 +38,22 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     certificate: str = ""
 
 
+def make_folder(home: Path) -> Path:
+    """The folder of a home's emulators, made if it is missing. Raises StorageError where that is refused."""
+    folder = home / FOLDER
+    try:
+        make_private(folder)
+    except OSError as error:
+        raise StorageError(f"Cannot make {folder}: {error.strerror}.", hint="Set VTRAIN_HOME.") from error
+    if not os.access(folder, os.W_OK):
+        raise StorageError(f"vtrain cannot write to {folder}.", hint="Set VTRAIN_HOME.")
+    return folder
+
+
 @contextmanager
 def recorded(home: Path, running: Running) -> Iterator[None]:
     """A block during which other commands find the emulator. Raises ConflictError where one has the port."""
-    folder = home / FOLDER
-    make_private(home)
-    make_private(folder)
+    folder = make_folder(home)
     lock = hold_lock(folder / f"{running.port}.lock")
     if lock is None:
         raise ConflictError(f"An emulator of this home is recorded at port {running.port} already.")

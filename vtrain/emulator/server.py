@@ -27,7 +27,7 @@ from vtrain.emulator.clients import Calls
 from vtrain.emulator.dashboard.app import OWN_PAGES
 from vtrain.emulator.dashboard.app import routes as dashboard_routes
 from vtrain.emulator.request_log import RequestLog, Tell
-from vtrain.emulator.running import Running, recorded
+from vtrain.emulator.running import Running, make_folder, recorded
 from vtrain.emulator.storage.app import make_app
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.server import address, listen, make_server, run_until_signal
@@ -98,8 +98,8 @@ def _as_json(refusal: Refusal) -> Response:
 def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:
     """Serve as `run_until_signal` does. `ready` is told the address once it answers.
 
-    `tell` gets a line about each request. Raises UnavailableError where the port is taken, or something for
-    gRPC is not installed.
+    `tell` gets a line about each request. Raises StorageError where the home cannot be written,
+    UnavailableError where the port is taken, or something for gRPC is not installed.
     """
     with _opened(order, tell) as opened:
         ready(opened.running)
@@ -131,6 +131,7 @@ class _Opened(NamedTuple):
 @contextmanager
 def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
     """The server with its port, its record, and gRPC beside it where that is asked for."""
+    make_folder(order.home)
     with ExitStack() as stack:
         listener = stack.enter_context(listen(order.host, order.port))
         service = TrainingService(order.home, order.backend, most_jobs=order.most_jobs)

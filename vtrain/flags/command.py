@@ -106,6 +106,8 @@ class FlagCommand(TyperCommand):
         key = word.removeprefix("--").partition("=")[0]
         if key in MACHINE_KEYS and any(FLAG in param.opts for param in self.params):
             return f"{key} is a key of {FLAG} and of [tool.vtrain.job]: write {FLAG}={key}=…"
+        if word == "--watch" and self.info.remainder != COMMAND:
+            return "vtrain rerun JOB --watch runs a job again after each saved file."
         whose = "the command" if self.info.remainder == COMMAND else "the trainer"
         return f"If it is for {whose}, put it after --: {ctx.command_path} … -- {word}"
 

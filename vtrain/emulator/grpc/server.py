@@ -27,10 +27,9 @@ from vtrain.emulator.api.service import TrainingService
 from vtrain.emulator.grpc.messages import VERSIONS, load_messages, load_project_messages
 from vtrain.emulator.grpc.proxy import proxying
 from vtrain.emulator.request_log import Tell, timed
-from vtrain.emulator.running import FOLDER
+from vtrain.emulator.running import make_folder
 from vtrain.errors import VtrainError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName
-from vtrain.privacy import make_private
 
 THREADS = 16
 DETAILS = (error_details_pb2.ErrorInfo,)
@@ -80,8 +79,7 @@ def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell)
     server.start()
     try:
         with proxying(port) as proxy:
-            make_private(home / FOLDER)
-            file = home / FOLDER / f"certificate-{proxy}.pem"
+            file = make_folder(home) / f"certificate-{proxy}.pem"
             publish_file(file, certificate)
             try:
                 yield Ports(proxy, file)
