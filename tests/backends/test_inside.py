@@ -150,6 +150,8 @@ def test_a_shell_in_a_container_has_a_terminal_of_our_size(
         env = os.environ | {"TERM": "xterm"}
         terminal = PseudoTerminal(command("shell", job), columns=77, lines=20, env=env)
         terminal.wait_for("#")
+        # The engine takes the size only once the shell runs, which may have asked for a line already.
+        terminal.press("while stty size | grep -q '^0 0'; do sleep 0.1; done\r")
         terminal.press("stty size; echo $TERM-$CLOUD_ML_JOB_ID\r")
         terminal.wait_for(f"xterm-{job}")
         terminal.resize(99, 31)
