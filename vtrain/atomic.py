@@ -24,7 +24,7 @@ GONE = ".gone-"
 """The prefix of names that are being removed; any process may finish the removal."""
 SCRATCH = "vtrain-build-"
 """The prefix of scratch folders below the system's temporary folder."""
-_NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
+NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 """Errors of file systems that do not flush folders."""
 
 
@@ -125,7 +125,7 @@ def sync_folder(folder: Path) -> None:
     try:
         sync_file(folder)
     except OSError as error:
-        if error.errno not in _NOT_SYNCED:
+        if error.errno not in NOT_SYNCED:
             raise
 
 

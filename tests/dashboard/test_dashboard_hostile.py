@@ -275,16 +275,17 @@ def test_pages_may_read_only_what_is_named() -> None:
 def test_what_a_link_of_a_file_replaces_is_not_followed(tmp_path: Path) -> None:
     from vtrain.emulator.dashboard.output_files import list_folder, open_file
     from vtrain.errors import NotFoundError
+    from vtrain.rooted import Root
 
     (tmp_path / "root").mkdir()
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "root" / "out").symlink_to(tmp_path)
     for path in ("out/secret", "out"):
-        with pytest.raises(NotFoundError), open_file(tmp_path / "root", path):
+        with pytest.raises(NotFoundError), open_file(Root(tmp_path / "root"), path):
             pass
     with pytest.raises(NotFoundError):
-        list_folder(tmp_path / "root", "out")
-    assert [entry.kind for entry in list_folder(tmp_path / "root", "").entries] == ["link"]
+        list_folder(Root(tmp_path / "root"), "out")
+    assert [entry.kind for entry in list_folder(Root(tmp_path / "root"), "").entries] == ["link"]
 
 
 PARTS = ["", "/log", "/log/lines", "/log/text", "/files", "/file", "/nothing"]

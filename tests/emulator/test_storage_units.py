@@ -10,20 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.emulator.storage.listing import Glob, NamePage, Selection, select
-from vtrain.emulator.storage.object_files import open_object
+from vtrain.emulator.storage.object_files import ObjectFile
 from vtrain.emulator.storage.refusals import Refusal
 from vtrain.emulator.storage.uploads import MultipartBody
+from vtrain.rooted import Root
 
 
 def test_only_a_file_is_opened_as_an_object(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     (tmp_path / "link").symlink_to(tmp_path / "file")
     os.mkfifo(tmp_path / "pipe")
-    with open_object(tmp_path / "file") as file:
+    with ObjectFile(Root(tmp_path), "file", is_aside=False).open() as file:
         assert file.read() == b"content"
-    for path in (tmp_path, tmp_path / "link", tmp_path / "pipe", tmp_path / "none", tmp_path / "file" / "x"):
-        with pytest.raises(FileNotFoundError):
-            open_object(path)
+    for place in ("link", "pipe", "none", "file/x"):
+        found = ObjectFile(Root(tmp_path), place, is_aside=False)
+        with pytest.raises(FileNotFoundError), found.open():
+            pass
+        assert not found.exists()
 
 
 NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=30)

@@ -202,10 +202,11 @@ def test_every_path_lies_below_its_bucket_or_aside(tmp_path: Path, bucket: str, 
     name = "/".join(parts)
     for tried in (bucket, "good"):
         try:
-            path = folders.prepare_file(tried, name)
+            file = folders.prepare_file(tried, name)
         except (Refusal, UnicodeEncodeError):
             assert tried == bucket or any("\ud800" <= letter <= "\udfff" for letter in name)
             continue
+        path = file.root.path / file.place
         lies_in = [folder / tried for folder in (buckets, aside) if path.is_relative_to(folder / tried)]
         assert len(lies_in) == 1
         assert path.parent.resolve().is_relative_to(lies_in[0].resolve()) and "/" not in tried

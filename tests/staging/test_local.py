@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -54,16 +55,15 @@ def test_half_a_file_is_never_taken_for_the_whole(tmp_path: Path, package: Path)
     assert target.read_bytes() == b"package"
 
 
-def test_a_failed_write_leaves_nothing(
-    tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(source: Path, target: Path) -> None:
-        Path(target).write_bytes(b"pac")
-        raise OSError(28, "No space left on device", str(target))
-
-    monkeypatch.setattr("shutil.copyfile", full)
-    with pytest.raises(StorageError, match="No space left on device"):
-        LocalBuckets(tmp_path / "home").stage_all({package: URI}, print)
+def test_a_failed_write_leaves_nothing(tmp_path: Path, package: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from vtrain.staging import LocalBuckets\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (3, 3))\n"
+        "LocalBuckets(Path(sys.argv[1])).stage_all({Path(sys.argv[2]): sys.argv[3]}, print)"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path / "home"), str(package), URI]
+    result = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert f"{package.name}: File too large." in result.stderr
     assert [file for file in (tmp_path / "home").rglob("*") if file.is_file()] == []
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import msgspec
 
-from vtrain.atomic import UNPUBLISHED, publishing_file
 from vtrain.errors import ConfigError, StorageError
+from vtrain.rooted import Root
 from vtrain.staging.uris import split_uri
 
+_BLOCK = 1 << 20
 Show = Callable[[str], None]
 """Shows how far a transfer is, on a terminal; called many times."""
 
@@ -57,6 +57,20 @@ class LocalBuckets:
             raise ConfigError(f"{uri} leads out of its bucket.")
         return path
 
+    def root(self, uri: str) -> Root:
+        """The folder that a URI means. No link below its bucket is followed: a job may have made it.
+
+        Raises ConfigError as `local_path` does.
+        """
+        scheme, rest = split_uri(uri)
+        if scheme == "file":  # the user's path, links and all
+            return Root(Path(rest))
+        bucket, _, name = rest.partition("/")
+        place = os.path.normpath(name) if name.strip("/") else ""
+        if place.split("/")[0] == "..":
+            raise ConfigError(f"{uri} leads out of its bucket.")
+        return Root(self.folder / bucket, "" if place == "." else place.strip("/"))
+
     def accept(self, uri: str) -> None:
         """Raise ConfigError for a URI that means no path of this machine."""
         self.local_path(uri)
@@ -70,21 +84,28 @@ class LocalBuckets:
             return tuple(self.stage(file, uri) for file, uri in uris.items())
         except OSError as error:
             reason = error.strerror or str(error)
-            name = error.filename2 or error.filename
-            if Path(str(name)).name.startswith(UNPUBLISHED):
-                name = Path(str(name)).parent  # the folder is at fault, and nobody knows the temporary name
-            hint = f"Remove the folder {name}." if isinstance(error, IsADirectoryError) else ""
-            raise StorageError(f"Cannot stage {name}: {reason}.", hint=hint) from error
+            hint = f"Remove the folder {error.filename}." if isinstance(error, IsADirectoryError) else ""
+            raise StorageError(f"Cannot stage {error.filename}: {reason}.", hint=hint) from error
 
     def stage(self, file: Path, uri: str) -> Staged:
         """Put a file at a URI that is made of its content; nothing is written when it is there."""
-        target = self.local_path(uri)
-        with suppress(OSError):
-            os.utime(target.parent)  # what was used lately is not removed as unused
-        # The name promises the content, but a user or a damaged disk may have put other bytes there.
-        if target.is_file() and filecmp.cmp(file, target, shallow=False):
-            return Staged(uri=uri, written=False)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with publishing_file(target, mode=None) as temporary:
-            shutil.copyfile(file, temporary)
+        root, name = self.root(uri.rpartition("/")[0]), split_uri(uri)[1].rpartition("/")[2]
+        with suppress(OSError), root.folder() as folder:
+            os.utime(folder)  # what was used lately is not removed as unused
+        # The name promises the content, but a user, a job or a damaged disk may have put other bytes there.
+        with suppress(OSError), root.open(name) as there, file.open("rb") as own:
+            if _is_same(own, there):
+                return Staged(uri=uri, written=False)
+        with root.publishing(name, make_mode=0o777) as target, file.open("rb") as source:
+            shutil.copyfileobj(source, target)
         return Staged(uri=uri, written=True)
+
+
+def _is_same(one: BinaryIO, other: BinaryIO) -> bool:
+    """Whether two files have the same content."""
+    if os.fstat(one.fileno()).st_size != os.fstat(other.fileno()).st_size:
+        return False
+    while block := one.read(_BLOCK):
+        if other.read(len(block)) != block:
+            return False
+    return not other.read(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -39,6 +38,7 @@ from vtrain.messages.model import Model
 from vtrain.messages.names import ResourceName
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.rooted import Root
 from vtrain.runtime.replica import replica_ids
 from vtrain.times import ago
 
@@ -194,14 +194,14 @@ class Dashboard:
         parts = {key: unquote(value) for key, value in request.path_params.items()}
         return self._reader.get(str(ResourceName(**parts)))
 
-    def _output(self, job: Job) -> Path:
+    def _output(self, job: Job) -> Root:
         folder = self._reader.output(job)
         if folder is None:
             raise NotFoundError("The job has no output folder on this machine.")
         return folder
 
 
-def _listed(output: Path | None) -> Folder | None:
+def _listed(output: Root | None) -> Folder | None:
     """The output folder; None where there is none, or this user may not read it."""
     with suppress(NotFoundError):
         return list_folder(output, "") if output is not None else None

@@ -1,28 +1,23 @@
-"""The files of a job's output: folders listed, files opened. No link is followed, and nothing leads out."""
+"""The files of a job's output: folders listed, files opened."""
 
 from __future__ import annotations
 
 import errno
-import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import islice
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from vtrain.errors import NotFoundError
+from vtrain.rooted import NOT_THERE, Found, Root
 from vtrain.sizes import size_in_words
 
 MOST_ENTRIES = 1000
 """Entries of a folder that are listed."""
 HEAD = 4096
 """Bytes by which text is told from other content."""
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.ENAMETOOLONG, errno.ENXIO)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,23 +44,20 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
         return [(part, "/".join(parts[: at + 1])) for at, part in enumerate(parts)]
 
 
-def list_folder(root: Path, path: str) -> Folder:
+def list_folder(root: Root, path: str) -> Folder:
     """A folder below the root. Raises NotFoundError where there is none."""
-    with _opened(root, path, _FOLDER) as descriptor, os.scandir(descriptor) as found:
-        some = list(islice(found, MOST_ENTRIES + 1))
-        entries = [_entry(each, f"{path}/{each.name}" if path else each.name) for each in some[:MOST_ENTRIES]]
+    with _found(path):
+        some = root.entries(path, most=MOST_ENTRIES + 1)
+    entries = [_entry(each) for each in some[:MOST_ENTRIES]]
     ordered = sorted(entries, key=lambda entry: (entry.kind != "folder", entry.name))
     return Folder(path=path, entries=tuple(ordered), is_cut=len(some) > MOST_ENTRIES)
 
 
 @contextmanager
-def open_file(root: Path, path: str) -> Iterator[BinaryIO]:
+def open_file(root: Root, path: str) -> Iterator[BinaryIO]:
     """A regular file below the root, open for reading. Raises NotFoundError for anything else."""
-    with _opened(root, path, _FILE) as descriptor:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _missing(path)
-        with open(descriptor, "rb", closefd=False) as file:
-            yield file
+    with _found(path), root.open(path) as file:
+        yield file
 
 
 def is_text(head: bytes) -> bool:
@@ -79,41 +71,19 @@ def is_text(head: bytes) -> bool:
     return True
 
 
-def _entry(found: os.DirEntry[str], path: str) -> Entry:
-    """An entry as it is now; it may go at any time."""
-    try:
-        status = found.stat(follow_symlinks=False)
-    except OSError:
-        return Entry(name=found.name, path=path, kind="gone")
+def _entry(found: Found) -> Entry:
+    status = found.status
     kinds = ((stat.S_ISLNK, "link"), (stat.S_ISDIR, "folder"), (stat.S_ISREG, "file"))
     kind = next((name for is_kind, name in kinds if is_kind(status.st_mode)), "special")
     size = size_in_words(status.st_size) if kind == "file" else ""
-    return Entry(name=found.name, path=path, kind=kind, size=size, modified=status.st_mtime)
+    return Entry(name=found.name, path=found.place, kind=kind, size=size, modified=status.st_mtime)
 
 
 @contextmanager
-def _opened(root: Path, path: str, flags: int) -> Iterator[int]:
-    """A descriptor of what is at a path below the root: each part is opened in the one above it."""
-    parts = path.split("/") if path else []
-    if any(part in ("", ".", "..") or "\x00" in part for part in parts):
-        raise _missing(path)
-    descriptor = -1
+def _found(path: str) -> Iterator[None]:
     try:
-        descriptor = os.open(root, _FOLDER & ~os.O_NOFOLLOW)  # a bucket may be a link that the user made
-        for at, part in enumerate(parts):
-            last = at == len(parts) - 1
-            following = os.open(part, flags if last else _FOLDER, dir_fd=descriptor)
-            os.close(descriptor)
-            descriptor = following
-        yield descriptor
+        yield
     except OSError as error:
-        if error.errno in _NOT_THERE:
-            raise _missing(path) from None
+        if error.errno in (*NOT_THERE, errno.EACCES):
+            raise NotFoundError(f"The job's output has no {path or 'folder'} that can be opened.") from None
         raise
-    finally:
-        if descriptor >= 0:
-            os.close(descriptor)
-
-
-def _missing(path: str) -> NotFoundError:
-    return NotFoundError(f"The job's output has no {path or 'folder'} that can be opened.")

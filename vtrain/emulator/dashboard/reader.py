@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -34,6 +33,7 @@ from vtrain.messages.names import (
 )
 from vtrain.messages.resources import JOBS, Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.rooted import Root
 from vtrain.staging import LocalBuckets
 
 MOST_SEARCHED = 20_000
@@ -134,13 +134,13 @@ class JobReader:
                         found[replica.name] = usage
         return found
 
-    def output(self, job: Job) -> Path | None:
+    def output(self, job: Job) -> Root | None:
         """The folder of this machine that a job writes its output to; None where there is none."""
         with suppress(ConfigError):  # a bucket of the real Cloud Storage, or a task that cannot be read
             spec = spec_of(job)
             if spec is not None and spec.output_uri:
-                folder = LocalBuckets(self._settings.home).local_path(spec.output_uri)
-                return folder if folder.is_dir() else None
+                root = LocalBuckets(self._settings.home).root(spec.output_uri)
+                return root if root.is_folder() else None
         return None
 
     def models(self) -> tuple[Model, ...]:

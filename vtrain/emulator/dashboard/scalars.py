@@ -7,7 +7,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from vtrain.emulator.dashboard.output_files import list_folder, open_file
 from vtrain.emulator.dashboard.plots import Plot, Point, draw
 from vtrain.errors import NotFoundError
+from vtrain.rooted import Root
 
 MOST_FILES, MOST_PLOTS, MOST_VALUES = 4, 8, 40
 LONGEST_NAME = 100
@@ -39,7 +39,7 @@ class Scalars(NamedTuple):
     values: list[tuple[str, float]]
 
 
-def read_scalars(folder: Path) -> list[Scalars]:
+def read_scalars(folder: Root) -> list[Scalars]:
     """The numbers in the files of a folder that are named like files of numbers."""
     found = []
     for path in _files(folder):
@@ -52,7 +52,7 @@ def read_scalars(folder: Path) -> list[Scalars]:
     return found
 
 
-def _files(folder: Path) -> Iterator[str]:
+def _files(folder: Root) -> Iterator[str]:
     """Paths of files below the folder that are named so, the nearest first; links are not followed."""
     waiting, seen = deque([""]), 0
     while waiting and seen < MOST_SEEN:
@@ -67,7 +67,7 @@ def _files(folder: Path) -> Iterator[str]:
             waiting += (entry.path for entry in entries if entry.kind == "folder")
 
 
-def _read(folder: Path, path: str) -> bytes:
+def _read(folder: Root, path: str) -> bytes:
     """The content of a file; nothing of a large one, or of one that cannot be read."""
     try:
         with open_file(folder, path) as file:

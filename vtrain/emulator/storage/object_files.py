@@ -16,22 +16,64 @@ import shutil
 import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 
-from vtrain.atomic import UNPUBLISHED, publishing_file, sync_file, sync_folder
+from vtrain.atomic import UNPUBLISHED, sync_file
 from vtrain.digests import content_digest
 from vtrain.emulator.storage.refusals import Refusal, invalid, no_bucket
+from vtrain.rooted import NOT_THERE, Root, sync
 from vtrain.staging import is_bucket_name
 
 LONGEST_COMPONENT = 255
 """Bytes of a file's name on the usual file systems."""
-LONGEST_PATH = 4000
-"""Bytes of a path, a little below the limit of Linux (4096)."""
+
+
+class ObjectFile(NamedTuple):
+    """The place of an object: in its bucket's folder, or aside."""
+
+    root: Root
+    place: str
+    is_aside: bool
+
+    def status(self) -> os.stat_result:
+        """The status of the file. Raises FileNotFoundError where there is none, or something else."""
+        with self._found():
+            status = self.root.status(self.place)
+            if stat.S_ISREG(status.st_mode):
+                return status
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.place)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The file, open for reading. Raises FileNotFoundError where there is none, or something else."""
+        with self._found(), self.root.open(self.place) as file:
+            yield file
+
+    def exists(self) -> bool:
+        """Whether there is a regular file."""
+        try:
+            return bool(self.status())
+        except OSError:
+            return False
+
+    @contextmanager
+    def _found(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in NOT_THERE:
+                raise
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.place) from error
+
+    def remove(self) -> None:
+        """Remove the file, if it is there."""
+        with suppress(FileNotFoundError):
+            self.root.remove_file(self.place)
 
 
 class BucketFolders:
@@ -57,50 +99,42 @@ class BucketFolders:
         except Refusal:
             return False
 
-    def aside(self, bucket: str, name: str) -> Path:
+    def aside(self, bucket: str, name: str) -> ObjectFile:
         """The file of an object whose name cannot be a path."""
-        return self._aside_folder(bucket) / content_digest(name.encode())
-
-    def _aside_folder(self, bucket: str) -> Path:
         self.bucket(bucket)
-        return self._aside / bucket
+        return ObjectFile(Root(self._aside), f"{bucket}/{content_digest(name.encode())}", is_aside=True)
 
-    def find(self, bucket: str, name: str) -> Path | None:
+    def find(self, bucket: str, name: str) -> ObjectFile | None:
         """The file of an existing object."""
-        plain = self._plain(bucket, name)
-        if plain is not None and _is_file(plain):
-            return plain
-        aside = self.aside(bucket, name)
-        return aside if _is_file(aside) else None
+        places = (self._plain(bucket, name), self.aside(bucket, name))
+        return next((file for file in places if file is not None and file.exists()), None)
 
-    def prepare_file(self, bucket: str, name: str) -> Path:
+    def prepare_file(self, bucket: str, name: str) -> ObjectFile:
         """The file to write an object to. Makes its folder, and removes empty folders of its name."""
         plain = self._plain(bucket, name)
-        if plain is not None and _clear_path(plain):
-            return plain
+        if plain is not None:
+            with suppress(OSError), plain.root.above(plain.place, make_mode=0o777):
+                if plain.root.is_folder(plain.place):
+                    plain.root.remove_empty(plain.place)
+                return plain
         aside = self.aside(bucket, name)
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        return aside
+        with aside.root.above(aside.place, make_mode=0o777):
+            return aside
 
     def names(self, bucket: str, prefix: str = "") -> Iterator[str]:
         """The names of the plain objects that begin with a prefix, in no order."""
-        folder = prefix.rpartition("/")[0]
-        start = self._plain(bucket, folder) if folder else self.bucket(bucket)
-        if start is not None and not start.is_symlink():
-            base = f"{folder}/" if folder else ""
-            yield from (name for name in _walk(start, base) if name.startswith(prefix))
-
-    def is_aside(self, path: Path) -> bool:
-        """Whether a file of `find` or `prepare_file` lies aside."""
-        return path.is_relative_to(self._aside)
+        root, folder = Root(self.bucket(bucket)), prefix.rpartition("/")[0]
+        for found in root.walk(folder):
+            if found.is_file and _is_object(found.name) and found.place.startswith(prefix):
+                yield found.place
 
     def remove(self, bucket: str) -> None:
         """Remove the folders of a bucket without objects; raises OSError where a file is left."""
-        remove_empty(self.bucket(bucket))
-        shutil.rmtree(self._aside_folder(bucket), ignore_errors=True)
+        Root(self.bucket(bucket)).remove_empty()
+        shutil.rmtree(self._aside / bucket, ignore_errors=True)
 
-    def _plain(self, bucket: str, name: str) -> Path | None:
-        """An object's path in its bucket's folder; None if the name is no path, or if a link leads out."""
+    def _plain(self, bucket: str, name: str) -> ObjectFile | None:
+        """The file of an object in its bucket's folder; None if the name is no path."""
         components = name.split("/")
         if any(
             part in ("", ".", "..") or "\0" in part or part.startswith(UNPUBLISHED) for part in components
@@ -108,75 +142,7 @@ class BucketFolders:
             return None
         if any(len(part.encode()) > LONGEST_COMPONENT for part in components):
             return None
-        folder = self.bucket(bucket).resolve()
-        path = folder.joinpath(*components)
-        inside = len(bytes(path)) <= LONGEST_PATH and path.parent.resolve() == path.parent
-        return path if inside else None
-
-
-def open_object(path: Path) -> BinaryIO:
-    """The file of an object, open for reading.
-
-    Raises FileNotFoundError where something else has just taken its place: a link of a job may lead out, and
-    a pipe would never be opened.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
-            raise
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    return os.fdopen(descriptor, "rb")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-def _clear_path(path: Path) -> bool:
-    """Make the folder of a path, and remove empty folders that have its place; False where files have it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir() and not path.is_symlink():
-            remove_empty(path)
-    except OSError:
-        return False
-    return True
-
-
-def remove_empty(folder: Path) -> None:
-    """Remove a folder with nothing but folders in it; raises OSError where there is anything else."""
-    tree = list(os.walk(folder, topdown=False))
-    if folder.is_symlink() or any(files for _, _, files in tree):
-        raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(folder))
-    for path, _, _ in tree:
-        Path(path).rmdir()  # fails where a job has just written a file
-
-
-def _walk(folder: Path, base: str) -> Iterator[str]:
-    """The regular files below a folder, by their paths from it behind `base`.
-
-    Links are not followed. Files that are still being written, as by `staging`, are left out.
-    """
-    folders = [(str(folder), base)]
-    while folders:
-        path, names = folders.pop()
-        try:
-            entries = list(os.scandir(path))
-        except OSError:
-            continue
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                folders.append((entry.path, f"{names}{entry.name}/"))
-            elif entry.is_file(follow_symlinks=False) and _is_object(entry.name):
-                yield names + entry.name
+        return ObjectFile(Root(self.bucket(bucket)), name, is_aside=False)
 
 
 def _is_object(name: str) -> bool:
@@ -229,10 +195,10 @@ class Partial:
         self._crc32c.update(data)
         self.size += len(data)
 
-    def write_files(self, paths: Iterable[Path]) -> None:
+    def write_files(self, files: Iterable[ObjectFile]) -> None:
         """Append the content of files."""
-        for path in paths:
-            with open_object(path) as source:
+        for file in files:
+            with file.open() as source:
                 while data := source.read(COPIED_AT_ONCE):
                     self.write(data)
 
@@ -253,23 +219,25 @@ class Partial:
             if wanted and wanted != found:
                 raise invalid(f"{name}: the content has {found}, and {wanted} was sent.")
 
-    def move_to(self, path: Path, time: int) -> os.stat_result:
+    def move_to(self, target: ObjectFile, time: int) -> os.stat_result:
         """Replace a file in one step, and set its modification time in ns. Returns the file's status."""
         self._file.close()
         sync_file(self.path)
         os.utime(self.path, ns=(time, time))
         status = self.path.stat()
         try:
-            self.path.replace(path)
-            sync_folder(path.parent)
+            with target.root.above(target.place) as (folder, name):
+                os.replace(self.path, name, dst_dir_fd=folder)
+                sync(folder)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
             # The bucket is a link to another disk.
-            with publishing_file(path, mode=None) as beside:
-                shutil.copyfile(self.path, beside)
-                os.utime(beside, ns=(time, time))
-                status = beside.stat()
+            with target.root.publishing(target.place) as beside, self.path.open("rb") as source:
+                shutil.copyfileobj(source, beside)
+                beside.flush()
+                os.utime(beside.fileno(), ns=(time, time))
+                status = os.fstat(beside.fileno())
         return status
 
     def discard(self) -> None:
@@ -278,10 +246,10 @@ class Partial:
         self.path.unlink(missing_ok=True)
 
 
-def file_crc32c(path: Path) -> str:
-    """The CRC32C of an object's file in base64. Raises FileNotFoundError as `open_object` does."""
+def file_crc32c(file: ObjectFile) -> str:
+    """The CRC32C of an object's file in base64. Raises FileNotFoundError as `ObjectFile.open` does."""
     checksum = google_crc32c.Checksum()
-    with open_object(path) as file:
-        while data := file.read(COPIED_AT_ONCE):
+    with file.open() as source:
+        while data := source.read(COPIED_AT_ONCE):
             checksum.update(data)
     return base64.b64encode(checksum.digest()).decode()

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from vtrain.emulator.storage.bucket_store import BucketStore, merge
 from vtrain.emulator.storage.catalog import Catalog, ObjectRecord
-from vtrain.emulator.storage.object_files import BucketFolders, Partial, file_crc32c, open_object
+from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile, Partial, file_crc32c
 from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, no_bucket, no_object
 
 _TEXTS = "cacheControl contentDisposition contentEncoding contentLanguage contentType customTime storageClass"
@@ -36,7 +36,7 @@ class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
 
     bucket: str
     name: str
-    path: Path
+    file: ObjectFile
     record: ObjectRecord
 
 
@@ -91,50 +91,50 @@ class ObjectStore:
     def find(self, bucket: str, name: str) -> StoredObject | None:
         """An object and its metadata. For a file that was not written by this API, metadata is computed."""
         for _ in range(_OPEN_ATTEMPTS):
-            path = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
-            if path is None:
+            file = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
+            if file is None:
                 return None
-            with suppress(FileNotFoundError, NotADirectoryError):  # it has just gone, or is a folder now
-                record = self._valid_record(bucket, name, path) or self._record_unknown_file(
-                    bucket, name, path
+            with suppress(FileNotFoundError):  # it has just gone, or is a folder now
+                record = self._valid_record(bucket, name, file) or self._record_unknown_file(
+                    bucket, name, file
                 )
-                return StoredObject(bucket=bucket, name=name, path=path, record=record)
+                return StoredObject(bucket=bucket, name=name, file=file, record=record)
         return None
 
-    def _valid_record(self, bucket: str, name: str, path: Path) -> ObjectRecord | None:
+    def _valid_record(self, bucket: str, name: str, file: ObjectFile) -> ObjectRecord | None:
         """The catalog's record, if the file still has its generation and size."""
-        record, status = self._catalog.object(bucket, name), path.stat()
+        record, status = self._catalog.object(bucket, name), file.status()
         same = record is not None and (record.generation, record.size) == (status.st_mtime_ns, status.st_size)
         return record if same else None
 
-    def _record_unknown_file(self, bucket: str, name: str, path: Path) -> ObjectRecord:
+    def _record_unknown_file(self, bucket: str, name: str, file: ObjectFile) -> ObjectRecord:
         """Compute and save the record of a file that was not written by this API."""
-        before = path.stat()
+        before = file.status()
         time_ns = before.st_mtime_ns
         record = ObjectRecord(
             generation=time_ns,
             size=before.st_size,
             created=time_ns,
             updated=time_ns,
-            crc32c=file_crc32c(path),
+            crc32c=file_crc32c(file),
             fields={"contentType": "application/octet-stream"},
         )
         with self._catalog.writing():
-            known = self._valid_record(bucket, name, path)  # a writer saved it meanwhile
+            known = self._valid_record(bucket, name, file)  # a writer saved it meanwhile
             if known is not None:
                 return known
-            after = path.stat()
+            after = file.status()
             if (after.st_mtime_ns, after.st_size) == (time_ns, before.st_size):
-                self._catalog.save_object(bucket, name, record, aside=self._folders.is_aside(path))
+                self._catalog.save_object(bucket, name, record, aside=file.is_aside)
         return record
 
     def _generations(self, bucket: str, name: str) -> tuple[int, int]:
         """The present generation and metageneration; zeros where there is no object."""
-        path = self._folders.find(bucket, name)
-        if path is None:
+        file = self._folders.find(bucket, name)
+        if file is None:
             return 0, 0
-        record = self._valid_record(bucket, name, path)
-        return (record.generation, record.metageneration) if record else (path.stat().st_mtime_ns, 1)
+        record = self._valid_record(bucket, name, file)
+        return (record.generation, record.metageneration) if record else (file.status().st_mtime_ns, 1)
 
     def put(
         self,
@@ -155,8 +155,8 @@ class ObjectStore:
         with self._catalog.writing():
             self.check(bucket, name, conditions)
             generation = max(time.time_ns(), self._generations(bucket, name)[0] + 1)
-            path = self._folders.prepare_file(bucket, name)
-            status = partial.move_to(path, generation)
+            file = self._folders.prepare_file(bucket, name)
+            status = partial.move_to(file, generation)
             record = ObjectRecord(
                 generation=status.st_mtime_ns,
                 size=status.st_size,
@@ -167,10 +167,10 @@ class ObjectStore:
                 components=components,
                 fields=kept,
             )
-            self._catalog.save_object(bucket, name, record, aside=self._folders.is_aside(path))
-            if not self._folders.is_aside(path):
-                self._folders.aside(bucket, name).unlink(missing_ok=True)
-        return StoredObject(bucket=bucket, name=name, path=path, record=record)
+            self._catalog.save_object(bucket, name, record, aside=file.is_aside)
+            if not file.is_aside:
+                self._folders.aside(bucket, name).remove()
+        return StoredObject(bucket=bucket, name=name, file=file, record=record)
 
     def patch(
         self, bucket: str, name: str, changes: dict[str, Any], conditions: Conditions, *, whole: bool = False
@@ -189,19 +189,19 @@ class ObjectStore:
                 metageneration=record.metageneration + 1,
                 updated=time.time_ns(),
             )
-            self._catalog.save_object(bucket, name, changed, aside=self._folders.is_aside(found.path))
+            self._catalog.save_object(bucket, name, changed, aside=found.file.is_aside)
         return replace(found, record=changed)
 
     def remove(self, bucket: str, name: str, conditions: Conditions, generation: int | None = None) -> None:
         """Remove an object. Raises Refusal."""
         with self._catalog.writing():
-            path = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
+            file = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
             standing = self._generations(bucket, name)
-            if path is None or generation not in (None, standing[0]):
+            if file is None or generation not in (None, standing[0]):
                 raise no_object(bucket, name)
             conditions.check(*standing)
-            path.unlink()
-            self._folders.aside(bucket, name).unlink(missing_ok=True)
+            file.remove()
+            self._folders.aside(bucket, name).remove()
             self._catalog.remove_object(bucket, name)
 
     def join(
@@ -218,7 +218,7 @@ class ObjectStore:
         found = [self.get(s.bucket, s.name, s.conditions, s.generation) for s in sources]
         components = sum(max(part.record.components, 1) for part in found) if composed else 0
         with self.open_partial(bucket) as partial:
-            partial.write_files(part.path for part in found)
+            partial.write_files(part.file for part in found)
             document = found[0].record.fields if fields is None else fields
             return self.put(bucket, name, partial, document, conditions, components=components)
 
@@ -228,7 +228,7 @@ class ObjectStore:
         """An object, and a file descriptor of its content. Raises Refusal, with 503 if it keeps changing."""
         for _ in range(_OPEN_ATTEMPTS):
             found = self.get(bucket, name, conditions, generation)
-            with suppress(FileNotFoundError), open_object(found.path) as file:
+            with suppress(FileNotFoundError), found.file.open() as file:
                 if os.fstat(file.fileno()).st_mtime_ns == found.record.generation:
                     return found, os.dup(file.fileno())
         raise Refusal(503, "backendError", f"{bucket}/{name} is being written; try again.")
