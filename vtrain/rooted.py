@@ -124,6 +124,16 @@ class Root:
         except OSError:
             return False
 
+    def link(self, place: str) -> str:
+        """The target of a link, as it stands there; empty for anything else."""
+        with self.above(place) as (folder, name):
+            try:
+                return os.readlink(name, dir_fd=folder)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                return ""
+
     def entries(self, place: str = "", *, most: int | None = None) -> list[Found]:
         """What a folder holds, in no order; of a large one, the first entries."""
         base = f"{place}/" if place else ""
@@ -200,6 +210,14 @@ class Root:
                     os.rmdir(name, dir_fd=folder)  # fails where somebody has just written a file
             else:
                 self._base.rmdir()
+
+    def open_to(self, mode: int) -> None:
+        """Make the folder; give it, and those above it up to the base, a mode; not what the base links to."""
+        parts = _parts(self._within)
+        for count in range(int(self._base.is_symlink()), len(parts) + 1):
+            folder = Root(self._base).folder("/".join(parts[:count]), make_mode=mode)
+            with folder as descriptor, suppress(PermissionError):  # of a container's other user, and open
+                os.fchmod(descriptor, mode)
 
     def _whole(self, place: str) -> str:
         return f"{self._within}/{place}" if self._within and place else self._within or place

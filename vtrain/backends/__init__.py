@@ -15,6 +15,7 @@ import msgspec
 
 from vtrain.backends.container_options import ContainerOptions
 from vtrain.messages.log import LogPage, LogQuery
+from vtrain.rooted import Root
 
 if TYPE_CHECKING:
     from vtrain.messages.base import Operation
@@ -302,7 +303,7 @@ class HostBackend(Protocol):
     def hosted(self, name: str) -> HostedJob:
         """The job and its running replicas. Raises NotFoundError."""
 
-    def folders(self, name: str, replica: str) -> tuple[Path, ...]:
+    def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The folders of this machine that the replica writes to: the job's output, its working directory.
 
         An empty name means the primary. Raises NotFoundError for a job or a replica that there is not.

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +31,7 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, ResourceName, parse_name
 from vtrain.messages.resources import Job, collection_of
+from vtrain.rooted import Root
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
@@ -206,7 +206,7 @@ class LocalBackend:
         replicas = _running(self._folder(name), runnable(job)) if is_running else ()
         return HostedJob(job=job, backend=record.backend, replicas=replicas)
 
-    def folders(self, name: str, replica: str) -> tuple[Path, ...]:
+    def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The job's output folder, and the working directory of the replica's newest attempt."""
         from vtrain.runtime.replica import PRIMARY
 
@@ -214,8 +214,9 @@ class LocalBackend:
         folder, task = self._folder(name), replica or PRIMARY.name
         if replica and replica not in folder.started_replicas():
             raise NotFoundError(f"No replica {replica} of the job has started.")
-        found = (output, folder.replica(task, max(folder.attempts(task), default=0)).work)
-        return tuple(path for path in found if path is not None and path.is_dir())
+        work = folder.replica(task, max(folder.attempts(task), default=0)).work
+        found = (output, Root(work.parent, work.name))
+        return tuple(root for root in found if root is not None and root.is_folder())
 
     def command(self, name: str) -> TypedCommand | None:
         """The command line that made the job; None for a job of an earlier version, or of another program."""
@@ -276,9 +277,9 @@ class LocalBackend:
             left_files = any(True for place in WORK for _ in folder.glob(f"{place}/*"))
         trials = [folder.with_name(trial.rpartition("/")[2]) for trial in self._open_store().trials(name)]
         size = sum(map(byte_count, (folder, *trials)))
-        return Holdings(size=size, left_files=left_files, output=output)
+        return Holdings(size=size, left_files=left_files, output=output.path if output else None)
 
-    def _output(self, name: str) -> Path | None:
+    def _output(self, name: str) -> Root | None:
         """The folder of this machine that the job writes its output to. Raises NotFoundError."""
         from vtrain.runtime.gc.living import job_document, output_of
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
-from vtrain.atomic import publishing_file
 from vtrain.backends import HostBackend
 from vtrain.commands.session import Session, open_named
 from vtrain.errors import ConfigError, NotFoundError, StorageError, UnavailableError, UsageError
 from vtrain.flags.options import CommonFlags, CopyFlags, PlaceFlags, TaskFlag
 from vtrain.messages.custom_job import CustomJob
+from vtrain.rooted import Found, Root
 from vtrain.settings import user_path
 
 MOST_NAMED = 10
+MOST_LINKS = 40
+"""Links on the way to a file; as many as Linux follows."""
+PERMISSIONS = 0o777
+"""The part of a mode that is copied: no trainer makes a program that runs as the user who copies it."""
+BLOCK = 1 << 20
 
 
 def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlags) -> None:
@@ -31,19 +38,23 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
         raise UsageError(f"cp copies out of a job, and {files.source!r} is no JOB:PATH.", hint=hint)
     session, name = open_named(common, place, text)
     source = _find(session, name, path, task.task_name, files.target)
+    is_folder = source.is_folder()
     wanted = user_path(files.target)
-    _check_folder(source, files.target, wanted)
-    target = wanted / source.name if wanted.is_dir() else wanted
-    if target.is_dir() and not source.is_dir():  # shutil would copy into it
+    _check_folder(files.target, wanted, is_folder=is_folder)
+    target = wanted / source.path.name if wanted.is_dir() else wanted
+    if target.is_dir() and not is_folder:
         raise StorageError(f"Nothing is copied: {target} is a folder.", hint="Name another target.")
     if blocked := _link_in_the_way(source, target, below=wanted.is_dir()):
         hint = "Remove it, or copy to another folder."
         raise StorageError(f"Nothing is copied: {blocked} is a link, which may lead anywhere.", hint=hint)
-    _copy(source, target)
-    session.console.status(f"Copied {source} to {target}.")
+    if is_folder:
+        _copy_folder(source, target)
+    else:
+        _copy_typed(source, target)
+    session.console.status(f"Copied {source.path} to {target}.")
 
 
-def _find(session: Session, name: str, path: str, replica: str, target: str) -> Path:
+def _find(session: Session, name: str, path: str, replica: str, target: str) -> Root:
     """The file or folder of this machine that is meant. Raises NotFoundError where it is not there."""
     if not isinstance(session.jobs, HostBackend):
         raise _elsewhere(session, name, path, target)
@@ -55,61 +66,86 @@ def _find(session: Session, name: str, path: str, replica: str, target: str) -> 
             hint="To copy any path that a running replica sees:\n"
             f"$ vtrain exec {job_id} -- tar c {shlex.quote(path)} | tar x",
         )
-    folders = session.jobs.folders(name, replica)
-    there = [folder / relative for folder in folders if os.path.lexists(folder / relative)]
+    roots = session.jobs.folders(name, replica)
+    place = "/".join(relative.parts)
+    there = [found for root in roots if (found := _followed(root, place, roots)) is not None]
     if not there:
-        raise NotFoundError(f"The job has no {path or 'output folder'}.", hint=_what_there_is(folders))
+        raise NotFoundError(f"The job has no {path or 'output folder'}.", hint=_what_there_is(roots))
     found = there[0]
-    if path and found.is_dir() and not _has_files(found):
+    if path and found.is_folder() and not _has_files(found):
         # vtrain makes model/ and its like before the trainer starts, which may write beside itself instead.
         found = next((each for each in there if _has_files(each)), found)
-    real = Path(os.path.realpath(found))
-    if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
-        hint = f"If you trust the trainer that made it, copy it yourself:\n$ ls -l {shlex.quote(str(found))}"
-        raise ConfigError(f"{path} is a link out of the job's folders, to {real}.", hint=hint)
-    if found.is_dir() and not _has_files(found):
+    if found.is_folder() and not _has_files(found):
         raise NotFoundError(f"The job has written no files to {path or 'its output folder'}.")
     return found
 
 
-def _has_files(folder: Path) -> bool:
+def _followed(root: Root, place: str, roots: tuple[Root, ...]) -> Root | None:
+    """What is at a place, with links followed as long as they stay in the job's folders; None for nothing.
+
+    Raises ConfigError where one leads out. What is answered is opened without following any link.
+    """
+    path, done = place, ""
+    for _ in range(MOST_LINKS):
+        parts = PurePosixPath(path).parts
+        try:
+            for part in parts:
+                done = f"{done}/{part}" if done else part
+                if target := root.link(done):
+                    break
+            else:
+                root.status(path)
+                return root.below(path)
+        except OSError:
+            return None
+        rest = parts[len(PurePosixPath(done).parts) :]
+        real = Path(os.path.normpath(Path(os.path.realpath(root.path), done).parent.joinpath(target, *rest)))
+        folders = {each: os.path.realpath(each.path) for each in roots}
+        inside = [each for each, folder in folders.items() if real.is_relative_to(folder)]
+        if not inside:
+            hint = (
+                f"If you trust the trainer that made it, copy it yourself:\n$ ls -l {shlex.quote(str(real))}"
+            )
+            raise ConfigError(f"{place} is a link out of the job's folders, to {real}.", hint=hint)
+        root, path, done = inside[0], str(real.relative_to(folders[inside[0]])), ""
+        path = "" if path == "." else path
+    return None
+
+
+def _has_files(root: Root) -> bool:
     """Whether there is something to copy; what cannot be read counts, for the copy to say why."""
     unreadable: list[OSError] = []
-    found = any(
-        files or any(Path(top, name).is_symlink() for name in folders)
-        for top, folders, files in os.walk(folder, onerror=unreadable.append)
-    )
-    return found or bool(unreadable)
+    return any(not found.is_folder for found in root.walk(on_error=unreadable.append)) or bool(unreadable)
 
 
-def _check_folder(source: Path, typed: str, wanted: Path) -> None:
+def _check_folder(typed: str, wanted: Path, *, is_folder: bool) -> None:
     """Raise StorageError where a folder is meant, as for `cp`, and there is none."""
-    means_folder = typed.endswith("/") or source.is_dir()
+    means_folder = typed.endswith("/") or is_folder
     if means_folder and os.path.lexists(wanted) and not wanted.is_dir():
         raise StorageError(f"Nothing is copied: {typed} is not a folder.", hint="Name another one.")
     needed = typed if typed.endswith("/") else os.path.dirname(typed)  # noqa: PTH120 - as it was typed
-    if needed and not source.is_dir() and not user_path(needed).is_dir():
+    if needed and not is_folder and not user_path(needed).is_dir():
         hint = f"$ mkdir -p {shlex.quote(needed)}"
         raise StorageError(f"Nothing is copied: there is no folder {needed}.", hint=hint)
 
 
-def _link_in_the_way(source: Path, target: Path, *, below: bool) -> Path | None:
-    """The first link of the target that a copied file would be written through, or that a copied link meets.
+def _link_in_the_way(source: Root, target: Path, *, below: bool) -> Path | None:
+    """The first link of the target that a copied file would replace, or that leads on to where it belongs.
 
     A target that is not `below` an existing folder is the path that the user typed, and may be a link.
     """
     if below and target.is_symlink():
         return target
-    for folder, folders, files in os.walk(source) if target.is_dir() else ():
-        place = target / os.path.relpath(folder, source)
-        for name in (*folders, *files):
-            if (place / name).is_symlink():
-                return place / name
-    return None
+    places = (target / found.place for found in source.walk()) if target.is_dir() else iter(())
+    return next((place for place in places if place.is_symlink()), None)
 
 
-def _what_there_is(folders: tuple[Path, ...]) -> str:
-    names = [entry.name + "/" * entry.is_dir() for folder in folders for entry in sorted(folder.iterdir())]
+def _what_there_is(roots: tuple[Root, ...]) -> str:
+    names = [
+        found.name + "/" * found.is_folder
+        for root in roots
+        for found in sorted(root.entries(), key=lambda found: found.name)
+    ]
     more = ", …" if len(names) > MOST_NAMED else ""
     return f"It has {', '.join(names[:MOST_NAMED])}{more}." if names else "It has written no files."
 
@@ -125,26 +161,62 @@ def _elsewhere(session: Session, name: str, path: str, target: str) -> Unavailab
     return UnavailableError(message, hint=f"$ {shlex.join(words)}")
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy one file, or a folder with all below it. Raises StorageError where some cannot be copied."""
-    try:
-        if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, copy_function=_copy_file)
-        else:
-            _copy_file(source, target)
-    except shutil.Error as error:
-        failed = error.args[0] if isinstance(error.args[0], list) else [(source, target, error)]
+def _copy_folder(source: Root, target: Path) -> None:
+    """Copy a folder with all below it. Raises StorageError where some cannot be copied."""
+    failed: list[OSError] = []
+    # All names first: the target may lie in the folder that is copied.
+    found, into = [*source.walk(on_error=failed.append)], Root(target)
+    for each in found:
+        try:
+            _copy_one(source, each, into)
+        except OSError as error:
+            failed.append(error)
+    with suppress(OSError):  # they are nobody's data
+        for folder in (each for each in reversed(found) if each.is_folder):
+            _describe(into, folder)
+    if failed:
         count = "1 file" if len(failed) == 1 else f"{len(failed)} files"
-        raise StorageError(f"{count} could not be copied. The first: {failed[0][2]}.") from error
+        raise StorageError(f"{count} could not be copied. The first: {failed[0]}.") from failed[0]
 
 
-def _copy_file(source: str | Path, target: str | Path) -> None:
-    """Copy one file. The target is replaced at the end, so an interrupted copy leaves it as it was."""
-    real = Path(os.path.realpath(target))  # a link that the user typed stays a link
-    if real.exists() and real.samefile(source):
-        raise StorageError(f"Nothing is copied: {source} and {target} are the same file.")
-    if real.exists() and not real.is_file():  # such as /dev/stdout, which can neither be replaced nor changed
-        shutil.copyfile(source, real)
+def _copy_one(source: Root, found: Found, into: Root) -> None:
+    """Copy a file, a link as a link, or a folder without what it holds."""
+    if found.is_folder:
+        with into.folder(found.place, make_mode=0o777):
+            return
+    if link := source.link(found.place):
+        with into.above(found.place, make_mode=0o777) as (folder, name):
+            os.symlink(link, name, dir_fd=folder)
         return
-    with publishing_file(real, mode=None) as temporary:
-        shutil.copy2(source, temporary)
+    with source.open(found.place) as file:
+        _publish(file, into, found.place)
+
+
+def _copy_typed(source: Root, target: Path) -> None:
+    """Copy one file to the path that the user typed: a link there stays a link, a device a device."""
+    real = Path(os.path.realpath(target))
+    with source.open() as file:
+        if real.exists() and os.path.samestat(os.fstat(file.fileno()), real.stat()):
+            raise StorageError(f"Nothing is copied: {source.path} and {target} are the same file.")
+        if real.exists() and not real.is_file():  # such as /dev/stdout, which cannot be replaced
+            with real.open("wb") as device:
+                shutil.copyfileobj(file, device)
+            return
+        _publish(file, Root(real.parent), real.name)
+
+
+def _publish(file: BinaryIO, into: Root, place: str) -> None:
+    """Copy an open file, its times and its permissions. The target is replaced at the end, or stays."""
+    status = os.fstat(file.fileno())
+    with into.publishing(place, make_mode=0o777) as copy:
+        shutil.copyfileobj(file, copy, BLOCK)
+        copy.flush()
+        os.fchmod(copy.fileno(), status.st_mode & PERMISSIONS)
+        os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _describe(into: Root, folder: Found) -> None:
+    """Give a copied folder the permissions and the times of the one that was copied."""
+    with into.folder(folder.place) as descriptor:
+        os.fchmod(descriptor, folder.status.st_mode & PERMISSIONS)
+        os.utime(descriptor, ns=(folder.status.st_atime_ns, folder.status.st_mtime_ns))

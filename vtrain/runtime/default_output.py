@@ -11,6 +11,7 @@ import msgspec
 
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.custom_job import CustomJob
+from vtrain.rooted import Root
 from vtrain.staging import LocalBuckets, join_uri
 
 BUCKET = "gs://local-runs"
@@ -41,12 +42,9 @@ def default_outputs(home: Path) -> Iterator[Path]:
     yield from sorted(path for path in bucket.glob("*") if _NAME.fullmatch(path.name) and path.is_dir())
 
 
-def remove_if_empty(folder: Path, home: Path) -> None:
+def remove_if_empty(output: Root, home: Path) -> None:
     """Remove the output folder of a job that has written nothing there; any other folder stays."""
-    if folder not in default_outputs(home):
-        return
-    with suppress(OSError):  # somebody else removes it, or writes to it just now
-        below = sorted(folder.rglob("*"), reverse=True)
-        if all(path.is_dir() and not path.is_symlink() for path in below):
-            for path in (*below, folder):
-                path.rmdir()
+    path = output.path
+    if path.parent == LocalBuckets(home).root(BUCKET).path and _NAME.fullmatch(path.name):
+        with suppress(OSError):  # somebody else removes it, or writes to it just now
+            output.remove_empty()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,8 +14,10 @@ from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
+from vtrain.rooted import Root
 from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.job_storage import GS, LOCAL
+from vtrain.runtime.launcher import PrepareFailed
 from vtrain.runtime.replica import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
 from vtrain.staging import LocalBuckets, join_uri, split_uri
 
@@ -215,10 +216,12 @@ def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[
     if spec.output_uri:
         scheme, rest = split_uri(spec.output_uri)
         for name in OUTPUT_FOLDERS.values():
-            folder = buckets.local_path(join_uri(spec.output_uri, name))
-            folder.mkdir(parents=True, exist_ok=True)
+            root = buckets.root(join_uri(spec.output_uri, name))
             if scheme == "gs":
-                _open_to_all(folder, buckets.folder)
+                with _possible(root):
+                    root.open_to(OPEN_TO_ALL)
+            else:
+                root.path.mkdir(parents=True, exist_ok=True)
         if scheme == "file":
             mounts.append(bind(rest, rest))
     if data_uri.startswith("file:"):
@@ -226,15 +229,17 @@ def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[
         mounts.append(bind(data, str(data), read_only=True))
     for bucket in sorted(buckets.folder.iterdir()) if buckets.folder.is_dir() else ():
         if bucket.is_dir():
-            _open_to_all(bucket, buckets.folder)
+            Root(bucket).open_to(OPEN_TO_ALL)
             mounts.append(bind(bucket, f"{MOUNT_POINT}/{bucket.name}"))
     return tuple(mounts)
 
 
-def _open_to_all(folder: Path, top: Path) -> None:
-    """Let every user of a container write to a folder and those between it and `top`; follows no link."""
-    for path in (folder, *folder.parents):
-        if path == top or path.is_symlink():
-            return
-        with suppress(PermissionError):  # made by a container that ran as another user, which left it open
-            os.chmod(path, OPEN_TO_ALL)  # noqa: PTH101
+@contextmanager
+def _possible(root: Root) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PrepareFailed(
+            f"The job's output folder {root.path} cannot be made: {error.strerror}.",
+            "Another job may have put a link or a file there. Remove it, or name another --base-output-dir.",
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ import msgspec
 
 from vtrain.errors import ConfigError, DamagedError
 from vtrain.messages.names import CUSTOM_JOBS, parse_name
+from vtrain.rooted import Root
 from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
 from vtrain.runtime.history import stored_job
@@ -52,7 +54,9 @@ def living_jobs(home: Path) -> LivingJobs:
         ids=frozenset(map(_id, records)),
         images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
         packages=frozenset(package_folders(documents, home)),
-        outputs=frozenset(filter(None, (output_of(document, home) for document in documents))),
+        outputs=frozenset(
+            Path(os.path.realpath(root.path)) for document in documents if (root := output_of(document, home))
+        ),
         programs=frozenset(path for order in orders for path in _programs(order)),
         preparing_since=min(
             (
@@ -93,11 +97,11 @@ def package_folders(documents: Iterable[dict[str, Any]], home: Path) -> Iterator
                 yield buckets.local_path(uri).parent.resolve()
 
 
-def output_of(document: dict[str, Any], home: Path) -> Path | None:
+def output_of(document: dict[str, Any], home: Path) -> Root | None:
     """The folder of this machine that a job writes its output to."""
     output = _spec(document).get("baseOutputDirectory") or {}
     with suppress(ConfigError):  # of another machine
-        return LocalBuckets(home).local_path(output.get("outputUriPrefix", ""))
+        return LocalBuckets(home).root(output.get("outputUriPrefix", ""))
     return None
 
 
