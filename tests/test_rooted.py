@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from link_swapper import swapped_with_link
 
 from vtrain.rooted import Root
 
@@ -61,33 +62,9 @@ def test_a_link_in_the_way_ends_it(root: Root, outside: Path, act: str, place: s
     assert (outside / "file").read_bytes() == SECRET and (outside / "empty").is_dir()
 
 
-@contextmanager
-def swapping(root: Root, outside: Path) -> Iterator[None]:
-    """Replace the folder by a link that leads out, and back, as fast as a thread can."""
-    folder, link, kept = root.path / "folder", root.path / "link", root.path / "kept"
-    over = threading.Event()
-
-    def swap() -> None:
-        link.symlink_to(outside)
-        while not over.is_set():
-            with suppress(OSError):
-                folder.rename(kept)
-                link.rename(folder)
-                folder.rename(link)
-                kept.rename(folder)
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
 def test_a_link_that_appears_meanwhile_leads_nowhere(root: Root, outside: Path) -> None:
     mine = (outside / "file").stat().st_ino
-    with swapping(root, outside):
+    with swapped_with_link(root.path / "folder", outside):
         for number in range(300):
             with suppress(OSError):
                 assert read(root, "folder/file") != SECRET
@@ -150,3 +127,14 @@ def test_a_deep_tree_is_walked(root: Root) -> None:
     assert len(list(root.walk("d"))) == 899
     root.remove_empty("d")
     assert not (root.path / "d").exists()
+
+
+def test_what_vanishes_while_a_tree_is_walked_is_left_out(root: Root) -> None:
+    for number in range(3):
+        (root.path / f"folder{number}").mkdir()
+        (root.path / f"folder{number}" / "part").touch()
+    found = root.walk()
+    first = next(found)
+    for folder in root.path.iterdir():
+        shutil.rmtree(folder)
+    assert {each.place for each in (first, *found)} == {"folder", "folder0", "folder1", "folder2"}

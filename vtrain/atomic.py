@@ -178,14 +178,27 @@ def clear(gone: Path) -> None:
 
 def _allow_removal(folder: Path) -> None:
     """Let the owner remove what is in folders that may not be read or changed; follows no link."""
-    with suppress(PermissionError):  # of another user: the removal says so
-        folder.chmod(FOLDER_MODE)
+    _open_up(str(folder), None)
     for _, names, _, descriptor in os.fwalk(folder):
         for name in names:  # which are opened only after this
             mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
             if stat.S_ISDIR(mode) and mode & FOLDER_MODE != FOLDER_MODE:
-                with suppress(PermissionError):
-                    os.chmod(name, FOLDER_MODE, dir_fd=descriptor)
+                _open_up(name, descriptor)
+
+
+def _open_up(name: str, above: int | None) -> None:
+    """Give the owner of a folder all rights to it, also where nobody may read it; never through a link."""
+    with suppress(
+        PermissionError, NotADirectoryError
+    ):  # of another user, or a link by now: the removal says so
+        if not hasattr(os, "O_PATH"):
+            os.chmod(name, FOLDER_MODE, dir_fd=above, follow_symlinks=False)
+            return
+        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+        try:
+            Path(f"/proc/self/fd/{descriptor}").chmod(FOLDER_MODE)
+        finally:
+            os.close(descriptor)
 
 
 def discard(path: Path) -> None:

@@ -59,24 +59,24 @@ class Root:
     """
 
     def __init__(self, base: Path, within: str = "") -> None:
-        self._base = base
-        self._within = within
+        self.base = base
+        self.within = within
 
     @property
     def path(self) -> Path:
         """Where it is, for people and for programs that take paths: by now a link may stand there."""
-        return self._base / self._within
+        return self.base / self.within
 
     def below(self, place: str) -> Root:
         """What is at a place, as a root of its own."""
-        return Root(self._base, self._whole(place))
+        return Root(self.base, self._whole(place))
 
     @contextmanager
     def folder(self, place: str = "", *, make_mode: int | None = None) -> Iterator[int]:
         """A descriptor of a folder. With a mode, missing folders are made, as the umask allows."""
         if make_mode is not None:
-            self._base.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._base, FOLDER)
+            self.base.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.base, FOLDER)
         try:
             for part in _parts(self._whole(place)):
                 if make_mode is not None:
@@ -94,7 +94,7 @@ class Root:
         """A descriptor of the folder that a place lies in, and the place's name there."""
         folder, _, name = self._whole(place).rpartition("/")
         _parts(name or "/")
-        with Root(self._base).folder(folder, make_mode=make_mode) as descriptor:
+        with Root(self.base).folder(folder, make_mode=make_mode) as descriptor:
             yield descriptor, name
 
     @contextmanager
@@ -113,7 +113,7 @@ class Root:
     def status(self, place: str = "") -> os.stat_result:
         """What is at a place; of a link itself."""
         if not self._whole(place):
-            return self._base.stat()
+            return self.base.stat()
         with self.above(place) as (folder, name):
             return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
@@ -209,18 +209,18 @@ class Root:
                 with self.above(each) as (folder, name):
                     os.rmdir(name, dir_fd=folder)  # fails where somebody has just written a file
             else:
-                self._base.rmdir()
+                self.base.rmdir()
 
     def open_to(self, mode: int) -> None:
         """Make the folder; give it, and those above it up to the base, a mode; not what the base links to."""
-        parts = _parts(self._within)
-        for count in range(int(self._base.is_symlink()), len(parts) + 1):
-            folder = Root(self._base).folder("/".join(parts[:count]), make_mode=mode)
+        parts = _parts(self.within)
+        for count in range(int(self.base.is_symlink()), len(parts) + 1):
+            folder = Root(self.base).folder("/".join(parts[:count]), make_mode=mode)
             with folder as descriptor, suppress(PermissionError):  # of a container's other user, and open
                 os.fchmod(descriptor, mode)
 
     def _whole(self, place: str) -> str:
-        return f"{self._within}/{place}" if self._within and place else self._within or place
+        return f"{self.within}/{place}" if self.within and place else self.within or place
 
     def _open(self, name: str, flags: int, folder: int, place: str) -> int:
         try:

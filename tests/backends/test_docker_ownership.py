@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.ownership import foreign, mend_ownership
+from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect
 from vtrain.messages import states
@@ -157,18 +157,6 @@ def test_a_folder_that_another_job_writes_to_is_left_alone(
     shared = written(home / "buckets" / "bucket" / "shared" / "trial" / "checkpoint")
     assert as_user(groups, mend) == 0
     assert shared.stat().st_uid == 0
-
-
-@as_root
-def test_files_that_vanish_are_borne(tmp_path: Path) -> None:
-    for number in range(3):
-        written(tmp_path / f"folder{number}" / "part", STRANGER)
-    found = foreign(tmp_path, 0.0)
-    first = next(found)
-    for folder in tmp_path.iterdir():
-        shutil.rmtree(folder)
-    rest = list(found)
-    assert first.parent == tmp_path and all(path.parent == tmp_path for path in rest)
 
 
 @as_root

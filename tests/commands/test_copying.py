@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from backends.local_jobs import ended, submit
+from link_swapper import swapped_with_link
 from vertex_service import VertexService
 
 from vtrain.backends import BackendSettings
@@ -127,6 +128,27 @@ def test_no_link_leads_out_of_the_job_or_of_the_target(
     refused = vtrain("cp", f"{job}:model", str(there))
     assert refused.code == 1 and not (outside / "weights").exists()
     assert f"Nothing is copied: {link} is a link" in refused.err and "copy to another folder" in refused.err
+
+
+@pytest.mark.parametrize("name", ["note.txt", "deep/note.txt"])
+def test_a_link_that_appears_while_files_are_copied_leads_nowhere(
+    vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path, name: str
+) -> None:
+    """A trainer that runs, in a container even as root, changes its folders while they are copied."""
+    work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
+    (work / name).parent.mkdir(exist_ok=True)
+    (work / name).write_text("own")
+    secret = tmp_path / "secret" / "note.txt"
+    secret.parent.mkdir()
+    secret.write_text("secret")
+    part = name.partition("/")[0]
+    target = secret.parent if "/" in name else secret
+    with swapped_with_link(work / part, target):
+        for number in range(40):
+            got = tmp_path / str(number)
+            vtrain("cp", f"{job}:{part}", str(got))
+            for path in got.rglob("*") if got.is_dir() and not got.is_symlink() else [got]:
+                assert path.is_symlink() or not path.is_file() or path.read_text() == "own"
 
 
 def test_folders_without_a_file_are_not_copied(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ pytest.importorskip("google_crc32c")
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from link_swapper import swapped_with_link
 from storage_service import Http, Reply, StorageEndpoint, storage_service
 
 from vtrain.emulator.storage.object_files import BucketFolders
@@ -182,6 +184,29 @@ def test_a_listing_does_not_go_through_links(target: Target, http: Http) -> None
             reply = http("GET", f"/storage/v1/b/links/o?prefix={prefix}{delimiter}")
             assert reply.status == 200
             assert not {"items", "prefixes"} & reply.document.keys(), (prefix, reply.document)
+
+
+def test_a_link_that_appears_while_a_request_is_answered_leads_nowhere(target: Target, http: Http) -> None:
+    """What a trainer does in a bucket that its container has mounted."""
+    folder = target.endpoint.buckets / "swapped" / "folder"
+    folder.mkdir(parents=True)
+    (folder / "secret").write_text("own")
+    before = target.state()
+    with swapped_with_link(folder, target.outside):
+        for number in range(80):
+            for method, path, body in (
+                ("GET", "/storage/v1/b/swapped/o/folder%2Fsecret?alt=media", None),
+                ("GET", "/storage/v1/b/swapped/o?prefix=folder%2F", None),
+                ("POST", f"/upload/storage/v1/b/swapped/o?uploadType=media&name=folder%2F{number}%2Fx", b"x"),
+                ("POST", "/upload/storage/v1/b/swapped/o?uploadType=media&name=folder%2Fsecret", b"evil"),
+                ("DELETE", "/storage/v1/b/swapped/o/folder%2Fhidden-name-outside", None),
+                ("POST", "/storage/v1/b/swapped/o/folder%2Fsecret/copyTo/b/good/o/stolen", {}),
+            ):
+                reply = http(method, path, body)
+                assert SECRET not in reply.body
+                assert method == "DELETE" or b"hidden-name-outside" not in reply.body
+    shutil.rmtree(folder.parent)
+    assert target.state() == before
 
 
 PART = st.one_of(

@@ -56,8 +56,8 @@ def test_a_file_that_others_write_is_foreign(folder: Path) -> None:
 def test_a_folder_in_which_others_replace_files_is_foreign(folder: Path) -> None:
     folder.chmod(0o777)
     assert foreign_part(folder) == f"Other users can write to {folder}."
-    folder.chmod(0o1777)  # in which everybody has files of their own, as in /tmp
-    assert foreign_part(folder) == ""
+    folder.chmod(0o1777)  # in which everybody has files of their own, as in /tmp: also a better name
+    assert foreign_part(folder) == f"Other users can write to {folder}."
 
 
 def test_what_lies_in_a_closed_folder_is_the_users(folder: Path) -> None:
@@ -81,6 +81,22 @@ def test_a_link_leads_to_what_it_names(folder: Path, tmp_path: Path) -> None:
     (folder / "model.pkl").chmod(0o666)
     (tmp_path / "model.pkl").symlink_to(folder / "model.pkl")
     assert "Other users can write" in foreign_part(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_a_link_of_another_user_is_followed_once(folder: Path) -> None:
+    """He may turn it after the look at it: what was looked at is served, wherever it leads by then."""
+    link = Path(tempfile.gettempdir(), f"{folder.name}-link")
+    link.symlink_to(folder)
+    try:
+        os.lchown(link, SOMEBODY, SOMEBODY)
+        assert check_artifacts(Model(name="m", artifact_uri=f"file://{link}"), folder) == folder
+        assert "belongs to another user" in foreign_part(link)
+    finally:
+        link.unlink()
+    (folder / "model.joblib").symlink_to("model.pkl")
+    os.lchown(folder / "model.joblib", SOMEBODY, SOMEBODY)
+    assert foreign_part(folder) == f"{folder / 'model.joblib'} belongs to another user."
 
 
 def test_uris_of_folders(tmp_path: Path) -> None:

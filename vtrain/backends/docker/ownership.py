@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from vtrain.backends.docker.orders import first_order
 from vtrain.containers.engine import Engine, engine_errors
-from vtrain.errors import ConfigError, EngineError
+from vtrain.errors import EngineError
+from vtrain.rooted import Root
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import Store
@@ -43,95 +43,73 @@ def mend_ownership(engine: Engine, order: JobOrder, folder: JobFolder, labels: d
         return ""
     since = (folder.path / "spec.json").stat().st_mtime
     told = ""
-    for own in (*folder.path.glob("replicas/**/work"), *_output(order)):
+    for own in (*map(Root, folder.path.glob("replicas/**/work")), *_output(order)):
         told = give_back(engine, image, own, labels, since=since) or told
     return told
 
 
-def give_back(engine: Engine, image: str, folder: Path, labels: dict[str, str], *, since: float) -> str:
-    """Make the caller the owner of new files below `folder`. Return a sentence if that fails.
+def give_back(engine: Engine, image: str, root: Root, labels: dict[str, str], *, since: float) -> str:
+    """Make the caller the owner of new files below a root. Return a sentence if that fails.
 
     New are those that were made or changed since `since`, in epoch seconds.
 
-    This needs the rights of root, so a container of the job's image does it.
+    This needs the rights of root, so a container of the job's image does it. It sees the base of the root
+    alone: a link that another job puts below leads to nothing of this machine.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
     owner = (str(os.getuid()), str(os.getgid()))
-    while batch := _batch(folder, since):
-        paths = [f"{TARGET}/{path.relative_to(folder)}" for path in batch]
+    while batch := _batch(root, since):
+        paths = ["/".join(filter(None, (TARGET, root.within, place))) for place in batch]
         for argv in (["chown", "-h", ":".join(owner), "--"], ["python3", "-c", _PROGRAM, *owner]):
-            _run_as_root(engine, image, folder, [*argv, *paths], labels)
-            if not all(map(_is_foreign, batch)):
+            _run_as_root(engine, image, root.base, [*argv, *paths], labels)
+            if not all(_is_foreign(root, place) for place in batch):
                 break
         else:
-            return f"Some files below {folder} belong to another user, as the container wrote them."
+            return f"Some files below {root.path} belong to another user, as the container wrote them."
         if time.monotonic() > deadline:
-            return f"Some files below {folder} still belong to another user: there are too many of them."
+            return f"Some files below {root.path} still belong to another user: there are too many of them."
     return ""
 
 
-def foreign(folder: Path, since: float) -> Iterator[Path]:
-    """The paths below `folder` that belong to another user and were made or changed since `since`.
-
-    Links are not followed, and files may vanish meanwhile.
-    """
-    folders = [folder]
-    while folders:
-        try:
-            entries = list(os.scandir(folders.pop()))
-        except OSError:  # it is gone, or not readable; then it is itself in the result
-            continue
-        for entry in entries:
-            path = Path(entry.path)
-            if _is_foreign(path, since):
-                yield path
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(path)
-
-
-def _batch(folder: Path, since: float) -> list[Path]:
-    """The first of the other users' files, at most as many as one command line takes."""
-    batch: list[Path] = []
+def _batch(root: Root, since: float) -> list[str]:
+    """The first of the other users' new files, at most as many as one command line takes."""
+    batch: list[str] = []
     room = BATCH_BYTES
-    for path in foreign(folder, since):
-        room -= len(os.fsencode(path)) + 1
-        if room < 0:
-            break
-        batch.append(path)
+    for found in root.walk():
+        if found.status.st_uid != os.getuid() and found.status.st_ctime >= since:
+            room -= len(os.fsencode(f"{root.path}/{found.place}")) + 1
+            if room < 0:
+                break
+            batch.append(found.place)
     return batch
 
 
-def _is_foreign(path: Path, since: float = 0.0) -> bool:
+def _is_foreign(root: Root, place: str) -> bool:
     try:
-        found = path.lstat()
-    except OSError:
+        return root.status(place).st_uid != os.getuid()
+    except OSError:  # it has gone meanwhile
         return False
-    return found.st_uid != os.getuid() and found.st_ctime >= since
 
 
-def _output(order: JobOrder) -> tuple[Path, ...]:
+def _output(order: JobOrder) -> tuple[Root, ...]:
     """The job's base output directory, unless another running job writes there too."""
     home = Path(order.home)
-    output = _output_folder(order)
-    if output is None or not output.is_dir():
+    output = _output_root(order)
+    if output is None or not output.is_folder():
         return ()
     for record in Store.open(home).living():
         folder = JobFolder(home / "jobs" / record.name.rpartition("/")[2])
-        theirs = _output_folder(folder.order()) if folder.is_readable() else None
+        theirs = _output_root(folder.order()) if folder.is_readable() else None
         if record.name == order.name or theirs is None:
             continue
-        if theirs.is_relative_to(output) or output.is_relative_to(theirs):
+        if theirs.path.is_relative_to(output.path) or output.path.is_relative_to(theirs.path):
             return ()
     return (output,)
 
 
-def _output_folder(order: JobOrder) -> Path | None:
-    """The base output directory as a path of this machine; None if there is none, or it leads elsewhere."""
+def _output_root(order: JobOrder) -> Root | None:
     uri = order.job.job_spec.output_uri
-    try:
-        return LocalBuckets(Path(order.home)).local_path(uri) if uri else None
-    except ConfigError:  # a container has put a link in its place
-        return None
+    return LocalBuckets(Path(order.home)).root(uri) if uri else None
 
 
 def _run_as_root(engine: Engine, image: str, folder: Path, argv: list[str], labels: dict[str, str]) -> None:

@@ -28,11 +28,16 @@ def foreign_part(folder: Path) -> str:
     """A sentence about a part of the model that is not the user's alone; empty where all is.
 
     The owner of a folder above a file can replace the file, and so can anybody who may write to that folder.
-    Where a folder above is closed to others, only its owner can have written the file.
+    Where a folder above is closed to others, only its owner can have written the file. It holds for the real
+    path alone: who owns a link in a path may turn it at any time.
     """
     seen: set[Path] = set()
     for path in (folder, *folder.rglob("*")):
+        if path.lstat().st_uid not in (os.getuid(), 0):
+            return f"{path} belongs to another user."
         real = path.resolve()
+        if real.is_dir() and _others_write(real.stat()) and _is_reachable(real):
+            return f"Other users can write to {real}."
         for part in (real, *real.parents):
             if part not in seen:
                 seen.add(part)
@@ -45,16 +50,16 @@ def _why_foreign(path: Path) -> str:
     found = path.stat()
     if found.st_uid not in (os.getuid(), 0):
         return f"{path} belongs to another user."
-    if _others_write(found) and _is_reachable(path):
+    is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    if _others_write(found) and not is_sticky and _is_reachable(path):
         return f"Other users can write to {path}."
     return ""
 
 
 def _others_write(found: os.stat_result) -> bool:
-    """Whether others can replace what is there; in a sticky folder they can only add."""
-    is_sticky = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
+    """Whether others can write there; in a sticky folder they can add files, and replace none."""
     by_group = found.st_mode & stat.S_IWGRP and not _is_own_group(found.st_gid)
-    return bool(found.st_mode & stat.S_IWOTH or by_group) and not is_sticky
+    return bool(found.st_mode & stat.S_IWOTH or by_group)
 
 
 def _is_own_group(number: int) -> bool:
@@ -71,10 +76,10 @@ def _is_reachable(path: Path) -> bool:
 
 
 def check_artifacts(model: Model, home: Path) -> Path | None:
-    """The folder of a model's files, None for a model without one. Raises ConfigError where it is empty."""
+    """The real path of a model's files; None for a model without. Raises ConfigError where it is empty."""
     if not model.artifact_uri:
         return None
-    folder = artifact_folder(model, home)
+    folder = Path(os.path.realpath(artifact_folder(model, home)))
     if not folder.is_dir():
         raise ConfigError(
             f"The files of model {model.name} are gone: there is no folder {folder}.",
