@@ -164,9 +164,14 @@ class Place:
         return out.decode()
 
 
-def until(reached: Callable[[], bool], why: str = "this takes too long", pause: float = 0.05) -> None:
+def until(
+    reached: Callable[[], bool],
+    why: str = "this takes too long",
+    pause: float = 0.05,
+    patience: float = PATIENCE_SECONDS,
+) -> None:
     """Wait until it is so."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + patience
     while not reached():
         assert time.monotonic() < deadline, why
         time.sleep(pause)
