@@ -248,7 +248,10 @@ class JobFolder(msgspec.Struct, frozen=True):
         return ReplicaFolder(self.path / "replicas" / name, attempt)
 
     def make(self, order: JobOrder) -> None:
-        """Make the folder with everything a supervisor needs."""
+        """Make the folder with everything a supervisor needs.
+
+        The folder takes the id: FileExistsError is raised for one that a job of any kind has.
+        """
         make_private(self.path.parent)
         self.path.mkdir(mode=FOLDER_MODE)
         self.logs.mkdir(mode=FOLDER_MODE)

@@ -1,7 +1,7 @@
 """A trial as the supervisor of its study keeps it: `jobs/ID/trials/N.json`, written before anything is done.
 
-The record names the trial's job before that job is submitted, so that another supervisor submits it under the
-same name, or finds it.
+The record names the trial's job before that job is submitted, so that another supervisor finds it. Where it
+finds none, it submits one under a new name.
 """
 
 from __future__ import annotations
