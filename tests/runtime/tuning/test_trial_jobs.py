@@ -161,3 +161,18 @@ def test_a_trial_that_the_store_has_lost_keeps_its_folder(study: JobFolder, tmp_
     assert record.job != lost.job
     folders = {path.name for path in (tmp_path / "jobs").iterdir()}
     assert {one.job.rpartition("/")[2] for one in (lost, record)} < folders
+
+
+def test_a_decision_to_stop_a_trial_survives_the_supervisor(study: JobFolder, tmp_path: Path) -> None:
+    """It is killed after it has written the decision, and before it has asked for the end."""
+    with trials_of(study, tmp_path) as trials:
+        trials.begin({"n": 1.0})
+    (record,) = readable_records(study)
+    write_record(study, msgspec.structs.replace(record, state=STOPPING))
+    store = Store.open(tmp_path)
+    for _ in range(2):
+        with trials_of(study, tmp_path) as trials:
+            trials.load()
+            trials.look()
+        assert store.requests(record.job) == {"cancel"}
+    assert study.log("service").read_text().count("Trial 1 is stopped early") == 1

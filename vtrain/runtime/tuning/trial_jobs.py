@@ -132,6 +132,8 @@ class TrialJobs:
             started = job.start_time or timestamp()
             record = msgspec.structs.replace(record, state=ACTIVE, start_time=started)
             self._keep(record)
+        if record.state == STOPPING:  # the supervisor that decided it may have died before it asked
+            self._stop(record)
         if record.state != ACTIVE:
             return
         ended = sum(other.has_ended for other in self.records)
@@ -144,6 +146,11 @@ class TrialJobs:
         trial = record.study_trial(tuple(self._measured[record.id]))
         if should_stop(self._spec, trial, self.study_trials):
             self._keep(msgspec.structs.replace(record, state=STOPPING))
+            self._stop(record)
+
+    def _stop(self, record: TrialRecord) -> None:
+        """Ask the trial's job to end, once."""
+        if not self._store.requests(record.job):
             self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
             request_end(self._store, self._home, record.job, "cancel")
 
