@@ -11,7 +11,7 @@ from places import Place, until
 from victims import kill, supervisors
 
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob, MachineSpec
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, MachineSpec
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
@@ -19,12 +19,15 @@ JOBS = 8
 KILLS = 30
 
 
-def on_a_small_machine(job: CustomJob) -> CustomJob:
+def on_machine(spec: CustomJobSpec, machine_type: str) -> CustomJobSpec:
     """The job with pools that claim memory."""
-    machine = MachineSpec(machine_type="n1-standard-4")
-    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in job.job_spec.worker_pool_specs)
-    spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
-    return msgspec.structs.replace(job, job_spec=spec)
+    machine = MachineSpec(machine_type=machine_type)
+    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in spec.worker_pool_specs)
+    return msgspec.structs.replace(spec, worker_pool_specs=tuple(pools))
+
+
+def on_a_small_machine(job: CustomJob) -> CustomJob:
+    return msgspec.structs.replace(job, job_spec=on_machine(job.job_spec, "n1-standard-4"))
 
 
 @pytest.mark.parametrize(("memory", "most"), [("16g", 1), ("31g", 2)])
