@@ -193,9 +193,10 @@ class Preparation:
             told = file.read()
         os.close(self.pipe)
         os.waitpid(self._child, 0)
-        if not told:
-            raise PreparationKilled("The preparation of the environment was killed.")
-        result = msgspec.json.decode(told, type=_Result)
+        try:
+            result = msgspec.json.decode(told, type=_Result)
+        except msgspec.DecodeError:  # it has said nothing, or only a part
+            raise PreparationKilled("The preparation of the environment was killed.") from None
         if result.failure:
             raise PrepareFailed(result.failure, result.hint, is_transient=result.is_transient)
         return result.runtimes
