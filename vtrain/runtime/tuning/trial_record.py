@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
-from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.log_reader import ChildLogs
 from vtrain.runtime.tuning.metric_file import RECENT
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
@@ -116,4 +116,4 @@ def _files(folder: JobFolder) -> list[Path]:
 
 
 def _folder(folder: JobFolder) -> Path:
-    return folder.path / "trials"
+    return folder.path / TRIALS
