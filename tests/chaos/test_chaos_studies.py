@@ -115,8 +115,8 @@ def resource(request: pytest.FixtureRequest, place: Place, monkeypatch: pytest.M
     if request.param == "memory":
         yield ""
         return
-    pools = [f"--resource-pool-spec=machine-type={machine},replica-count=2" for machine in MACHINES[:1]]
-    place.run("persistent-resources", "create", "--persistent-resource-id=team", *pools, "--backend=local")
+    pool = f"--resource-pool-spec=machine-type={MACHINES[0]},replica-count=2"
+    place.run("persistent-resources", "create", "--persistent-resource-id=team", pool, "--backend=local")
     yield "team"
     place.run("persistent-resources", "delete", "team", "--force", "--backend=local", "-q")
 
