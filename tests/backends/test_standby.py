@@ -34,7 +34,7 @@ def test_the_supervisor_that_waits_takes_the_job(process_backend: LocalBackend, 
     standby = waiting()
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     folder = folder_of(home, name)
-    assert name.endswith(f"/{standby.job_id}")
+    assert name.endswith(f"/{standby.folder.name}")
     assert supervisor_of(folder) == standby.process
     until(lambda: lines(process_backend, name) == ["x"])
     process_backend.cancel(name)
@@ -44,11 +44,23 @@ def test_the_supervisor_that_waits_takes_the_job(process_backend: LocalBackend, 
 
 def test_only_the_next_job_gets_it(process_backend: LocalBackend, home: Path) -> None:
     stand_by(home, "process")
-    first = waiting().job_id
+    first = waiting().folder.name
     assert new_job_id(home.parent) != first
     names = [submit(process_backend, scripted(Script().exit(0))) for _ in range(2)]
     assert [name.endswith(first) for name in names] == [True, False]
     assert [ended(process_backend, name).state for name in names] == [states.SUCCEEDED] * 2
+
+
+def test_another_one_waits_where_its_job_did_not_come(process_backend: LocalBackend, home: Path) -> None:
+    stand_by(home, "process")
+    first = waiting()
+    assert new_job_id(home) == first.folder.name
+    stand_by(home, "process")
+    second = waiting()
+    assert not is_alive(identify(first.process))
+    name = submit(process_backend, scripted(Script().exit(0)))
+    assert name.endswith(f"/{second.folder.name}")
+    assert ended(process_backend, name).state == states.SUCCEEDED
 
 
 def test_a_job_whose_standby_was_killed_gets_another_supervisor(

@@ -16,7 +16,9 @@ from vtrain.atomic import UNPUBLISHED
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.messages.resources import JOBS
 from vtrain.runtime.history import read_history
+from vtrain.runtime.store import Store
 
 LINE = re.compile(r"run (\d+) line (\d+)")
 MARKED_LOST = re.compile(r"What (\S+) wrote .*may be lost|log of (\S+) could not be read: .*may be lost")
@@ -127,7 +129,7 @@ def check_nothing_left(place: Place) -> None:
 
 def check_unborn(place: Place) -> None:
     """Folders that a create left which was killed before there was a job: `gc` knows and removes them."""
-    known = {job.name.rpartition("/")[2] for job in place.jobs()}
+    known = frozenset[str]().union(*map(Store.open(place.home).ids, JOBS))
     found = [path for path in (place.home / "jobs").iterdir() if path.name not in known]
     for path in found:
         for old in (path, *path.rglob("*")):

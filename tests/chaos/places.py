@@ -36,6 +36,7 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.names import CUSTOM_JOBS
+from vtrain.messages.resources import Job
 from vtrain.runtime.folder import JobFolder
 
 ROOT = Path(vtrain.__file__).parents[1]
@@ -137,7 +138,7 @@ class Place:
         until(lambda: states.has_ended(self.backend.get(name).state), f"{name} does not end")
         return self.backend.get(name)
 
-    def command(self, *words: str, job: CustomJob | None = None) -> subprocess.Popen[bytes]:
+    def command(self, *words: str, job: Job | None = None) -> subprocess.Popen[bytes]:
         """A command line of vtrain, started; `job` is its --config."""
         argv = [sys.executable, "-m", "vtrain", "-q", *words]
         if job is not None:

@@ -6,12 +6,15 @@ import time
 
 import msgspec
 import pytest
-from aftermath import check, check_all
+from aftermath import check, check_all, check_nothing_left
 from places import Place, until
 from victims import kill, supervisors
 
 from vtrain.messages import states
-from vtrain.messages.custom_job import CustomJob, MachineSpec
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, MachineSpec
+from vtrain.messages.names import TRAINING_PIPELINES
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import BACKING_JOB, with_task
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
@@ -19,12 +22,15 @@ JOBS = 8
 KILLS = 30
 
 
-def on_a_small_machine(job: CustomJob) -> CustomJob:
+def on_machine(spec: CustomJobSpec, machine_type: str) -> CustomJobSpec:
     """The job with pools that claim memory."""
-    machine = MachineSpec(machine_type="n1-standard-4")
-    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in job.job_spec.worker_pool_specs)
-    spec = msgspec.structs.replace(job.job_spec, worker_pool_specs=tuple(pools))
-    return msgspec.structs.replace(job, job_spec=spec)
+    machine = MachineSpec(machine_type=machine_type)
+    pools = (msgspec.structs.replace(pool, machine_spec=machine) for pool in spec.worker_pool_specs)
+    return msgspec.structs.replace(spec, worker_pool_specs=tuple(pools))
+
+
+def on_a_small_machine(job: CustomJob) -> CustomJob:
+    return msgspec.structs.replace(job, job_spec=on_machine(job.job_spec, "n1-standard-4"))
 
 
 @pytest.mark.parametrize(("memory", "most"), [("16g", 1), ("31g", 2)])
@@ -51,6 +57,29 @@ def test_killed_in_the_queue(
     check(place, cancelled, states.CANCELLED, states.SUCCEEDED)
     check_room(ended, most)
     check_all(place)
+
+
+def test_pipelines_killed_in_the_queue(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task of each pipeline is submitted once, whenever the pipeline's supervisor dies."""
+    monkeypatch.setenv("VTRAIN_MEMORY", "16g")
+    names = []
+    for number in range(JOBS // 2):
+        job = on_a_small_machine(place.job({"lines": 10}))
+        pipeline = with_task(TrainingPipeline(display_name=f"pipeline{number}"), job)
+        names.append(place.backend.submit(place.backend.plan(pipeline)).name)
+    kill_any(place, names)
+    tasks = []
+    for name in names:
+        ended = place.backend.get(name)
+        assert isinstance(ended, TrainingPipeline) and ended.training_task_metadata is not None
+        assert ended.state == states.state_in(TRAINING_PIPELINES, states.SUCCEEDED), ended.error
+        tasks.append(ended.training_task_metadata[BACKING_JOB])
+    assert sorted(tasks) == sorted(job.name for job in place.jobs())
+    assert {job.state for job in place.jobs()} == {states.SUCCEEDED}
+    folders = {path.name for path in (place.home / "jobs").iterdir()}
+    assert folders == {name.rpartition("/")[2] for name in (*names, *tasks)}
+    place.tally.event("pipelines", len(names))
+    check_nothing_left(place)
 
 
 def kill_any(place: Place, names: list[str]) -> None:

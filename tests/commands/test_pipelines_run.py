@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -196,6 +197,19 @@ def test_a_killed_supervisor_changes_nothing(train: Train, vtrain: Any, vtrain_h
     assert [record.state for record in records] == ["JOB_STATE_SUCCEEDED"]
     assert len(models(vtrain_home)) == 1
     assert len(store.page(CUSTOM_JOBS, size=10, token="")[0]) == 1
+
+
+def test_a_pipeline_that_lost_its_folder_ends_its_job(train: Train, vtrain: Any, vtrain_home: Path) -> None:
+    """It has lost its supervisor, too, which would end it."""
+    name = json.loads(train("hangs", wait=False).out)["name"]
+    store = Store.open(vtrain_home)
+    folder = JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])
+    eventually(lambda: [job.name for job in store.page(CUSTOM_JOBS, size=1, token="")[0]])
+    ((job,), _) = store.page(CUSTOM_JOBS, size=2, token="")
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    shutil.rmtree(folder.path)
+    assert vtrain("training-pipelines", "wait", name).code == 10
+    assert vtrain("custom-jobs", "wait", job.name, "--wait-timeout=60s").code == 11
 
 
 def test_a_printed_pipeline_is_a_config_file(train: Train, vtrain: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -253,6 +254,70 @@ def test_deleting_a_study_removes_its_trials_alone(tune: Tune, vtrain: Any, vtra
     children = {trial["customJob"].rpartition("/")[2] for trial in second["trials"]}
     assert left == {second["name"].rpartition("/")[2], *children}
     assert Store.open(vtrain_home).ids(CUSTOM_JOBS) == children
+
+
+def test_a_copy_of_a_trial_is_a_job_of_its_own(
+    tune: Tune, vtrain: Any, vtrain_home: Path, tmp_path: Path
+) -> None:
+    """What is made of the printed job of a trial stays when the study goes."""
+    study = json.loads(tune("good", trials=1).out)
+    copy = tmp_path / "trial.json"
+    printed = vtrain("custom-jobs", "describe", study["trials"][0]["customJob"], "--format=json").out
+    fields = ("displayName", "jobSpec", "labels")
+    copy.write_text(json.dumps({field: json.loads(printed)[field] for field in fields}))
+    made = vtrain(
+        *("custom-jobs", "create", "--backend=process", "--display-name=copy", f"--config={copy}", "--wait"),
+        *("--labels=team=vision", "--format=json"),
+    )
+    assert "KeyError: 'CLOUD_ML_TRIAL_ID'" in made.err
+    job = json.loads(made.out)
+    assert job["labels"] == {"team": "vision"}
+    assert vtrain("hp-tuning-jobs", "delete", study["name"]).code == 0
+    assert Store.open(vtrain_home).ids(CUSTOM_JOBS) == {job["name"].rpartition("/")[2]}
+
+
+def running_study(tune: Tune, vtrain: Any, home: Path) -> JobFolder:
+    """A study of two trials, both of which run until they are cancelled."""
+    name = json.loads(tune("hangs", wait=False).out)["name"]
+    folder = JobFolder(home / "jobs" / name.rpartition("/")[2])
+    while [record.state for record in readable_records(folder)] != ["ACTIVE"] * 2:
+        assert vtrain("hp-tuning-jobs", "describe", name).code == 0
+    return folder
+
+
+def test_a_study_that_lost_its_folder_ends_its_trials(tune: Tune, vtrain: Any, vtrain_home: Path) -> None:
+    """It has lost its supervisor, too, which would end them."""
+    folder = running_study(tune, vtrain, vtrain_home)
+    trials = [record.job for record in readable_records(folder)]
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    shutil.rmtree(folder.path)
+    assert vtrain("hp-tuning-jobs", "wait", folder.path.name).code == 10
+    for trial in trials:
+        assert vtrain("custom-jobs", "wait", trial, "--wait-timeout=60s").code == 11
+    assert vtrain("hp-tuning-jobs", "delete", folder.path.name).code == 0
+    assert not any((vtrain_home / "jobs").iterdir())
+
+
+def test_a_study_is_not_deleted_before_its_trials_have_ended(
+    tune: Tune, vtrain: Any, vtrain_home: Path
+) -> None:
+    folder = running_study(tune, vtrain, vtrain_home)
+    trials = [record.job for record in readable_records(folder)]
+    os.kill(supervisor_of(folder), signal.SIGKILL)
+    store = Store.open(vtrain_home)
+    record = store.get(folder.order().name)
+    store.update(record.name, state="JOB_STATE_FAILED", end_time="", document=record.document)
+    refused = vtrain("hp-tuning-jobs", "delete", folder.path.name)
+    assert (refused.code, f"once its job {trials[0].rpartition('/')[2]} has ended" in refused.err) == (
+        1,
+        True,
+    )
+    for trial in trials:
+        assert (vtrain_home / "jobs" / trial.rpartition("/")[2]).exists()
+        assert vtrain("custom-jobs", "cancel", trial).code == 0
+        assert vtrain("custom-jobs", "wait", trial).code == 11
+    assert vtrain("hp-tuning-jobs", "delete", folder.path.name).code == 0
+    assert not any((vtrain_home / "jobs").iterdir())
 
 
 def test_the_seed_decides_what_a_random_study_tries(tune: Tune) -> None:

@@ -89,14 +89,14 @@ def test_nobody_hears_a_call_without_a_supervisor(tmp_path: Path) -> None:
 def test_what_a_killed_supervisor_had_begun_to_write_goes(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path)
     attempts = [folder.replica("workerpool0-0").path, folder.replica("workerpool0-0", 2).path]
-    for place in (tmp_path, *attempts):
+    for place in (tmp_path, tmp_path / "trials", *attempts):
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{UNPUBLISHED}12-ab").touch()
         (place / f"{UNPUBLISHED}34-cd" / "of-a-trainer").mkdir(parents=True)
         (place / "spec.json").touch()
     folder.clear_unpublished()
     left = [path.name for path in tmp_path.rglob("*") if path.is_file()]
-    assert left == ["spec.json"] * 3
+    assert left == ["spec.json"] * 4
     assert not list(tmp_path.rglob(f"{UNPUBLISHED}*"))
 
 

@@ -31,6 +31,7 @@ from vtrain.runtime.inheritance import COPY
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
 from vtrain.runtime.locks import hold_lock
+from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor import supervise
 from vtrain.testing.script import Script, script_job
@@ -141,6 +142,36 @@ def test_a_fault_in_the_preparation_is_named(bench: Bench) -> None:
     job = bench.supervise(work)
     assert job.error is not None
     assert "ZeroDivisionError('oops')" in job.error.message
+
+
+def killed_in(folder: Path, kills: int, number: int) -> Callable[[Log], None]:
+    """A preparation that the signal ends in its first tries."""
+
+    def work(log: Log) -> None:
+        log(b"a try\n")
+        if len([*folder.iterdir()]) < kills:
+            (folder / str(os.getpid())).touch()
+            os.kill(os.getpid(), number)
+            time.sleep(600)
+
+    folder.mkdir()
+    return work
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_preparation_is_begun_again(bench: Bench, tmp_path: Path, number: int) -> None:
+    job = bench.supervise(killed_in(tmp_path / "tries", RESTARTS_PER_JOB, number))
+    assert job.state == states.SUCCEEDED, job.error
+    assert bench.lines().count("a try") == RESTARTS_PER_JOB + 1
+    assert bench.lines().count("The preparation of the environment was killed. It begins again.") == 3
+
+
+def test_a_preparation_that_is_killed_each_time_fails_the_job(bench: Bench, tmp_path: Path) -> None:
+    job = bench.supervise(killed_in(tmp_path / "tries", 100, signal.SIGKILL))
+    assert job.state == states.FAILED
+    assert job.error is not None
+    assert job.error.message == "The preparation of the environment was killed."
+    assert bench.lines().count("a try") == RESTARTS_PER_JOB + 1
 
 
 def test_a_fault_of_the_engine_ends_the_job(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:

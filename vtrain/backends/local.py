@@ -23,7 +23,7 @@ from vtrain.backends import (
     Replica,
     Steps,
 )
-from vtrain.backends.local_parents import check_parent, parent_parts
+from vtrain.backends.local_parents import check_parent, parent_parts, without_parent
 from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, runnable, with_spec
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
@@ -102,7 +102,7 @@ class LocalBackend:
         _grace_seconds()  # refuses what is no time
         plan = self._planner.plan(own)
         self._claim(runnable(plan.job), Claim())
-        planned = with_spec(job, runnable(plan.job).job_spec)
+        planned = without_parent(with_spec(job, runnable(plan.job).job_spec))
         notices = (*name_notices(own.job_spec), *plan.notices)
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
 
@@ -246,7 +246,7 @@ class LocalBackend:
             self._adopt(record, at_once=True)
 
     def delete(self, name: str) -> None:
-        """Remove an ended job: its row and its folder. Raises ConflictError while it runs."""
+        """Remove an ended job: its row and its folder. Raises ConflictError while it or a trial runs."""
         store = self._existing_store(name)
         record = store.get(name)
         if not states.has_ended(record.state):
@@ -262,6 +262,9 @@ class LocalBackend:
             )
         from vtrain.runtime.default_output import remove_if_empty
 
+        for trial in store.trials(name):
+            with suppress(NotFoundError):  # another process removes them
+                self._adopt(store.get(trial))
         output = self._output(name)
         delete_job(store, name, self._folder(name))
         if output is not None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from vtrain.messages.custom_job import CustomJob
+from vtrain.runtime.store import CHILD_LABELS
 
 if TYPE_CHECKING:
     from vtrain.backends import BackendSettings
@@ -44,6 +47,15 @@ def parent_parts(job: Job, settings: BackendSettings) -> dict[str, Any]:
         "study": _study_part(study, settings) if study is not None else None,
         "pipeline": to_document(job) if isinstance(job, TrainingPipeline) else None,
     }
+
+
+def without_parent(job: Job) -> Job:
+    """The job without the labels of one that another job runs.
+
+    The printed job of a trial has them, and may be submitted as a job of its own.
+    """
+    own = {key: value for key, value in job.labels.items() if key not in CHILD_LABELS.values()}
+    return msgspec.structs.replace(job, labels=own) if own != job.labels else job
 
 
 def _tuning_job(job: Job) -> HyperparameterTuningJob | None:

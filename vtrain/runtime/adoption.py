@@ -77,12 +77,17 @@ def _stop_replicas(folder: JobFolder) -> None:
 
 
 def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:
-    """Store the failure of a job that no supervisor can end: its folder is `lost`, or cannot be read."""
+    """Store the failure of a job that no supervisor can end: its folder is `lost`, or cannot be read.
+
+    The jobs that it runs are asked to end: nobody else looks after them.
+    """
     from vtrain.runtime import verdict
 
     record = store.get(record.name)
     if states.has_ended(record.state):
         return  # another command deletes it
+    for child in store.children(record.name):
+        store.request(child, "cancel")
     error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {

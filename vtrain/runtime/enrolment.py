@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from vtrain.atomic import remove_folder
-from vtrain.errors import KeyTakenError
+from vtrain.errors import KeyTakenError, StorageError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.messages.names import KEY_LABEL
@@ -23,10 +23,10 @@ from vtrain.runtime.database import storage_errors
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.inheritance import keep_credentials, with_own_copy
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.locks import closed_on_error, hold_lock
+from vtrain.runtime.locks import closed_on_error, hold_lock, lock_holder
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store
-from vtrain.runtime.supervisor_process import start_supervisor
+from vtrain.runtime.supervisor_process import SUPERVISOR_LOG, start_supervisor
 from vtrain.runtime.working_folder import keep_files
 from vtrain.times import timestamp
 
@@ -42,7 +42,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
     home = Path(order.home)
     store.check_writable()
     folder = job_folder(home, order.name)
-    with storage_errors(home), _removed_on_error(folder.path):
+    with storage_errors(home), _removed_on_error(store, job.name, folder):
         make_private(home / "buckets")  # a trainer would make it with the mode that its umask allows
         folder.make(with_own_copy(order, folder))
         keep_credentials(order.credentials_file, folder)
@@ -103,10 +103,23 @@ def _leave_waiting(store: Store, folder: JobFolder, job: J, order: JobOrder) -> 
 
 
 @contextmanager
-def _removed_on_error(folder: Path) -> Iterator[None]:
+def _removed_on_error(store: Store, name: str, folder: JobFolder) -> Iterator[None]:
     try:
         yield
+    except FileExistsError:
+        raise  # another job has this id, and the folder
     except BaseException:
-        with suppress(OSError):  # the first error says more
-            remove_folder(folder)
+        with suppress(OSError, StorageError):  # the first error says more
+            remove_unborn(store, name, folder)
         raise
+
+
+def remove_unborn(store: Store, name: str, folder: JobFolder) -> None:
+    """Remove what a submission has begun that ended before the job was stored.
+
+    That the store does not have a job proves little, as an older store may have been put back: the folder of
+    a job that ever had a supervisor stays. Raises OSError, StorageError.
+    """
+    supervised = lock_holder(folder.lock) or (folder.path / SUPERVISOR_LOG).exists()
+    if not supervised and not store.query("SELECT 1 FROM resources WHERE name = ?", (name,)):
+        remove_folder(folder.path)

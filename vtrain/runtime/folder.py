@@ -28,6 +28,8 @@ UNREADABLE_EXIT = "the file that says how it ended is damaged"
 LOST_CODE = 255
 TERMINAL_FIFO = "terminal"
 """A file in a job's folder: the messages of the command whose terminal its replica has."""
+TRIALS = "trials"
+"""A folder in the folder of a study: the records of its trials."""
 METRIC_FILE = "hypertune/output.metrics"
 """A file in the folder of a trial's job: the measurements that its trainer reports."""
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -248,7 +250,10 @@ class JobFolder(msgspec.Struct, frozen=True):
         return ReplicaFolder(self.path / "replicas" / name, attempt)
 
     def make(self, order: JobOrder) -> None:
-        """Make the folder with everything a supervisor needs."""
+        """Make the folder with everything a supervisor needs.
+
+        The folder takes the id: FileExistsError is raised for one that a job of any kind has.
+        """
         make_private(self.path.parent)
         self.path.mkdir(mode=FOLDER_MODE)
         self.logs.mkdir(mode=FOLDER_MODE)
@@ -258,7 +263,7 @@ class JobFolder(msgspec.Struct, frozen=True):
 
     def clear_unpublished(self) -> None:
         """Remove what processes that were killed had begun to write; only for the holder of the lock."""
-        for place in (".", "replicas/*", "replicas/*/restarts/*"):
+        for place in (".", TRIALS, "replicas/*", "replicas/*/restarts/*"):
             for path in self.path.glob(f"{place}/{UNPUBLISHED}*"):
                 clear(path)  # a folder of the trainer's, too
         for attempt in self.attempt_folders():

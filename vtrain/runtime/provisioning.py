@@ -7,6 +7,7 @@ import select
 import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -25,6 +26,7 @@ from vtrain.runtime.process_tree import (
     signal_all,
     snapshot,
 )
+from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.replica import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.store import Store
@@ -38,6 +40,10 @@ _BLOCK_BYTES = 65536
 
 Pause = Callable[..., None]
 """Sleep until something happens, also on further descriptors; raises where the job's end was asked for."""
+
+
+class PreparationKilled(PrepareFailed):
+    """Something outside has ended the process that prepares: a person, or the kernel for want of memory."""
 
 
 class NotFirstInQueue(Exception):
@@ -92,8 +98,18 @@ class Provisioning:
     def _patient_orders(self, devices: Mapping[str, tuple[str, ...]]) -> Mapping[str, msgspec.Struct]:
         """Prepare what the replicas need, and return how each one is run."""
 
+        def pause(_: float) -> None:
+            self._pause()  # the supervisor's own, which a request to cancel ends
+
         def prepared() -> Mapping[str, msgspec.Struct]:
-            return self._launcher.replica_orders(self._order, self._folder, self._prepare(), devices)
+            runtimes = retry(
+                self._prepare,
+                PreparationKilled,
+                pauses=repeat(0.0, RESTARTS_PER_JOB),
+                before_pause=lambda killed: self._log.complain(f"{killed} It begins again."),
+                sleep=pause,
+            )
+            return self._launcher.replica_orders(self._order, self._folder, runtimes, devices)
 
         orders = retry(
             prepared,
@@ -101,7 +117,7 @@ class Provisioning:
             passes=lambda failed: failed.is_transient,
             seconds=PREPARATION_PATIENCE_SECONDS,
             pauses=steady(0.0),
-            sleep=lambda _: self._pause(),  # the supervisor's own, which a request to cancel ends
+            sleep=pause,
         )
         self._log.say(*STARTING)
         return orders
@@ -172,14 +188,15 @@ class Preparation:
                 self._open_line = b""
 
     def result(self) -> tuple[Runtime, ...]:
-        """The runtimes that were made. Raises PrepareFailed."""
+        """The runtimes that were made. Raises PrepareFailed, PreparationKilled."""
         with os.fdopen(self._result_pipe, "rb") as file:
             told = file.read()
         os.close(self.pipe)
         os.waitpid(self._child, 0)
-        if not told:
-            raise PrepareFailed("The preparation of the environment was killed.")
-        result = msgspec.json.decode(told, type=_Result)
+        try:
+            result = msgspec.json.decode(told, type=_Result)
+        except msgspec.DecodeError:  # it has said nothing, or only a part
+            raise PreparationKilled("The preparation of the environment was killed.") from None
         if result.failure:
             raise PrepareFailed(result.failure, result.hint, is_transient=result.is_transient)
         return result.runtimes
@@ -212,6 +229,8 @@ def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supe
         outcome = _outcome(launcher, order, output)
         os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for
         _write(result, msgspec.json.encode(outcome))
+    except _Interrupted:
+        _kill_tools()
     finally:
         os._exit(0)
 
@@ -222,8 +241,7 @@ def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
     except PrepareFailed as failed:
         return _Result(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
     except _Interrupted:
-        _kill_tools()
-        return _Result(failure="The preparation of the environment was cancelled.")
+        raise
     except BaseException as error:  # the child can report only through the pipe
         _write(output, traceback.format_exc().encode())
         return _Result(failure=f"The environment could not be made: {error!r}.")

@@ -17,7 +17,8 @@ from vtrain.runtime.folder import ReplicaExit
 RESTARTS_PER_REPLICA = 5
 """How often a replica that something else ended is restarted, before the whole job is tried again."""
 RESTARTS_PER_JOB = 3
-"""How often the whole job is tried again, after crashes and after replicas that were restarted too often."""
+"""How often the whole job is tried again, after crashes and after replicas that were restarted too often; and
+how often its preparation is begun again that was killed."""
 SPOT_RESTARTS = 6
 """How often a replica is restarted that lost its Spot machine; the job is not tried again then."""
 CRASH_EXIT_CODES = (6, 134, 11, 139)

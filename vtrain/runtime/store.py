@@ -6,13 +6,13 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.atomic import remove_folder
-from vtrain.errors import NotFoundError
+from vtrain.errors import ConflictError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.names import (
     CUSTOM_JOBS,
@@ -81,6 +81,9 @@ _IS_CHILD = (
     f" json_extract(document, '$.labels.\"{PIPELINE_LABEL}\"')) IS NOT NULL ELSE FALSE END"
 )
 """Whether another job runs this one: it is a trial, or the task of a training pipeline."""
+CHILD_LABELS = {HYPERPARAMETER_TUNING_JOBS: TRIAL_LABEL, TRAINING_PIPELINES: PIPELINE_LABEL}
+"""The labels of jobs that another job runs, by the collection of that one: they have its id."""
+CHILDREN = (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS)
 _HAS_KEY = "key = ?"
 _HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
 _FIELDS = "name, collection, state, create_time, end_time, backend, document, key"
@@ -189,11 +192,16 @@ class Store:
     def trials(self, name: str) -> list[str]:
         """The names of the jobs of a tuning job's trials; none for any other job."""
         full = parse_name(name)
-        if full is None or full.collection != HYPERPARAMETER_TUNING_JOBS:
+        return self.children(name) if full and full.collection == HYPERPARAMETER_TUNING_JOBS else []
+
+    def children(self, name: str) -> list[str]:
+        """The names of the jobs that a tuning job or a training pipeline runs; none for any other job."""
+        full = parse_name(name)
+        if full is None or full.collection not in CHILD_LABELS:
             return []
         rows = self._execute(
-            f"SELECT name FROM resources WHERE collection = ? AND {_HAS_LABEL} ORDER BY rowid",
-            (CUSTOM_JOBS, f'$.labels."{TRIAL_LABEL}"', full.id),
+            f"SELECT name FROM resources WHERE collection IN (?, ?) AND {_HAS_LABEL} ORDER BY rowid",
+            (*CHILDREN, f'$.labels."{CHILD_LABELS[full.collection]}"', full.id),
         )
         return [str(row[0]) for row in rows]
 
@@ -348,9 +356,17 @@ def not_found(name: str) -> NotFoundError:
 def delete_job(store: Store, name: str, folder: JobFolder) -> bool:
     """Remove an ended job: its trials, its folder, then its row. After a kill in the middle, call it again.
 
-    False if another process removed the row at the same time. Raises StorageError if the disk refuses.
+    False if another process removed the row at the same time. Raises StorageError if the disk refuses, and
+    ConflictError where a trial has not ended.
     """
     store.check_writable()
+    for trial in store.trials(name):
+        with suppress(NotFoundError):  # another process removes them
+            if not states.has_ended(store.get(trial).state):
+                raise ConflictError(
+                    f"{name} can be deleted once its job {trial.rpartition('/')[2]} has ended.",
+                    hint=f"Cancel that: vtrain custom-jobs cancel {trial}",
+                )
     for trial in store.trials(name):
         delete_job(store, trial, JobFolder(folder.path.with_name(trial.rpartition("/")[2])))
     with storage_errors(folder.path.parents[1]):

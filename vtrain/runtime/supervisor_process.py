@@ -35,8 +35,8 @@ class Standby:
         import socket
 
         self.home = home.absolute()
-        self.job_id = random_job_id()
-        self.folder = self.home / "jobs" / self.job_id
+        self._ids = [random_job_id()]
+        self.folder = self.home / "jobs" / self._ids[0]
         self._channel, theirs = socket.socketpair()
         argv = [sys.executable, str(PROGRAM), str(self.folder), backend]
         try:
@@ -44,6 +44,15 @@ class Standby:
         except OSError:
             self._channel.close()
             raise
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has the id of its job yet."""
+        return bool(self._ids)
+
+    def give_id(self) -> str:
+        """The id of its job, to one caller alone. Raises IndexError for any other."""
+        return self._ids.pop()
 
     def take(self, lock: int) -> bool:
         """Hand the lock over, and close it here; False where the supervisor has ended meanwhile."""
@@ -75,9 +84,12 @@ def random_job_id() -> str:
 
 
 def stand_by(home: Path, backend: str) -> None:
-    """Start a supervisor for the job that this process is about to submit, unless one waits for that home."""
+    """Start a supervisor for the job that this process is about to submit, unless one waits for that home.
+
+    One whose job is queued, or was refused, waits for nothing any more.
+    """
     global _waiting
-    if _waiting is not None and _waiting.home == home.absolute():
+    if _waiting is not None and _waiting.home == home.absolute() and _waiting.is_free:
         return
     dismiss_standby()
     with suppress(OSError):  # the submission says so, if this machine still takes no further process then
@@ -85,9 +97,12 @@ def stand_by(home: Path, backend: str) -> None:
 
 
 def new_job_id(home: Path) -> str:
-    """The id of the next job of a home: the one that a supervisor waits for, else any."""
-    fits = _waiting is not None and _waiting.home == home.absolute()
-    return _waiting.job_id if _waiting is not None and fits else random_job_id()
+    """An id that no other job of a home has, nor will have: the one that a supervisor waits for, else any."""
+    standby = _waiting
+    if standby is not None and standby.home == home.absolute():
+        with suppress(IndexError):  # another job has it
+            return standby.give_id()
+    return random_job_id()
 
 
 def start_supervisor(folder: JobFolder, lock: int) -> None:

@@ -9,16 +9,19 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from itertools import repeat
 from pathlib import Path
 
 import msgspec
 
 from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
+from vtrain.retry import retry
 from vtrain.runtime.environments.interpreters import python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.environments.pip_configuration import UvOptions, uv_options
 from vtrain.runtime.process_tree import signal_all
+from vtrain.runtime.recovery import RESTARTS_PER_JOB
 
 _LAST_LINES = 5
 _MOST_NAMED = 4
@@ -55,6 +58,10 @@ class InstallerFault(Exception):
         super().__init__(f"{tool} failed")
         self.tool = tool
         self.lines = lines
+
+
+class InstallerKilled(InstallerFault):
+    """SIGKILL has ended an installer: a person sent it, or the kernel for want of memory."""
 
 
 class Installer:
@@ -121,8 +128,22 @@ def find_uv() -> str:
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     """Run a program, log its lines as they come; raises InstallerFault with the last ones when it fails.
 
-    The program keeps `lock` open. An interrupt kills its whole process group.
+    The program keeps `lock` open. An interrupt kills its whole process group. A program that was killed runs
+    again, like a preparation.
     """
+
+    def tell(_: InstallerKilled) -> None:
+        log(f"{tool} was killed. It runs again.\n".encode())
+
+    retry(
+        lambda: _run_once(tool, argv, environ, cwd, log, lock),
+        InstallerKilled,
+        pauses=repeat(0.0, RESTARTS_PER_JOB),
+        before_pause=tell,
+    )
+
+
+def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     last: deque[str] = deque(maxlen=40)
     process = subprocess.Popen(
         argv,
@@ -146,6 +167,8 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
         raise
     finally:
         process.stdout.close()
+    if code == -signal.SIGKILL:
+        raise InstallerKilled(tool, (*last, f"{tool} was killed."))
     if code != 0:
         raise InstallerFault(tool, tuple(last))
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from vtrain.atomic import remove_folder
-from vtrain.errors import StorageError
+from vtrain.errors import ConflictError, StorageError
 from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
 from vtrain.messages.resources import JOBS
 from vtrain.runtime.cgroup import find_groups, remove_group
@@ -78,7 +78,7 @@ def lost_folders(search: Search, store: Store) -> Iterator[Candidate]:
 def _delete(store: Store, record: Record, folder: JobFolder) -> str:
     try:
         return "" if delete_job(store, record.name, folder) else ELSEWHERE
-    except StorageError as error:
+    except (StorageError, ConflictError) as error:
         return error.message
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import remove_folder
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.base import Status
@@ -15,7 +14,7 @@ from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.model import ModelSourceInfo
-from vtrain.messages.names import PIPELINE_LABEL, TRAINING_PIPELINES, ResourceName, parse_name
+from vtrain.messages.names import PIPELINE_LABEL, TRAINING_PIPELINES, parse_name
 from vtrain.messages.resources import collection_of, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import (
@@ -30,7 +29,7 @@ from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import job_folder, look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
-from vtrain.runtime.enrolment import enrol, pending
+from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import MODEL_FIELD, stored_job
 from vtrain.runtime.job_order import DataPart, JobOrder
@@ -69,13 +68,14 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
     def _advance(self) -> Decision | None:
         if self._task is None:
             try:
-                self._keep(TaskRecord(job=str(self._new_name()), data=self._make_data()))
+                data = self._make_data()
             except (BadDatasetError, ConfigError) as error:
                 return _failed(str(error), "DATASET_FAILED")
             except OSError as error:
                 if lacks_room(error):
                     raise
                 return _failed(f"The dataset cannot be split: {error}.", "DATASET_FAILED")
+            self._submit(data)
         job = self._task_job()
         if job is None:
             return _failed("The job of the pipeline's task was deleted while it ran.", "TASK_DELETED")
@@ -85,12 +85,6 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         if job.state != states.SUCCEEDED:
             return Decision(state=job.state, error=job.error)
         return self._register(job)
-
-    def _new_name(self) -> ResourceName:
-        pipeline = parse_name(self._order.name)
-        assert pipeline is not None
-        collection = collection_of(self._described())
-        return msgspec.structs.replace(pipeline, collection=collection, id=new_job_id(self._home))
 
     def _described(self) -> TaskJob:
         """The task as the pipeline describes it."""
@@ -116,27 +110,31 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
     def _task_job(self) -> TaskJob | None:
         """The job of the task, submitted where a supervisor died before that. None where it was deleted."""
         assert self._task is not None
-        name = self._task.job
         try:
-            row = self._store.get(name)
+            row = self._store.get(self._task.job)
         except NotFoundError:
             if self._task.seen:
                 return None
-            self._submit(name)
-            row = self._store.get(name)
+            remove_unborn(self._store, self._task.job, job_folder(self._home, self._task.job))
+            self._submit(self._task.data)
+            row = self._store.get(self._task.job)
         if not self._task.seen:
             self._keep(msgspec.structs.replace(self._task, seen=True))
         look_after(self._store, self._home, row)
         try:
             job = stored_job(row)
         except DamagedError:
-            return msgspec.structs.replace(self._described(), name=name, state=row.state)
+            return msgspec.structs.replace(self._described(), name=row.name, state=row.state)
         assert not isinstance(job, TrainingPipeline)
         return job
 
-    def _submit(self, name: str) -> None:
-        """Submit the job of the task under the name that the record has."""
-        remove_folder(job_folder(self._home, name).path)  # what a supervisor that died had begun
+    def _submit(self, data: DataPart | None) -> None:
+        """Start the task: its record first, with the name of a new job, then the job."""
+        pipeline = parse_name(self._order.name)
+        assert pipeline is not None
+        collection = collection_of(self._described())
+        name = str(msgspec.structs.replace(pipeline, collection=collection, id=new_job_id(self._home)))
+        self._keep(TaskRecord(job=name, data=data))
         labels = {PIPELINE_LABEL: self._folder.path.name}
         task = msgspec.structs.replace(
             self._described(), labels=labels, encryption_spec=self._job.encryption_spec

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import remove_folder
 from vtrain.errors import DamagedError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -15,7 +14,7 @@ from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import job_folder, look_after
 from vtrain.runtime.child_jobs import is_living, request_end
-from vtrain.runtime.enrolment import enrol, pending
+from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.job_order import JobOrder, TrialPart
@@ -94,19 +93,17 @@ class TrialJobs:
             self._records = dict(sorted(self._records.items()))
 
     def begin(self, parameters: Parameters) -> None:
-        """Start another trial: its record first, then its job."""
-        name = parse_name(self._order.name)
-        assert name is not None
-        job = msgspec.structs.replace(name, collection=CUSTOM_JOBS, id=new_job_id(self._home))
-        record = TrialRecord(id=max(self._records, default=0) + 1, parameters=parameters, job=str(job))
-        self._keep(record)
-        self._submit(record)
+        """Start another trial."""
+        self._submit(max(self._records, default=0) + 1, parameters)
 
     def look(self) -> None:
         """Look after each running trial: submit it, read its metrics, stop it early, or note its end."""
         for record in self.running:
             job = self._job_of(record)
-            if job is None:
+            if job is None and record.state == REQUESTED:  # a supervisor died before that
+                remove_unborn(self._store, record.job, job_folder(self._home, record.job))
+                self._submit(record.id, record.parameters)
+            elif job is None:
                 self._end(record, INFEASIBLE, reason="Its job was deleted while it ran.")
             elif states.has_ended(job.state):
                 self._conclude(record, job)
@@ -114,14 +111,11 @@ class TrialJobs:
                 self._measure(record, job)
 
     def _job_of(self, record: TrialRecord) -> CustomJob | None:
-        """The trial's job, submitted where the supervisor died before that. None for one that was deleted."""
+        """The trial's job; None where there is none."""
         try:
             row = self._store.get(record.job)
         except NotFoundError:
-            if record.state != REQUESTED:
-                return None
-            self._submit(record)
-            row = self._store.get(record.job)
+            return None
         look_after(self._store, self._home, row)
         return self._read_job(row)
 
@@ -138,6 +132,8 @@ class TrialJobs:
             started = job.start_time or timestamp()
             record = msgspec.structs.replace(record, state=ACTIVE, start_time=started)
             self._keep(record)
+        if record.state == STOPPING:  # the supervisor that decided it may have died before it asked
+            self._stop(record)
         if record.state != ACTIVE:
             return
         ended = sum(other.has_ended for other in self.records)
@@ -150,6 +146,11 @@ class TrialJobs:
         trial = record.study_trial(tuple(self._measured[record.id]))
         if should_stop(self._spec, trial, self.study_trials):
             self._keep(msgspec.structs.replace(record, state=STOPPING))
+            self._stop(record)
+
+    def _stop(self, record: TrialRecord) -> None:
+        """Ask the trial's job to end, once."""
+        if not self._store.requests(record.job):
             self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
             request_end(self._store, self._home, record.job, "cancel")
 
@@ -210,9 +211,13 @@ class TrialJobs:
                 self._end(msgspec.structs.replace(record, is_cut_off=True), INFEASIBLE, reason=reason)
         return not living
 
-    def _submit(self, record: TrialRecord) -> None:
-        """Submit the trial's job under the name that the record has."""
-        remove_folder(job_folder(self._home, record.job).path)  # what a supervisor that died had begun
+    def _submit(self, number: int, parameters: Parameters) -> None:
+        """Start a trial: its record first, with the name of a new job, then the job."""
+        name = parse_name(self._order.name)
+        assert name is not None
+        own = msgspec.structs.replace(name, collection=CUSTOM_JOBS, id=new_job_id(self._home))
+        record = TrialRecord(id=number, parameters=parameters, job=str(own))
+        self._keep(record)
         job = self._trial_job(record)
         enrol(self._store, job, self._trial_order(record, job), snapshot=kept_files(self._folder))
         values = " ".join(arguments(self._spec, record.parameters))

@@ -1,7 +1,7 @@
 """A trial as the supervisor of its study keeps it: `jobs/ID/trials/N.json`, written before anything is done.
 
-The record names the trial's job before that job is submitted, so that another supervisor submits it under the
-same name, or finds it.
+The record names the trial's job before that job is submitted, so that another supervisor finds it. Where it
+finds none, it submits one under a new name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
-from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.log_reader import ChildLogs
 from vtrain.runtime.tuning.metric_file import RECENT
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
@@ -116,4 +116,4 @@ def _files(folder: JobFolder) -> list[Path]:
 
 
 def _folder(folder: JobFolder) -> Path:
-    return folder.path / "trials"
+    return folder.path / TRIALS
