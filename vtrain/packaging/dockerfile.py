@@ -16,7 +16,7 @@ import msgspec
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
-from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup
+from vtrain.packaging.project import DEFAULT_BACKEND, Project
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
@@ -221,19 +221,10 @@ def read_image_requirements(source: TrainerSource, project: Project | None) -> I
 
 def _tools(project: Project, folder: Path) -> tuple[str, ...]:
     """Build requirements of back ends that need nothing else; () for those that may ask for more."""
-    if project.backend not in _PLAIN_BACKENDS or not installs_project(project, folder):
+    if project.backend not in _PLAIN_BACKENDS or not project.is_package:
         return ()
     wheel = ("wheel",) if project.backend.startswith("setuptools.") else ()
     return read_given((*project.build_requires, *wheel), folder).pip_lines
-
-
-def installs_project(project: Project, folder: Path) -> bool:
-    """Whether pip is to install the project.
-
-    Not so for a pyproject.toml without a build system beside modules at the root: many of those only list
-    dependencies, and pip refuses to install them; Python finds the modules without.
-    """
-    return has_setup(folder) or project.backend != DEFAULT_BACKEND or (folder / "src").is_dir()
 
 
 def _check_options(requirements: Requirements, where: str) -> None:

@@ -25,7 +25,6 @@ from vtrain.packaging.dockerfile import (
     ProjectLayer,
     context_members,
     image_entrypoint,
-    installs_project,
     read_image_requirements,
     write_dockerfile,
 )
@@ -156,7 +155,7 @@ def _plan_generated(
 
 def _project_layer(trainer: SdistPlan, requirements: ImageRequirements) -> ProjectLayer | None:
     project = trainer.project
-    if project is None or not installs_project(project, trainer.source.folder):
+    if project is None or not project.is_package:
         return None
     return ProjectLayer(
         alone=project.dependencies is not None,

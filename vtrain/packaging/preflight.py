@@ -64,7 +64,7 @@ class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
 
 def trainer_imports(plan: SdistPlan) -> TrainerImports:
     """The imports of the trainer in a folder."""
-    roots = (plan.entry.root, *(("", "src") if plan.project else ()))
+    roots = (plan.entry.root, *(("", "src") if plan.pep517 or (plan.project and plan.source.script) else ()))
     modules = Modules(frozenset(file.path for file in plan.files), tuple(dict.fromkeys(roots)))
     brought, own_names = _extra_contents(plan)
 

@@ -22,9 +22,10 @@ DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder that is built by its own PEP 517 back end.
+    """A folder with a project's files.
 
-    `dependencies` is None where only the back end knows them.
+    `dependencies` is None where only the back end knows them. The PEP 517 back end builds it if it
+    `is_package`; else its files lie bare, beside what it depends on.
     """
 
     name: str = ""
@@ -32,6 +33,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     build_requires: tuple[str, ...] = DEFAULT_BUILD_REQUIRES
     backend: str = DEFAULT_BACKEND
     requires_python: str = ""
+    is_package: bool = True
 
 
 class _ProjectTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -73,7 +75,28 @@ def read_project(folder: Path) -> Project | None:
         requires_python=(
             table.requires_python or _setup_cfg(folder).get("options", "python_requires", fallback="")
         ),
+        is_package=_is_package(folder, pyproject.tool, system.build_backend),
     )
+
+
+def _is_package(folder: Path, tool: dict[str, Any], backend: str) -> bool:
+    """Whether the project can be built, or says that it is to be.
+
+    Many only list dependencies, beside modules and other folders at the root: `uv init` writes no build
+    system, and setuptools, which would be used, refuses such a folder. Python finds the modules without.
+    """
+    uv = _table(tool, "uv").get("package")
+    if _table(tool, "poetry").get("package-mode") is False:
+        return False
+    if has_setup(folder) or (folder / "src").is_dir() or uv is True:
+        return True
+    is_virtual = _table(tool, "pdm").get("distribution") is False or _table(tool, "rye").get("virtual") is True
+    return backend != DEFAULT_BACKEND and uv is not False and not is_virtual
+
+
+def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
+    found = document.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _check_readable(path: Path) -> None:

@@ -130,6 +130,7 @@ def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None
         version=_version(plan),
         requirements=plan.requirements,
         members=_direct_members(plan),
+        requires_python=plan.project.requires_python if plan.project else "",
     )
 
 

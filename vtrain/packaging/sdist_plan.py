@@ -96,7 +96,7 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pep517(self) -> bool:
         """Whether the folder's own back end builds the sdist."""
-        return self.project is not None and not self.source.script
+        return self.project is not None and self.project.is_package and not self.source.script
 
     @property
     def carried(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ def read_trainer(
     else:
         belonging = belonging_files(folder, extra_dirs=extra_dirs, excluded=excluded)
         project = read_project(folder)
-    entry = find_entry(source, belonging, is_project=project is not None)
+    entry = find_entry(source, belonging, is_project=project is not None and project.is_package)
     if requirements is None:
         requirements = read_requirements(source.requirements, folder)
     return _plan(source, belonging, project, entry, requirements, extra_dirs)
@@ -156,27 +156,39 @@ def _plan(
         if not inside or (source.folder / path).resolve() not in inside
     )
     own = (project.dependencies or ()) if project else ()
-    if source.script:  # its package has metadata by vtrain, which its back end does not check
+    is_built = project is not None and project.is_package and not source.script
+    if not is_built:  # the package has metadata by vtrain, which no back end checks
         own = read_given(own, source.folder, "the project's dependencies").lines
+        _check_python(project)
+    lines = tuple(dict.fromkeys((*own, *requirements.lines)))
     plan = SdistPlan(
         source=source,
         python_module=source.python_module or SCRIPT_PACKAGE,
-        name=_name(source, project, requirements.lines),
+        name=_name(source, project, lines),
         file_name="",
         content_hash="",
         entry=entry,
         files=files,
         left_out=belonging.left_out,
         ignore_file=belonging.ignore_file,
-        requirements=tuple(dict.fromkeys((*own, *requirements.lines))),
+        requirements=lines,
         extra_packages=extras,
         extra_dirs=extra_dirs,
         warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
         project=project,
-        tool_versions=() if project is None or source.script else tool_versions(project.build_requires),
+        tool_versions=tool_versions(project.build_requires) if project and is_built else (),
         credentials=belonging.credentials,
     )
     return _named(plan)
+
+
+def _check_python(project: Project | None) -> None:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(project.requires_python if project else "")
+    except InvalidSpecifier as error:
+        raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
 
 
 def _named(plan: SdistPlan) -> SdistPlan:
@@ -195,7 +207,7 @@ def _content_hash(plan: SdistPlan) -> str:
         [[extra.path.name, extra.digest] for extra in plan.extra_packages],
         plan.extra_dirs,
         plan.tool_versions,
-        plan.project if plan.source.script else plan.pep517,
+        plan.pep517 or plan.project,
     ]
     found = document_digest(document)
     while _READS_AS_VERSION.fullmatch(found[:16]):
@@ -205,7 +217,7 @@ def _content_hash(plan: SdistPlan) -> str:
 
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
     """The distribution's name. It differs from all requirements: pip would take those for installed."""
-    own = project.name if project and not source.script else ""
+    own = project.name if project and project.is_package and not source.script else ""
     given = Path(source.script).stem if source.script else source.python_module.split(".")[0]
     words = canonical(re.sub(r"[^A-Za-z0-9._-]+", "-", own or given))
     name = words[:_LONGEST_NAME].strip("-") or "trainer"

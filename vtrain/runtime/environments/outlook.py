@@ -76,7 +76,7 @@ def folder_trainer(plan: SdistPlan) -> Trainer:
     computed = plan.project is not None and plan.project.dependencies is None
     own = None if computed and plan.pep517 else plan.requirements
     unknown = own is None or extras.requirements is None
-    said = plan.project.requires_python if plan.pep517 and plan.project else ""
+    said = plan.project.requires_python if plan.project else ""
     return Trainer(
         modules=imported_by(path.read_bytes() for path in files) | extras.modules,
         imports=plan.imports or trainer_imports(plan),
