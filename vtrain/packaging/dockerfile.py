@@ -192,6 +192,13 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
         """All requirements but the project's own, for the check of imports."""
         return Requirements(lines=tuple(dict.fromkeys((*self.file.lines, *self.given.lines))))
 
+    def with_project(self, project: Project | None, folder: Path) -> ImageRequirements:
+        """With the project's dependencies, as far as they are known, and its build requirements."""
+        if project is None:
+            return self
+        own = read_given(project.dependencies or (), folder, "the project's dependencies")
+        return msgspec.structs.replace(self, tools=_tools(project, folder), project=own.pip_lines)
+
     def members(self) -> Iterator[Member]:
         """The files of the context that pip reads."""
         own = (Requirements(pip_lines=self.tools), Requirements(pip_lines=self.project))
@@ -205,18 +212,12 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
                 yield _text_member(f"{folder}/{name}", text)
 
 
-def read_image_requirements(source: TrainerSource, project: Project | None) -> ImageRequirements:
-    """The project's dependencies as far as its files tell them, requirements.txt, and the flag.
-
-    Raises PackagingError for a line that pip could not read in the image.
-    """
-    dependencies = (project.dependencies or ()) if project else ()
-    own = read_given(dependencies, source.folder, "the project's dependencies")
+def read_image_requirements(source: TrainerSource) -> ImageRequirements:
+    """requirements.txt and the flag. Raises PackagingError for a line that pip could not read there."""
     file, given = read_requirements((), source.folder), read_given(source.requirements, source.folder)
     _check_options(file, REQUIREMENTS_FILE)
     _check_options(given, "requirements")
-    tools = _tools(project, source.folder) if project else ()
-    return ImageRequirements(tools=tools, project=own.pip_lines, file=file, given=given)
+    return ImageRequirements(file=file, given=given)
 
 
 def _tools(project: Project, folder: Path) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from vtrain.packaging.dockerfile import (
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
 from vtrain.packaging.preflight import with_preflight
-from vtrain.packaging.project import read_project, version_variables
+from vtrain.packaging.project import version_variables
 from vtrain.packaging.sdist_plan import (
     PackedFile,
     SdistPlan,
@@ -115,9 +115,13 @@ def plan_image(
         raise ConfigError("An image needs a base to build on.", hint=hint)
     check_image_name(base, "--executor-image-uri")
     check_source(source)
-    project = None if source.script_alone else read_project(source.folder)
-    requirements = read_image_requirements(source, project)
+    requirements = read_image_requirements(source)
     trainer = read_trainer(source, requirements=requirements.merged)
+    if trainer.project and not trainer.project.is_package:  # else pip asks the back end, in the image
+        from vtrain.packaging.pep517 import with_computed_dependencies
+
+        trainer = with_computed_dependencies(trainer)
+    requirements = requirements.with_project(trainer.project, source.folder)
     plan = _plan_generated(trainer, requirements, base, platform)
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)

@@ -229,10 +229,10 @@ def _width(text: str) -> int:
 def with_preflight(
     plan: SdistPlan, provided: frozenset[str] | None, strict: bool, *, other_python: bool = False
 ) -> SdistPlan:
-    """The plan with its imports, and a warning for each that nothing provides.
+    """The plan with its imports, and warnings of each that nothing provides and of each ignored setting.
 
-    With `strict` that is refused, and so are credentials in the folder. Nothing is warned of where it is not
-    known what is `provided`. On `other_python` than vtrain's a syntax error is a warning.
+    With `strict` those are refused, and so are credentials in the folder. Nothing is said of imports where it
+    is not known what is `provided`. On `other_python` than vtrain's a syntax error is a warning.
     """
     check_no_credentials(plan.credentials, strict)
     doubts: tuple[str, ...] = ()
@@ -248,6 +248,7 @@ def with_preflight(
         named = frozenset(map(distribution_name, plan.requirements))
         available = with_brought_along(named | imports.brought | provided)
         missing = tuple(each.sentence for each in missing_imports(imports, available))
-    if missing and strict:
-        raise PackagingError("\n".join(missing), hint="Without --strict this is a warning.")
-    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *missing))
+    said = (*plan.ignored, *missing)
+    if said and strict:
+        raise PackagingError("\n".join(said), hint="Without --strict this is a warning.")
+    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *said))

@@ -210,8 +210,8 @@ def plan_sdist(
     depend on earlier builds. Raises ConfigError and PackagingError.
     """
     plan = read_trainer(source, excluded=(packages_dir,) if packages_dir else ())
-    if plan.source.script and plan.project and plan.project.dependencies is None:
-        # Nothing builds the project here, so nothing computes them for the script's package.
-        sentence = "setup.py computes its dependencies; name them in requirements"
-        plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, sentence))
+    if plan.project and plan.project.dependencies is None:
+        from vtrain.packaging.pep517 import with_computed_dependencies
+
+        plan = with_computed_dependencies(plan)
     return with_preflight(plan, provided, strict, other_python=other_python)

@@ -63,7 +63,8 @@ class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
 class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about an sdist that is known before it is built. Paths are relative to the folder.
 
-    `imports` are None until the checks before a build have read them.
+    `ignored` are sentences about settings that a package cannot carry. `imports` are None until the checks
+    before a build have read them.
     """
 
     source: TrainerSource
@@ -79,6 +80,7 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     extra_packages: tuple[ExtraPackage, ...]
     extra_dirs: tuple[str, ...]
     warnings: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
     project: Project | None
     tool_versions: tuple[str, ...] | None = ()
     credentials: tuple[str, ...] = ()
@@ -174,12 +176,22 @@ def _plan(
         requirements=lines,
         extra_packages=extras,
         extra_dirs=extra_dirs,
-        warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
+        warnings=(*belonging.warnings, *size_warnings(files)),
+        ignored=requirements.warnings,
         project=project,
         tool_versions=tool_versions(project.build_requires) if project and is_built else (),
         credentials=belonging.credentials,
     )
     return _named(plan)
+
+
+def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPlan:
+    """The plan of a trainer whose project has these dependencies, which were not known before."""
+    project = msgspec.structs.replace(plan.project or Project(), dependencies=dependencies)
+    own = read_given(dependencies, plan.source.folder, "the project's dependencies").lines
+    lines = tuple(dict.fromkeys((*own, *plan.requirements)))
+    name = _name(plan.source, project, lines)
+    return _named(msgspec.structs.replace(plan, project=project, requirements=lines, name=name))
 
 
 def _check_python(project: Project | None) -> None:
