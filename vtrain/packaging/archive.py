@@ -172,6 +172,11 @@ def metadata_name(path: Path) -> str:
     return str(_fields(path)["Name"] or "")
 
 
+def metadata_version(path: Path) -> str:
+    """The distribution's version in the metadata; "" for an sdist whose version its build decides."""
+    return str(_fields(path)["Version"] or "")
+
+
 def import_names(path: Path) -> tuple[str, ...]:
     """The top-level modules and packages that a wheel installs; () for an sdist."""
     if not path.name.endswith(".whl"):

@@ -38,6 +38,7 @@ from vtrain.packaging.sdist_plan import (
     pack_file,
     read_trainer,
     size_warnings,
+    with_sources,
 )
 from vtrain.packaging.source import TrainerSource, check_source
 from vtrain.packaging.tree import belonging_files
@@ -121,10 +122,19 @@ def plan_image(
         from vtrain.packaging.pep517 import with_computed_dependencies
 
         trainer = with_computed_dependencies(trainer)
+    trainer = with_sources(trainer, indexes=frozenset(_option_values(requirements)), in_image=True)
     requirements = requirements.with_project(trainer.project, source.folder)
+    requirements = requirements.with_packages(trainer.beside)
     plan = _plan_generated(trainer, requirements, base, platform)
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)
+
+
+def _option_values(requirements: ImageRequirements) -> Iterator[str]:
+    """The values of pip's options in the requirements, indexes among them."""
+    for line in (*requirements.file.pip_lines, *requirements.given.pip_lines):
+        if line.startswith("-"):
+            yield re.split(r"[=\s]+", line, maxsplit=1)[-1].strip()
 
 
 def _plan_generated(
@@ -136,6 +146,15 @@ def _plan_generated(
         base=base,
         folders=frozenset(file.name.partition("/")[0] for file in files),
         entrypoint=image_entrypoint(base, trainer.entry.path, source.python_module),
+        beside=bool(requirements.beside),
+        variables=tuple(
+            dict.fromkeys(
+                name
+                for each in trainer.local
+                if each.project is not None
+                for name in version_variables(each.project)
+            )
+        ),
         project=_project_layer(trainer, requirements),
     )
     plan = ImagePlan(

@@ -115,7 +115,8 @@ def build_project(plan: SdistPlan, out: Path) -> None:
         names = tuple(sorted(_names(unpacked / top)))
         _check_credentials(unpacked / top, names)
         write_archive(out, (_member(unpacked, f"{top}/{name}") for name in names))
-    _check_entry(plan, names)
+    if plan.entry.path:
+        _check_entry(plan, names)
 
 
 def _copy_files(plan: SdistPlan, tree: Path) -> None:

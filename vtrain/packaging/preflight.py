@@ -32,7 +32,7 @@ from vtrain.packaging.module_imports import (
     reached_imports,
 )
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
-from vtrain.packaging.source import Entry, printable
+from vtrain.packaging.source import Entry, module_names, printable
 from vtrain.project_names import canonical, distribution_name
 
 _HERE = ".".join(map(str, sys.version_info[:2]))
@@ -83,7 +83,7 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
 
 
 def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
-    """Distributions and import names that the extra packages bring."""
+    """Distributions and import names that the packages beside the trainer bring."""
     distributions: set[str] = set()
     names: set[str] = set()
     for extra in plan.extra_packages:
@@ -92,6 +92,10 @@ def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
             names.update(import_names(extra.path))
             distributions.add(canonical(metadata_name(extra.path)))
             distributions.update(map(distribution_name, requires_dist(extra.path) or ()))
+    for project in plan.local:
+        distributions.update((project.name, *map(distribution_name, project.requirements)))
+        modules = module_names(tuple(file.path for file in project.files), is_project=True)
+        names.update(module.partition(".")[0] for module in modules)
     return frozenset(distributions), frozenset(names)
 
 
@@ -244,7 +248,8 @@ def with_preflight(
         doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
     imports = trainer_imports(plan)
     missing: tuple[str, ...] = ()
-    if provided is not None and (plan.project is None or plan.project.dependencies is not None):
+    projects = [each.project for each in (plan, *plan.local) if each.project is not None]
+    if provided is not None and all(project.dependencies is not None for project in projects):
         named = frozenset(map(distribution_name, plan.requirements))
         available = with_brought_along(named | imports.brought | provided)
         missing = tuple(each.sentence for each in missing_imports(imports, available))

@@ -41,6 +41,7 @@ class _ProjectTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     name: str = ""
     dependencies: tuple[str, ...] | None = None
+    optional_dependencies: dict[str, tuple[str, ...]] = {}
     dynamic: tuple[str, ...] = ()
     requires_python: str = ""
 

@@ -6,12 +6,15 @@ Planning only reads.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
+from vtrain.packaging.archive import metadata_name
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.keys import check_archive
@@ -19,6 +22,7 @@ from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions
 from vtrain.packaging.requirements import Requirements, read_given, read_requirements
 from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, printable, relative_path
+from vtrain.packaging.sources import LocalProject, Wanted, find_sources
 from vtrain.packaging.tree import belonging_files
 from vtrain.project_names import canonical, distribution_name
 from vtrain.sizes import size_in_words
@@ -63,8 +67,9 @@ class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
 class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about an sdist that is known before it is built. Paths are relative to the folder.
 
-    `ignored` are sentences about settings that a package cannot carry. `imports` are None until the checks
-    before a build have read them.
+    `local` projects, whose plans name no entry, are built and installed before it. `ignored` are sentences
+    about settings that a package cannot carry. `imports` are None until the checks before a build have read
+    them.
     """
 
     source: TrainerSource
@@ -78,6 +83,7 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     ignore_file: str
     requirements: tuple[str, ...]
     extra_packages: tuple[ExtraPackage, ...]
+    local: tuple[SdistPlan, ...] = ()
     extra_dirs: tuple[str, ...]
     warnings: tuple[str, ...]
     ignored: tuple[str, ...] = ()
@@ -107,6 +113,12 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(requirement for requirement in self.requirements if requirement not in own)
 
     @property
+    def beside(self) -> frozenset[str]:
+        """The canonical names of the distributions in the packages that are installed before it."""
+        extras = (name for extra in self.extra_packages for name in _names_of(extra.path))
+        return frozenset((*extras, *(project.name for project in self.local)))
+
+    @property
     def companion(self) -> str:
         """The file name of the package that carries extra requirements and folders of a PEP 517 build."""
         needed = self.pep517 and (self.carried or self.extra_dirs)
@@ -117,7 +129,7 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The names of all package files, in the order for packageUris."""
         extras = (extra.path.name for extra in self.extra_packages)
         companion = (self.companion,) if self.companion else ()
-        return (*extras, *companion, self.file_name)
+        return (*extras, *(project.file_name for project in self.local), *companion, self.file_name)
 
 
 def read_trainer(
@@ -159,8 +171,9 @@ def _plan(
     )
     own = (project.dependencies or ()) if project else ()
     is_built = project is not None and project.is_package and not source.script
+    checked = read_given(own, source.folder, "the project's dependencies").lines
     if not is_built:  # the package has metadata by vtrain, which no back end checks
-        own = read_given(own, source.folder, "the project's dependencies").lines
+        own = checked
         _check_python(project)
     lines = tuple(dict.fromkeys((*own, *requirements.lines)))
     plan = SdistPlan(
@@ -183,6 +196,59 @@ def _plan(
         credentials=belonging.credentials,
     )
     return _named(plan)
+
+
+def with_sources(
+    plan: SdistPlan,
+    *,
+    indexes: frozenset[str] = frozenset(),
+    in_image: bool = False,
+    excluded: tuple[Path, ...] = (),
+) -> SdistPlan:
+    """The plan with what the project's own tool takes from folders and files of this machine.
+
+    Where it is installed, maybe `in_image`, the `indexes` are known. Raises PackagingError where the tool
+    takes a dependency from elsewhere, and the package would take another one in its place.
+    """
+    if plan.source.script_alone:
+        return plan
+    wanted = Wanted(
+        requirements=plan.requirements,
+        is_complete=plan.project is None or plan.project.dependencies is not None,
+        brought=plan.beside,
+        indexes=indexes,
+        in_image=in_image,
+    )
+    found = find_sources(plan.source.folder, wanted)
+    local = tuple(_local_plan(project, excluded) for project in found.projects)
+    extras = (*plan.extra_packages, *(_extra_package(plan.source.folder, str(one)) for one in found.archives))
+    _check_distinct(extras)
+    return _named(
+        msgspec.structs.replace(
+            plan,
+            local=local,
+            extra_packages=extras,
+            ignored=(*plan.ignored, *found.ignored),
+            warnings=(*plan.warnings, *(line for project in local for line in project.warnings)),
+            credentials=(*plan.credentials, *(path for project in local for path in project.credentials)),
+        )
+    )
+
+
+def _local_plan(local: LocalProject, excluded: tuple[Path, ...]) -> SdistPlan:
+    """The plan of a project that has no entry."""
+    source = TrainerSource(folder=local.folder)
+    belonging = belonging_files(local.folder, excluded=excluded)
+    project = read_project(local.folder) or Project()
+    project = msgspec.structs.replace(project, name=local.name, is_package=True)
+    return _plan(source, belonging, project, Entry(path=""), Requirements(), ())
+
+
+def _names_of(package: Path) -> Iterator[str]:
+    """The canonical name of a package's distribution, as its metadata and its file say it."""
+    yield canonical(package.name.partition("-")[0])
+    with suppress(PackagingError):  # the installer names the fault
+        yield canonical(metadata_name(package))
 
 
 def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPlan:
@@ -220,6 +286,7 @@ def _content_hash(plan: SdistPlan) -> str:
         plan.extra_dirs,
         plan.tool_versions,
         plan.pep517 or plan.project,
+        *(project.content_hash for project in plan.local),
     ]
     found = document_digest(document)
     while _READS_AS_VERSION.fullmatch(found[:16]):
