@@ -1,4 +1,4 @@
-"""Projects that are no package, as their tools say or as `uv init` writes them: a bare folder in all forms."""
+"""Projects that are no package, as their tools say or as `uv init` writes them: bare folders in all forms."""
 
 from __future__ import annotations
 

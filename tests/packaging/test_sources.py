@@ -9,7 +9,7 @@ import pytest
 from image_trees import contents, plan, wheel
 
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import metadata_name
+from vtrain.packaging.archive import metadata_name, requirements_beside
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 
@@ -223,3 +223,16 @@ def test_links_do_not_lead_in_circles(make_tree):
     top = make_tree(tree)
     os.symlink(top / "six", top / "link")
     assert [local.name for local in module(top).local] == ["six"]
+
+
+def test_extras_of_a_package_at_hand_are_what_it_names_for_them(tmp_path):
+    text = (
+        "Provides-Extra: gpu\nRequires-Dist: idna\nRequires-Dist: attrs>=20; extra == 'gpu'\n"
+        "Requires-Dist: kit[more]; extra == 'gpu'\nRequires-Dist: six; extra == 'more'\n"
+    )
+    package = tmp_path / "kit-1-py3-none-any.whl"
+    package.write_bytes(wheel("kit", metadata=text))
+    found = requirements_beside(
+        ["kit[gpu]>=1", "kit", "kit[dev]", "numpy", "kit[gpu]; extra == 'x'"], {"kit": package}
+    )
+    assert list(found) == ["numpy", "attrs>=20", "six"]
