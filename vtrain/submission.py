@@ -230,7 +230,8 @@ def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) ->
     if package is not None and isinstance(backend, ServiceBackend):
         backend.sign_in()  # bad credentials should not be told after minutes of packaging
     if isinstance(package, SdistPlan):
-        package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached)
+        is_sent = isinstance(backend, ServiceBackend)
+        package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached, is_sent=is_sent)
         if not isinstance(backend, ServiceBackend):
             plan = msgspec.structs.replace(plan, snapshot=_snapshot(package, place))
     elif package is not None and prepared.image is not None:
@@ -260,18 +261,29 @@ def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, te
 
 
 def package_and_stage(
-    package: SdistPlan, place: Place, tell: Tell, output: str = "", *, cached: Sequence[str] = ()
+    package: SdistPlan,
+    place: Place,
+    tell: Tell,
+    output: str = "",
+    *,
+    cached: Sequence[str] = (),
+    is_sent: bool = True,
 ) -> tuple[str, ...]:
     """The URIs of the package's files, made and staged now unless they were there.
 
     The buckets of the packages and of the job's `output` are checked first: a fault stops the job before
-    anything is sent. `cached` names what else exists already, for the same line.
+    anything is sent, and so does a package that cannot be installed, where it `is_sent` to another machine.
+    `cached` names what else exists already, for the same line.
     """
     if place.staging_bucket:
         place.buckets.examine(place.staging_bucket, output)
     make_home(place.home)
     try:
         built = build_sdist(package, place.packages, progress=tell)
+        if is_sent:
+            from vtrain.packaging.install_check import check_install
+
+            check_install(built, tell)
     except OSError as error:
         raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
     for note in built.notes:

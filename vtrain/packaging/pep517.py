@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import email
 import os
-import re
 import shutil
-import sys
 import tarfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,18 +12,15 @@ from pathlib import Path, PurePosixPath
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Literal
 
-import msgspec
-
-from vtrain.atomic import publish_file, scratch_folder
-from vtrain.digests import document_digest
+from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member, copy_unchanged, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
-from vtrain.packaging.project import Project, read_project_file, table_of, tool_versions, version_variables
-from vtrain.packaging.sdist_plan import SdistPlan, with_dependencies
+from vtrain.packaging.module_imports import LARGEST_SOURCE
+from vtrain.packaging.project import Project, tool_versions, version_variables
+from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
-from vtrain.privacy import make_private
 from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
@@ -35,7 +29,6 @@ if TYPE_CHECKING:
 Kind = Literal["sdist", "wheel"]
 
 _NAMES_SHOWN = 5
-_POETRY_TABLE = re.compile(r"^\s*\[\s*tool\s*\.\s*poetry\s*\].*$", re.MULTILINE)
 _OUTPUT_LINES, _LONGEST_LINE = 15, 300
 """The end of a build's output that is shown: so many lines, of so many letters each."""
 
@@ -44,73 +37,15 @@ class BuildRequirementsError(PackagingError):
     """The tools that a back end needs cannot be had here."""
 
 
-def with_computed_dependencies(plan: SdistPlan) -> SdistPlan:
-    """The plan of a trainer that no back end will build, with the dependencies that only one knows.
-
-    It is asked in a copy of the files, once for the same files if vtrain has a home.
-    """
-    project = plan.project
-    if project is None or plan.pep517 or project.dependencies is not None:
-        return plan
-    try:
-        return with_dependencies(plan, _remembered(plan))
-    except PackagingError as error:
-        reason = error.message.rstrip(".").splitlines()[-1].strip()
-        ignored = (
-            f"only the back end {project.backend} knows the project's dependencies, "
-            f"and it failed: {reason}; name them in requirements"
-        )
-        return msgspec.structs.replace(plan, ignored=(*plan.ignored, ignored))
-
-
-def _remembered(plan: SdistPlan) -> tuple[str, ...]:
-    home = home_folder()
-    files = [[file.path, file.digest] for file in plan.files]
-    key = document_digest(["vtrain-dependencies", files, plan.project, sys.version_info[:2]])
-    answer = home / "packages" / key / "dependencies.json"
-    with suppress(OSError, msgspec.DecodeError):
-        os.utime(answer.parent)  # garbage collection keeps what was used lately
-        return msgspec.json.decode(answer.read_bytes(), type=tuple[str, ...])
-    found = _computed_dependencies(plan)
-    if home.is_dir():  # a dry run makes none
-        with suppress(OSError):
-            make_private(answer.parent.parent)
-            answer.parent.mkdir(exist_ok=True)
-            publish_file(answer, msgspec.json.encode(found))
-    return found
-
-
-def _computed_dependencies(plan: SdistPlan) -> tuple[str, ...]:
-    """The requirements in the metadata that the back end prepares, without those of extras."""
-    with scratch_folder(home_folder()) as work:
-        tree = work / "tree"
-        _copy_files(plan, tree)
-        _let_poetry_build(tree / "pyproject.toml")
-        info = _run_backend(plan, tree, lambda builder: builder.metadata_path(work / "info"), "wheel")
-        text = (info / "METADATA").read_bytes()
-    from packaging.requirements import Requirement
-
-    found = (Requirement(str(line)) for line in email.message_from_bytes(text).get_all("Requires-Dist", []))
-    return tuple(str(line) for line in found if "extra ==" not in str(line.marker))
-
-
-def _let_poetry_build(pyproject: Path) -> None:
-    """Have Poetry take an application for a package, which it makes metadata of."""
-    poetry = table_of(read_project_file(pyproject.parent).tool, "poetry")
-    if poetry.get("package-mode") is not False:
-        return
-    text = re.sub(r"(package-mode\s*=\s*)false", r"\1true", pyproject.read_text("utf-8"), count=1)
-    needed = {"name": '"trainer"', "version": '"0"', "description": '""', "authors": "[]"}
-    added = "".join(f"{key} = {value}\n" for key, value in needed.items() if key not in poetry)
-    pyproject.write_text(_POETRY_TABLE.sub(lambda head: f"{head[0]}\n{added}", text, count=1), "utf-8")
-
-
 def build_project(plan: SdistPlan, out: Path) -> None:
     """Build the sdist of a project into `out`."""
     with scratch_folder(home_folder()) as work:
         tree, dist, unpacked = (work / name for name in ("tree", "dist", "unpacked"))
-        _copy_files(plan, tree)
-        built = _run_backend(plan, tree, lambda builder: builder.build("sdist", dist))
+        copy_files(plan, tree)
+        with pretended_version(plan):
+            built = run_back_end(
+                plan.project or Project(), tree, lambda builder: builder.build("sdist", dist)
+            )
         top = _unpack(built, unpacked)
         names = tuple(sorted(_names(unpacked / top)))
         _check_credentials(unpacked / top, names)
@@ -119,7 +54,7 @@ def build_project(plan: SdistPlan, out: Path) -> None:
         _check_entry(plan, names)
 
 
-def _copy_files(plan: SdistPlan, tree: Path) -> None:
+def copy_files(plan: SdistPlan, tree: Path) -> None:
     """Copy the plan's files: back ends leave `build/` and `*.egg-info/` where they build."""
     tree.mkdir()
     for file in plan.files:
@@ -130,7 +65,8 @@ def _copy_files(plan: SdistPlan, tree: Path) -> None:
 
 
 @contextmanager
-def _pretend_version(plan: SdistPlan) -> Iterator[None]:
+def pretended_version(plan: SdistPlan) -> Iterator[None]:
+    """A block in which tools that ask version control get a version: a copy of the files has no history."""
     wanted = version_variables(plan.project) if plan.project else ()
     names = [name for name in wanted if name not in os.environ]
     os.environ.update(dict.fromkeys(names, f"0+h{plan.content_hash[:16]}"))
@@ -141,16 +77,18 @@ def _pretend_version(plan: SdistPlan) -> Iterator[None]:
             del os.environ[name]
 
 
-def _run_backend(
-    plan: SdistPlan, tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind = "sdist"
+def run_back_end(
+    project: Project, tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind = "sdist"
 ) -> Path:
-    """The path that the back end answers with, which makes a distribution of the kind, or its metadata."""
+    """The path that the back end answers with, which makes a distribution of the kind, or its metadata.
+
+    Raises BuildRequirementsError, and PackagingError where it fails.
+    """
     from build import BuildBackendException, BuildException, ProjectBuilder
     from pyproject_hooks import quiet_subprocess_runner
 
-    project = plan.project or Project()
     try:
-        with _pretend_version(plan), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if tool_versions(project.build_requires) is not None:
                 builder = ProjectBuilder(tree, runner=quiet_subprocess_runner)
@@ -164,7 +102,7 @@ def _run_backend(
         ) from error
     except (BuildBackendException, BuildException, ValueError) as error:  # ValueError: a bad backend-path
         reason = _reason(error)
-        hint = f"`python -m build {plan.source.folder}` shows the same by hand."
+        hint = f"`python -m build --{kind}` in that folder shows the same."
         if "Multiple top-level" in reason:
             hint = "Name its packages in [tool.setuptools], or remove [build-system]: then nothing is built."
         raise PackagingError(f"The folder's own build failed: {reason}.", hint=hint) from error
@@ -242,10 +180,16 @@ def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
 
 
 def left_out_notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
-    """A note about files of packages that the back end left out; the same for a cached sdist."""
+    """A note about files that the back end left out, and may be missed; the same for a cached sdist.
+
+    These are files of packages, and those at the root that a module, or setup.py, names.
+    """
     with readable(built), tarfile.open(built) as sdist:
         there = {name.partition("/")[2] for name in sdist.getnames()}
-    missing = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]
+    left_out = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]
+    at_root = [path.encode() for path in left_out if "/" not in path]
+    named = _named_files(plan, at_root) if at_root else set()
+    missing = [path for path in left_out if "/" in path or path.encode() in named]
     if not missing:
         return ()
     shown = ", ".join(printable(path) for path in missing[:_NAMES_SHOWN])
@@ -255,8 +199,15 @@ def left_out_notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
 
 def _is_content(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return (
-        len(parts) > 1
-        and not any(part.startswith(".") for part in parts)
-        and parts[0] not in ("tests", "docs")
-    )
+    return not any(part.startswith(".") for part in parts) and parts[0] not in ("tests", "docs")
+
+
+def _named_files(plan: SdistPlan, files: list[bytes]) -> set[bytes]:
+    """Those of the files whose names stand in a module that may be packed."""
+    found: set[bytes] = set()
+    for file in plan.files:
+        if file.path.endswith(".py") and _is_content(file.path) and file.size <= LARGEST_SOURCE:
+            with suppress(OSError):  # it was packed a moment ago, or before
+                text = (plan.source.folder / file.path).read_bytes()
+                found.update(name for name in files if name in text)
+    return found
