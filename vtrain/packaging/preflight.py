@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import unicodedata
+from collections.abc import Iterator
 from importlib.util import decode_source
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from vtrain.packaging.distributions import (
     installed_distribution,
     known_distribution,
     may_bring,
+    namesake,
     with_brought_along,
 )
 from vtrain.packaging.module_imports import (
@@ -176,6 +178,14 @@ def _qualified(item: Import, package: str) -> str:
     return f"write `from {package} import {item.module}`"
 
 
+def _namesakes(names: frozenset[str], said: set[str]) -> Iterator[str]:
+    """A sentence for each distribution called like an import of another, if nothing was said of that one."""
+    for name in sorted(names):
+        module, brings = namesake(name)
+        if module and module not in said:
+            yield f"the requirement {name} is another distribution than {brings}, which brings the import `{module}`"
+
+
 def check_syntax(folder: Path, entry: Entry) -> None:
     """Refuse an entry module that Python cannot compile: file, line, the line itself. Shell scripts pass."""
     if not entry.path.endswith(".py"):
@@ -252,7 +262,10 @@ def with_preflight(
     if provided is not None and all(project.dependencies is not None for project in projects):
         named = frozenset(map(distribution_name, plan.requirements))
         available = with_brought_along(named | imports.brought | provided)
-        missing = tuple(each.sentence for each in missing_imports(imports, available))
+        found = missing_imports(imports, available)
+        tops = {each.item.module.partition(".")[0] for each in found}
+        others = _namesakes(named - plan.beside, tops)
+        missing = (*(each.sentence for each in found), *others)
     said = (*plan.ignored, *missing)
     if said and strict:
         raise PackagingError("\n".join(said), hint="Without --strict this is a warning.")
