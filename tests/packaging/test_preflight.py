@@ -335,7 +335,7 @@ def test_a_requirement_called_like_an_import_that_another_distribution_brings(
     warnings = plan(make_tree(TREE), requirements=(requirement,), provided=provided).warnings
     assert len(warnings) == bool(brings)
     if brings:
-        assert f"is another distribution than {brings}, which brings the import" in warnings[0]
+        assert f"is another distribution than {brings}, which brings `" in warnings[0]
         with pytest.raises(PackagingError, match="another distribution"):
             plan(make_tree(TREE), requirements=(requirement,), provided=provided, strict=True)
 

@@ -183,7 +183,7 @@ def _namesakes(names: frozenset[str], said: set[str]) -> Iterator[str]:
     for name in sorted(names):
         module, brings = namesake(name)
         if module and module not in said:
-            yield f"the requirement {name} is another distribution than {brings}, which brings the import `{module}`"
+            yield f"the requirement {name} is another distribution than {brings}, which brings `{module}`"
 
 
 def check_syntax(folder: Path, entry: Entry) -> None:
