@@ -36,7 +36,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     In the bucket each package has a folder named by its content, unless `flat`. `show` gets the progress of
     staging, for a terminal. Without `checks_imports` the backend checks what trainers can import. With
-    `other_python` they may run on another Python than vtrain does.
+    `other_python` they may run on another Python than vtrain does. The machine that trains knows the
+    `indexes` of packages; where they are None, the job's variables tell which.
     """
 
     home: Path
@@ -46,6 +47,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     show: Show = lambda _: None  # nothing, where there is no terminal
     checks_imports: bool = True
     other_python: bool = False
+    indexes: frozenset[str] | None = frozenset()
 
     @classmethod
     def on_this_machine(cls, home: Path, *, staging_bucket: str = "", flat: bool = False) -> Place:
@@ -97,6 +99,9 @@ class Unpackaged(Protocol):
     def output_image_uri(self) -> str: ...
 
     @property
+    def indexes(self) -> frozenset[str]: ...
+
+    @property
     def unknown_fields(self) -> dict[str, Any]: ...
 
     def finish(self, python_module: str, package_uris: Sequence[str]) -> Job: ...
@@ -115,6 +120,7 @@ def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict:
         strict=strict,
         packages_dir=place.packages,
         other_python=place.other_python or _is_newer(image_uri),
+        indexes=place.indexes or frozenset(),
     )
 
 
@@ -204,6 +210,8 @@ def plan_job(
     if source is None:
         return draft.finish("", []), None, ""
     if image is None:
+        known = draft.indexes if place.indexes is None else place.indexes
+        place = msgspec.structs.replace(place, indexes=known)
         package = plan_package(source, draft.executor_image_uri, place, strict=strict)
         uris = [place.uri(package.content_hash, name) for name in package.file_names]
         return draft.finish(package.python_module, uris), package, ""
@@ -222,7 +230,8 @@ def launch(prepared: Prepared, backend: JobBackend, place: Place, tell: Tell) ->
     if package is not None and isinstance(backend, ServiceBackend):
         backend.sign_in()  # bad credentials should not be told after minutes of packaging
     if isinstance(package, SdistPlan):
-        package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached)
+        is_sent = isinstance(backend, ServiceBackend)
+        package_and_stage(package, place, tell, prepared.output_uri, cached=plan.cached, is_sent=is_sent)
         if not isinstance(backend, ServiceBackend):
             plan = msgspec.structs.replace(plan, snapshot=_snapshot(package, place))
     elif package is not None and prepared.image is not None:
@@ -252,18 +261,29 @@ def make_trainer_image(package: ImagePlan, order: ImageOrder, image_uri: str, te
 
 
 def package_and_stage(
-    package: SdistPlan, place: Place, tell: Tell, output: str = "", *, cached: Sequence[str] = ()
+    package: SdistPlan,
+    place: Place,
+    tell: Tell,
+    output: str = "",
+    *,
+    cached: Sequence[str] = (),
+    is_sent: bool = True,
 ) -> tuple[str, ...]:
     """The URIs of the package's files, made and staged now unless they were there.
 
     The buckets of the packages and of the job's `output` are checked first: a fault stops the job before
-    anything is sent. `cached` names what else exists already, for the same line.
+    anything is sent, and so does a package that cannot be installed, where it `is_sent` to another machine.
+    `cached` names what else exists already, for the same line.
     """
     if place.staging_bucket:
         place.buckets.examine(place.staging_bucket, output)
     make_home(place.home)
     try:
         built = build_sdist(package, place.packages, progress=tell)
+        if is_sent:
+            from vtrain.packaging.install_check import check_install
+
+            check_install(built, tell)
     except OSError as error:
         raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
     for note in built.notes:

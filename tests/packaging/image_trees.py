@@ -23,13 +23,13 @@ def plan(folder: Path, base: str = BASE, **fields: Any) -> ImagePlan:
     return plan_image(TrainerSource(folder=folder, **own), base, **fields)
 
 
-def wheel(name: str, module: str = "") -> bytes:
-    """A wheel with one module, whose text is `module`."""
+def wheel(name: str, module: str = "", metadata: str = "") -> bytes:
+    """A wheel with one module, whose text is `module`, and more lines of `metadata`."""
     packed = io.BytesIO()
     info = f"{name}-1.dist-info"
     with zipfile.ZipFile(packed, "w") as archive:
         archive.writestr(f"{name}.py", module)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n{metadata}")
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         archive.writestr(f"{info}/RECORD", "")
     return packed.getvalue()

@@ -76,6 +76,26 @@ def test_setup_py_alone_makes_a_project(make_tree, tmp_path):
     assert (again.built, again.notes) == (False, built.notes)
 
 
+@pytest.mark.parametrize(
+    ("reader", "note"),
+    [
+        ("trainer/task.py", ("the folder's own build leaves out 1 of its files: labels.txt",)),
+        ("tests/test_it.py", ()),
+    ],
+)
+def test_a_file_at_the_root_that_the_trainer_names_is_noted(make_tree, tmp_path, reader, note):
+    setup = "import setuptools\nsetuptools.setup(name='t', version='0.1', packages=['trainer'])\n"
+    files = {
+        "setup.py": setup,
+        "trainer/__init__.py": "",
+        "trainer/task.py": "",
+        "labels.txt": "",
+        "Makefile": "",
+    }
+    folder = make_tree({**files, reader: "open('labels.txt')\n"})
+    assert build_sdist(plan_sdist(source(folder)), tmp_path / "packages").notes == note
+
+
 def test_tools_configuration_alone_makes_no_project(make_tree):
     folder = make_tree({"pyproject.toml": "[tool.ruff]\nline-length = 99\n", "trainer/task.py": ""})
     assert not plan_sdist(source(folder)).pep517

@@ -310,3 +310,37 @@ def test_a_module_may_import_from_its_package(make_tree):
     assert (
         plan(make_tree({"trainer/task.py": "from . import model\n", "trainer/model.py": ""})).warnings == ()
     )
+
+
+@pytest.mark.parametrize(
+    ("requirement", "brings"),
+    [
+        ("hypertune", "cloudml-hypertune"),
+        ("SKLearn>=0", "scikit-learn"),
+        ("yaml", "pyyaml"),
+        ("cv2", "opencv-python"),
+        ("pil", "pillow"),
+        ("google.cloud.storage", ""),
+        ("lightning", ""),
+        ("tensorboardX", ""),
+        ("numpy", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "provided", [frozenset(), frozenset(["cloudml-hypertune", "scikit-learn", "pyyaml"])]
+)
+def test_a_requirement_called_like_an_import_that_another_distribution_brings(
+    make_tree, requirement, brings, provided
+):
+    warnings = plan(make_tree(TREE), requirements=(requirement,), provided=provided).warnings
+    assert len(warnings) == bool(brings)
+    if brings:
+        assert f"is another distribution than {brings}, which brings `" in warnings[0]
+        with pytest.raises(PackagingError, match="another distribution"):
+            plan(make_tree(TREE), requirements=(requirement,), provided=provided, strict=True)
+
+
+def test_a_missing_import_is_said_once_also_where_a_requirement_has_its_name(make_tree):
+    folder = make_tree({**TREE, "trainer/task.py": "import yaml\n"})
+    (warning,) = plan(folder, requirements=("yaml",), provided=frozenset()).warnings
+    assert "add pyyaml" in warning

@@ -86,6 +86,12 @@ def test_a_dependency_that_is_no_requirement_is_refused_for_a_script(make_tree, 
         plan_sdist(TrainerSource(folder=folder, script="t.py"))
 
 
+def test_a_requires_python_that_is_no_version_is_refused_for_a_script(make_tree):
+    folder = make_tree({"pyproject.toml": f'{PROJECT}requires-python = ">=3\\nName: other"\n', "t.py": ""})
+    with pytest.raises(PackagingError, match="requires-python is wrong: Invalid specifier"):
+        plan_sdist(TrainerSource(folder=folder, script="t.py"))
+
+
 @pytest.mark.parametrize("name", ["../../kit", "a b", "kit/tools", "é", "k" * 300])
 def test_a_name_that_no_file_can_have_leads_nowhere_else(make_tree, name):
     files = {"setup.py": f"{SETUP}setup()\n", "setup.cfg": f"[metadata]\nname = {name}\n", "t.py": ""}

@@ -85,7 +85,7 @@ def test_setup_py_dependencies_are_read_where_they_are_written_out(make_tree):
         "from setuptools import setup\nsetup(install_requires=open('r').read())\n"
     )
     (warning,) = plan_sdist(TrainerSource(folder=folder, script="t.py")).warnings
-    assert "computes its dependencies" in warning
+    assert "knows the project's dependencies, and it failed: FileNotFoundError" in warning
 
 
 @pytest.mark.parametrize("script", ["../other.py", "/etc/passwd"])

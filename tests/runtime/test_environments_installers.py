@@ -274,6 +274,9 @@ def test_the_requirement_is_named_that_failed(tmp_path: Path, line: str, culprit
     installation = Installation(environment=tmp_path, requirements=("left", "right"))
     failed = explain(InstallerFault("uv", (line,)), installation)
     assert failed.message == f"{culprit} cannot be installed: uv failed.\n  {line}"
+    is_elsewhere = "was not found" in line or "no version" in line
+    assert failed.hint.startswith("If another index has it, set PIP_EXTRA_INDEX_URL=URL" if is_elsewhere
+                                  else "Correct the requirement;")  # fmt: skip
 
 
 @pytest.mark.parametrize("login", ["bob:s3cret", "s3cret"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -216,6 +217,8 @@ def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:
     """The place where packages are made and staged. Raises ConfigError in a folder that was removed."""
+    from vtrain.runtime.environments.pip_configuration import known_indexes
+
     check_current_folder()
     return Place(
         home=target.settings.home,
@@ -224,6 +227,7 @@ def packages_place(target: Target, trainer: TrainerFlags) -> Place:
         show=target.console.show_state,
         checks_imports=not target.settings.active_python,
         other_python=bool(target.settings.python or target.settings.active_python),
+        indexes=known_indexes(os.environ) if target.backend.is_local else None,
     )
 
 

@@ -117,6 +117,15 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return str((first.get("pythonPackageSpec") or {}).get("executorImageUri", ""))
 
     @property
+    def indexes(self) -> frozenset[str]:
+        """The indexes of packages that the job's variables name to pip."""
+        tasks = (pool.get("pythonPackageSpec") or {} for pool in self._pools)
+        variables = [each for task in tasks for each in task.get("env") or () if isinstance(each, dict)]
+        names = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
+        values = (str(each.get("value", "")) for each in variables if each.get("name") in names)
+        return frozenset(word for value in values for word in value.split())
+
+    @property
     def images(self) -> Images:
         """The images that the pools name."""
         containers = [(pool.get("containerSpec") or {}).get("imageUri", "") for pool in self._pools]

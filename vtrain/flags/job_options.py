@@ -238,7 +238,7 @@ class TrainerFlags(FlagGroup, frozen=True):
     ] = ""
     strict: Annotated[
         bool,
-        Option("--strict", help="Treat warnings about imports, fields and secrets as errors."),
+        Option("--strict", help="Treat warnings about imports, settings, fields and secrets as errors."),
     ] = False
 
 

@@ -8,7 +8,8 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.direct import LAYOUT, SCRIPT_PACKAGE, SITE
 from vtrain.packaging.project import Project, read_project
 from vtrain.packaging.unpacking import AGAIN, DAMAGED, check_name, readable
+from vtrain.project_names import canonical, distribution_name
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -118,6 +120,45 @@ def requires_dist(path: Path) -> tuple[str, ...] | None:
     return tuple(str(value) for value in fields.get_all("Requires-Dist", []))
 
 
+def requirements_beside(lines: Iterable[str], packages: Mapping[str, Path]) -> Iterator[str]:
+    """The requirements that packages at hand, by canonical name, do not fulfil.
+
+    Of extras of one of them (`kit[gpu]`) that is what its metadata names for these: an installer that gets
+    the line would take the package from the index.
+    """
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    waiting, done = list(lines), set()
+    while waiting:
+        line = waiting.pop(0)
+        package = packages.get(distribution_name(line))
+        if package is None:
+            yield line
+        elif "[" in line and line not in done:
+            done.add(line)
+            with suppress(InvalidRequirement):
+                asked = Requirement(line)
+                if asked.marker is None or asked.marker.evaluate({"extra": ""}):
+                    for extra in sorted(asked.extras):
+                        waiting += _of_extra(package, extra)
+
+
+def _of_extra(package: Path, extra: str) -> Iterator[str]:
+    """The requirements that a package has with an extra alone."""
+    from packaging.requirements import Requirement
+
+    for line in requires_dist(package) or ():
+        requirement = Requirement(line)
+        marker, requirement.marker = requirement.marker, None
+        names = {extra, canonical(extra)}
+        if (
+            marker
+            and not marker.evaluate({"extra": ""})
+            and any(marker.evaluate({"extra": n}) for n in names)
+        ):
+            yield str(requirement)
+
+
 def declared_requirements(path: Path) -> tuple[str, ...] | None:
     """The requirements in a package's metadata or project files; None where only its build tells them."""
     known = requires_dist(path)
@@ -170,6 +211,11 @@ def _is_project_file(name: str) -> bool:
 def metadata_name(path: Path) -> str:
     """The distribution's name in the metadata; "" for an sdist whose name its build decides."""
     return str(_fields(path)["Name"] or "")
+
+
+def metadata_version(path: Path) -> str:
+    """The distribution's version in the metadata; "" for an sdist whose version its build decides."""
+    return str(_fields(path)["Version"] or "")
 
 
 def import_names(path: Path) -> tuple[str, ...]:

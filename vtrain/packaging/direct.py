@@ -49,13 +49,19 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_direct(
-    out: Path, *, name: str, version: str, requirements: tuple[str, ...], members: Iterable[Member]
+    out: Path,
+    *,
+    name: str,
+    version: str,
+    requirements: tuple[str, ...],
+    members: Iterable[Member],
+    requires_python: str = "",
 ) -> None:
     """Write a direct sdist; `members` are named as they will lie in site-packages."""
     top = f"{name}-{version}"
     head = (
         Member(name=f"{top}/setup.cfg", content=MARKER.encode()),
-        Member(name=f"{top}/PKG-INFO", content=metadata(name, version, requirements)),
+        Member(name=f"{top}/PKG-INFO", content=metadata(name, version, requirements, requires_python)),
         Member(name=f"{top}/pyproject.toml", content=_BUILD_SYSTEM.encode()),
         Member(name=f"{top}/vtrain_backend.py", content=(_PAYLOAD / "backend.py").read_bytes()),
     )
@@ -138,9 +144,10 @@ def _info(member: Member, size: int) -> tarfile.TarInfo:
     return info
 
 
-def metadata(name: str, version: str, requirements: tuple[str, ...]) -> bytes:
+def metadata(name: str, version: str, requirements: tuple[str, ...], requires_python: str = "") -> bytes:
     """Core metadata 2.2: without a Dynamic field it says that nothing else will be added."""
     fields = ["Metadata-Version: 2.2", f"Name: {name}", f"Version: {version}"]
+    fields += [f"Requires-Python: {requires_python}"] if requires_python else []
     fields += [f"Requires-Dist: {requirement}" for requirement in requirements]
     return ("\n".join(fields) + "\n").encode()
 

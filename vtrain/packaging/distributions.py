@@ -163,6 +163,14 @@ def known_distribution(module: str) -> str:
     return top if top in _SAME_NAME else ""
 
 
+def namesake(distribution: str) -> tuple[str, str]:
+    """The import that a distribution is called like, and the one that brings it; empty where it does so."""
+    for module, brings in DISTRIBUTIONS.items():
+        if canonical(module) == distribution and distribution not in brings:
+            return module, brings[0]
+    return "", ""
+
+
 def installed_distribution(top: str) -> str:
     """The distribution beside vtrain that brings an import; "" where none or several do. For advice alone."""
     installed = set(_installed().get(top, ()))

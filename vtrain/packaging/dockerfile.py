@@ -16,10 +16,11 @@ import msgspec
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
-from vtrain.packaging.project import DEFAULT_BACKEND, Project, has_setup
+from vtrain.packaging.project import DEFAULT_BACKEND, Project
 from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
+from vtrain.project_names import distribution_name
 
 WORKING_FOLDER = "/usr/app"
 HOME_FOLDER = "/home"
@@ -35,6 +36,8 @@ PACKAGES_FOLDER = "packages"
 EXTRA_FOLDER = "extra-dirs"
 CODE_FOLDER = "code"
 REQUIREMENTS_NAME = "requirements.txt"
+BESIDE_NAME = ".requirements.txt"
+"""In the folder of packages, where `*` passes over it: the lines that name one of them."""
 USER_ARGUMENT = "BASE_USER"
 """The build argument that says which user the base image runs as."""
 
@@ -82,12 +85,16 @@ class ProjectLayer(msgspec.Struct, frozen=True, kw_only=True):
 class Layers(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a generated Dockerfile; `folders` are those that the build context holds.
 
-    `project` is how the folder's own project is installed; None where there is nothing to install.
+    With `beside` the folder of packages has requirements of these themselves; `variables` are set, to a
+    version, while they are built. `project` is how the folder's own project is installed; None where there is
+    nothing to install.
     """
 
     base: str
     folders: frozenset[str]
     entrypoint: tuple[str, ...]
+    beside: bool = False
+    variables: tuple[str, ...] = ()
     project: ProjectLayer | None = None
 
 
@@ -116,7 +123,9 @@ def write_dockerfile(layers: Layers, *, plain: bool) -> str:
             parts.append(_copy(folder, target) + pip.run(f"{options}-r {target}/{REQUIREMENTS_NAME}"))
     if PACKAGES_FOLDER in layers.folders:
         target = f"{INSTALL_FOLDER}/{PACKAGES_FOLDER}"
-        parts.append(_copy(PACKAGES_FOLDER, target) + pip.run(f"{target}/*"))
+        lines = f" -r {target}/{BESIDE_NAME}" if layers.beside else ""
+        settings = "".join(f"{name}=0+vtrain " for name in layers.variables)
+        parts.append(_copy(PACKAGES_FOLDER, target) + pip.run(f"{target}/*{lines}", before=settings))
     parts += [_copy(folder, ".") for folder in (EXTRA_FOLDER, CODE_FOLDER) if folder in layers.folders]
     if layers.project is not None:
         parts.append(_install_project(pip, layers.project))
@@ -179,21 +188,49 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
     """The installations of an image, group by group, each in its own layer.
 
     `tools` are the build requirements of the project, where they can be installed before its sources are
-    there.
+    there. The lines `beside` name packages that are at hand, and are read with these: an index may have
+    others of their names.
     """
 
     tools: tuple[str, ...] = ()
     project: tuple[str, ...] = ()
     file: Requirements = Requirements()
     given: Requirements = Requirements()
+    beside: tuple[str, ...] = ()
 
     @property
     def merged(self) -> Requirements:
         """All requirements but the project's own, for the check of imports."""
         return Requirements(lines=tuple(dict.fromkeys((*self.file.lines, *self.given.lines))))
 
+    def with_project(self, project: Project | None, folder: Path) -> ImageRequirements:
+        """With the project's dependencies, as far as they are known, and its build requirements."""
+        if project is None:
+            return self
+        own = read_given(project.dependencies or (), folder, "the project's dependencies")
+        return msgspec.structs.replace(self, tools=_tools(project, folder), project=own.pip_lines)
+
+    def with_packages(self, names: frozenset[str]) -> ImageRequirements:
+        """With the lines that name one of these distributions beside the packages themselves."""
+
+        def others(lines: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(line for line in lines if distribution_name(line) not in names)
+
+        lines = (*self.project, *self.file.pip_lines, *self.given.pip_lines)
+        return msgspec.structs.replace(
+            self,
+            project=others(self.project),
+            file=msgspec.structs.replace(self.file, pip_lines=others(self.file.pip_lines)),
+            given=msgspec.structs.replace(self.given, pip_lines=others(self.given.pip_lines)),
+            beside=tuple(dict.fromkeys(line for line in lines if distribution_name(line) in names)),
+        )
+
     def members(self) -> Iterator[Member]:
         """The files of the context that pip reads."""
+        if self.beside:
+            yield _text_member(
+                f"{PACKAGES_FOLDER}/{BESIDE_NAME}", "".join(f"{line}\n" for line in self.beside)
+            )
         own = (Requirements(pip_lines=self.tools), Requirements(pip_lines=self.project))
         groups = zip((TOOLS_FOLDER, *REQUIREMENTS_FOLDERS), (*own, self.file, self.given), strict=True)
         for folder, group in groups:
@@ -205,35 +242,20 @@ class ImageRequirements(msgspec.Struct, frozen=True, kw_only=True):
                 yield _text_member(f"{folder}/{name}", text)
 
 
-def read_image_requirements(source: TrainerSource, project: Project | None) -> ImageRequirements:
-    """The project's dependencies as far as its files tell them, requirements.txt, and the flag.
-
-    Raises PackagingError for a line that pip could not read in the image.
-    """
-    dependencies = (project.dependencies or ()) if project else ()
-    own = read_given(dependencies, source.folder, "the project's dependencies")
+def read_image_requirements(source: TrainerSource) -> ImageRequirements:
+    """requirements.txt and the flag. Raises PackagingError for a line that pip could not read there."""
     file, given = read_requirements((), source.folder), read_given(source.requirements, source.folder)
     _check_options(file, REQUIREMENTS_FILE)
     _check_options(given, "requirements")
-    tools = _tools(project, source.folder) if project else ()
-    return ImageRequirements(tools=tools, project=own.pip_lines, file=file, given=given)
+    return ImageRequirements(file=file, given=given)
 
 
 def _tools(project: Project, folder: Path) -> tuple[str, ...]:
     """Build requirements of back ends that need nothing else; () for those that may ask for more."""
-    if project.backend not in _PLAIN_BACKENDS or not installs_project(project, folder):
+    if project.backend not in _PLAIN_BACKENDS or not project.is_package:
         return ()
     wheel = ("wheel",) if project.backend.startswith("setuptools.") else ()
     return read_given((*project.build_requires, *wheel), folder).pip_lines
-
-
-def installs_project(project: Project, folder: Path) -> bool:
-    """Whether pip is to install the project.
-
-    Not so for a pyproject.toml without a build system beside modules at the root: many of those only list
-    dependencies, and pip refuses to install them; Python finds the modules without.
-    """
-    return has_setup(folder) or project.backend != DEFAULT_BACKEND or (folder / "src").is_dir()
 
 
 def _check_options(requirements: Requirements, where: str) -> None:
@@ -258,6 +280,9 @@ def context_members(trainer: SdistPlan, requirements: ImageRequirements) -> tupl
     for extra in trainer.extra_packages:
         name = f"{PACKAGES_FOLDER}/{extra.path.name}"
         members.append(Member(name=name, content=extra.path, digest=extra.digest))
+    for project in trainer.local:
+        folder = f"{PACKAGES_FOLDER}/{project.name}"
+        members += [file.member(project.source.folder, f"{folder}/{file.path}") for file in project.files]
     inside = tuple(f"{folder}/" for folder in trainer.extra_dirs)
     for file in trainer.files:
         folder = EXTRA_FOLDER if inside and file.path.startswith(inside) else CODE_FOLDER

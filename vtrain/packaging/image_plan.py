@@ -25,13 +25,12 @@ from vtrain.packaging.dockerfile import (
     ProjectLayer,
     context_members,
     image_entrypoint,
-    installs_project,
     read_image_requirements,
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
 from vtrain.packaging.preflight import with_preflight
-from vtrain.packaging.project import read_project, version_variables
+from vtrain.packaging.project import version_variables
 from vtrain.packaging.sdist_plan import (
     PackedFile,
     SdistPlan,
@@ -39,6 +38,7 @@ from vtrain.packaging.sdist_plan import (
     pack_file,
     read_trainer,
     size_warnings,
+    with_sources,
 )
 from vtrain.packaging.source import TrainerSource, check_source
 from vtrain.packaging.tree import belonging_files
@@ -116,12 +116,25 @@ def plan_image(
         raise ConfigError("An image needs a base to build on.", hint=hint)
     check_image_name(base, "--executor-image-uri")
     check_source(source)
-    project = None if source.script_alone else read_project(source.folder)
-    requirements = read_image_requirements(source, project)
+    requirements = read_image_requirements(source)
     trainer = read_trainer(source, requirements=requirements.merged)
+    if trainer.project and not trainer.project.is_package:  # else pip asks the back end, in the image
+        from vtrain.packaging.computed import with_computed_dependencies
+
+        trainer = with_computed_dependencies(trainer)
+    trainer = with_sources(trainer, indexes=frozenset(_option_values(requirements)), in_image=True)
+    requirements = requirements.with_project(trainer.project, source.folder)
+    requirements = requirements.with_packages(trainer.beside)
     plan = _plan_generated(trainer, requirements, base, platform)
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)
+
+
+def _option_values(requirements: ImageRequirements) -> Iterator[str]:
+    """The values of pip's options in the requirements, indexes among them."""
+    for line in (*requirements.file.pip_lines, *requirements.given.pip_lines):
+        if line.startswith("-"):
+            yield re.split(r"[=\s]+", line, maxsplit=1)[-1].strip()
 
 
 def _plan_generated(
@@ -133,6 +146,15 @@ def _plan_generated(
         base=base,
         folders=frozenset(file.name.partition("/")[0] for file in files),
         entrypoint=image_entrypoint(base, trainer.entry.path, source.python_module),
+        beside=bool(requirements.beside),
+        variables=tuple(
+            dict.fromkeys(
+                name
+                for each in trainer.local
+                if each.project is not None
+                for name in version_variables(each.project)
+            )
+        ),
         project=_project_layer(trainer, requirements),
     )
     plan = ImagePlan(
@@ -156,7 +178,7 @@ def _plan_generated(
 
 def _project_layer(trainer: SdistPlan, requirements: ImageRequirements) -> ProjectLayer | None:
     project = trainer.project
-    if project is None or not installs_project(project, trainer.source.folder):
+    if project is None or not project.is_package:
         return None
     return ProjectLayer(
         alone=project.dependencies is not None,

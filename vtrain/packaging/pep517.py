@@ -6,17 +6,18 @@ import os
 import shutil
 import tarfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from subprocess import CalledProcessError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member, copy_unchanged, write_archive
 from vtrain.packaging.keys import HINT, credentials_kind
-from vtrain.packaging.project import Project, version_variables
+from vtrain.packaging.module_imports import LARGEST_SOURCE
+from vtrain.packaging.project import Project, tool_versions, version_variables
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
@@ -25,28 +26,35 @@ from vtrain.settings import home_folder
 if TYPE_CHECKING:
     from build import ProjectBuilder
 
+Kind = Literal["sdist", "wheel"]
 
 _NAMES_SHOWN = 5
 _OUTPUT_LINES, _LONGEST_LINE = 15, 300
 """The end of a build's output that is shown: so many lines, of so many letters each."""
 
 
+class BuildRequirementsError(PackagingError):
+    """The tools that a back end needs cannot be had here."""
+
+
 def build_project(plan: SdistPlan, out: Path) -> None:
     """Build the sdist of a project into `out`."""
     with scratch_folder(home_folder()) as work:
         tree, dist, unpacked = (work / name for name in ("tree", "dist", "unpacked"))
-        _copy_files(plan, tree)
-        with _pretend_version(plan), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            built = _run_backend(plan, tree, dist)
+        copy_files(plan, tree)
+        with pretended_version(plan):
+            built = run_back_end(
+                plan.project or Project(), tree, lambda builder: builder.build("sdist", dist)
+            )
         top = _unpack(built, unpacked)
         names = tuple(sorted(_names(unpacked / top)))
         _check_credentials(unpacked / top, names)
         write_archive(out, (_member(unpacked, f"{top}/{name}") for name in names))
-    _check_entry(plan, names)
+    if plan.entry.path:
+        _check_entry(plan, names)
 
 
-def _copy_files(plan: SdistPlan, tree: Path) -> None:
+def copy_files(plan: SdistPlan, tree: Path) -> None:
     """Copy the plan's files: back ends leave `build/` and `*.egg-info/` where they build."""
     tree.mkdir()
     for file in plan.files:
@@ -57,7 +65,8 @@ def _copy_files(plan: SdistPlan, tree: Path) -> None:
 
 
 @contextmanager
-def _pretend_version(plan: SdistPlan) -> Iterator[None]:
+def pretended_version(plan: SdistPlan) -> Iterator[None]:
+    """A block in which tools that ask version control get a version: a copy of the files has no history."""
     wanted = version_variables(plan.project) if plan.project else ()
     names = [name for name in wanted if name not in os.environ]
     os.environ.update(dict.fromkeys(names, f"0+h{plan.content_hash[:16]}"))
@@ -68,37 +77,47 @@ def _pretend_version(plan: SdistPlan) -> Iterator[None]:
             del os.environ[name]
 
 
-def _run_backend(plan: SdistPlan, tree: Path, dist: Path) -> Path:
+def run_back_end(
+    project: Project, tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind = "sdist"
+) -> Path:
+    """The path that the back end answers with, which makes a distribution of the kind, or its metadata.
+
+    Raises BuildRequirementsError, and PackagingError where it fails.
+    """
     from build import BuildBackendException, BuildException, ProjectBuilder
     from pyproject_hooks import quiet_subprocess_runner
 
-    project = plan.project or Project()
-    hint = f"`python -m build --sdist {plan.source.folder}` builds the same by hand."
     try:
-        if plan.tool_versions is not None:
-            builder = ProjectBuilder(tree, runner=quiet_subprocess_runner)
-            if not _asks_for_more(builder, project, tree):
-                return Path(builder.build("sdist", dist))
-        return _run_isolated(tree, dist)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if tool_versions(project.build_requires) is not None:
+                builder = ProjectBuilder(tree, runner=quiet_subprocess_runner)
+                if not _asks_for_more(builder, project, tree, kind):
+                    return Path(work(builder))
+            return _run_isolated(tree, work, kind)
     except CalledProcessError as error:  # of pip or uv: those of the back end come as build's own
-        raise PackagingError(
+        raise BuildRequirementsError(
             f"The build requirements cannot be installed: {_reason(error)}.",
             hint="Look at the network and the package index, or install them beside vtrain.",
         ) from error
     except (BuildBackendException, BuildException, ValueError) as error:  # ValueError: a bad backend-path
-        raise PackagingError(f"The folder's own build failed: {_reason(error)}.", hint=hint) from error
+        reason = _reason(error)
+        hint = f"`python -m build --{kind}` in that folder shows the same."
+        if "Multiple top-level" in reason:
+            hint = "Name its packages in [tool.setuptools], or remove [build-system]: then nothing is built."
+        raise PackagingError(f"The folder's own build failed: {reason}.", hint=hint) from error
 
 
-def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path) -> bool:
+def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path, kind: Kind) -> bool:
     """Whether the back end wants packages that are not here. Only setup_requires makes setuptools ask."""
     if project.backend.startswith("setuptools.build_meta"):
         texts = [(tree / name).read_bytes() for name in ("setup.py", "setup.cfg") if (tree / name).is_file()]
         if not any(b"setup_requires" in text for text in texts):
             return False
-    return bool(builder.check_dependencies("sdist"))
+    return bool(builder.check_dependencies(kind))
 
 
-def _run_isolated(tree: Path, dist: Path) -> Path:
+def _run_isolated(tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind) -> Path:
     from build import ProjectBuilder
     from build.env import DefaultIsolatedEnv
     from pyproject_hooks import quiet_subprocess_runner
@@ -107,8 +126,8 @@ def _run_isolated(tree: Path, dist: Path) -> Path:
     with DefaultIsolatedEnv(installer="uv" if shutil.which("uv") else "pip") as env:
         builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
         env.install(builder.build_system_requires)
-        env.install(builder.get_requires_for_build("sdist"))
-        return Path(builder.build("sdist", dist))
+        env.install(builder.get_requires_for_build(kind))
+        return Path(work(builder))
 
 
 def _reason(error: Exception) -> str:
@@ -116,7 +135,7 @@ def _reason(error: Exception) -> str:
     cause = getattr(error, "exception", error)
     output = getattr(cause, "stderr", None) or getattr(cause, "output", None)
     text = output.decode(errors="replace") if isinstance(output, bytes) else output
-    lines = (text or "").rstrip().splitlines()[-_OUTPUT_LINES:]
+    lines = (text or "").rstrip().removesuffix(".").splitlines()[-_OUTPUT_LINES:]
     return "".join(f"\n{line[:_LONGEST_LINE]}" for line in lines) or str(error).rstrip(".")
 
 
@@ -161,10 +180,16 @@ def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
 
 
 def left_out_notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
-    """A note about files of packages that the back end left out; the same for a cached sdist."""
+    """A note about files that the back end left out, and may be missed; the same for a cached sdist.
+
+    These are files of packages, and those at the root that a module, or setup.py, names.
+    """
     with readable(built), tarfile.open(built) as sdist:
         there = {name.partition("/")[2] for name in sdist.getnames()}
-    missing = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]
+    left_out = [file.path for file in plan.files if file.path not in there and _is_content(file.path)]
+    at_root = [path.encode() for path in left_out if "/" not in path]
+    named = _named_files(plan, at_root) if at_root else set()
+    missing = [path for path in left_out if "/" in path or path.encode() in named]
     if not missing:
         return ()
     shown = ", ".join(printable(path) for path in missing[:_NAMES_SHOWN])
@@ -174,8 +199,15 @@ def left_out_notes(plan: SdistPlan, built: Path) -> tuple[str, ...]:
 
 def _is_content(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return (
-        len(parts) > 1
-        and not any(part.startswith(".") for part in parts)
-        and parts[0] not in ("tests", "docs")
-    )
+    return not any(part.startswith(".") for part in parts) and parts[0] not in ("tests", "docs")
+
+
+def _named_files(plan: SdistPlan, files: list[bytes]) -> set[bytes]:
+    """Those of the files whose names stand in a module that may be packed."""
+    found: set[bytes] = set()
+    for file in plan.files:
+        if file.path.endswith(".py") and _is_content(file.path) and file.size <= LARGEST_SOURCE:
+            with suppress(OSError):  # it was packed a moment ago, or before
+                text = (plan.source.folder / file.path).read_bytes()
+                found.update(name for name in files if name in text)
+    return found

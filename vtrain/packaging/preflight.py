@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import unicodedata
+from collections.abc import Iterator
 from importlib.util import decode_source
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from vtrain.packaging.distributions import (
     installed_distribution,
     known_distribution,
     may_bring,
+    namesake,
     with_brought_along,
 )
 from vtrain.packaging.module_imports import (
@@ -32,7 +34,7 @@ from vtrain.packaging.module_imports import (
     reached_imports,
 )
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
-from vtrain.packaging.source import Entry, printable
+from vtrain.packaging.source import Entry, module_names, printable
 from vtrain.project_names import canonical, distribution_name
 
 _HERE = ".".join(map(str, sys.version_info[:2]))
@@ -64,7 +66,7 @@ class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
 
 def trainer_imports(plan: SdistPlan) -> TrainerImports:
     """The imports of the trainer in a folder."""
-    roots = (plan.entry.root, *(("", "src") if plan.project else ()))
+    roots = (plan.entry.root, *(("", "src") if plan.pep517 or (plan.project and plan.source.script) else ()))
     modules = Modules(frozenset(file.path for file in plan.files), tuple(dict.fromkeys(roots)))
     brought, own_names = _extra_contents(plan)
 
@@ -83,7 +85,7 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
 
 
 def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
-    """Distributions and import names that the extra packages bring."""
+    """Distributions and import names that the packages beside the trainer bring."""
     distributions: set[str] = set()
     names: set[str] = set()
     for extra in plan.extra_packages:
@@ -92,6 +94,10 @@ def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
             names.update(import_names(extra.path))
             distributions.add(canonical(metadata_name(extra.path)))
             distributions.update(map(distribution_name, requires_dist(extra.path) or ()))
+    for project in plan.local:
+        distributions.update((project.name, *map(distribution_name, project.requirements)))
+        modules = module_names(tuple(file.path for file in project.files), is_project=True)
+        names.update(module.partition(".")[0] for module in modules)
     return frozenset(distributions), frozenset(names)
 
 
@@ -172,6 +178,14 @@ def _qualified(item: Import, package: str) -> str:
     return f"write `from {package} import {item.module}`"
 
 
+def _namesakes(names: frozenset[str], said: set[str]) -> Iterator[str]:
+    """A sentence for each distribution called like an import of another, if nothing was said of that one."""
+    for name in sorted(names):
+        module, brings = namesake(name)
+        if module and module not in said:
+            yield f"the requirement {name} is another distribution than {brings}, which brings `{module}`"
+
+
 def check_syntax(folder: Path, entry: Entry) -> None:
     """Refuse an entry module that Python cannot compile: file, line, the line itself. Shell scripts pass."""
     if not entry.path.endswith(".py"):
@@ -229,10 +243,10 @@ def _width(text: str) -> int:
 def with_preflight(
     plan: SdistPlan, provided: frozenset[str] | None, strict: bool, *, other_python: bool = False
 ) -> SdistPlan:
-    """The plan with its imports, and a warning for each that nothing provides.
+    """The plan with its imports, and warnings of each that nothing provides and of each ignored setting.
 
-    With `strict` that is refused, and so are credentials in the folder. Nothing is warned of where it is not
-    known what is `provided`. On `other_python` than vtrain's a syntax error is a warning.
+    With `strict` those are refused, and so are credentials in the folder. Nothing is said of imports where it
+    is not known what is `provided`. On `other_python` than vtrain's a syntax error is a warning.
     """
     check_no_credentials(plan.credentials, strict)
     doubts: tuple[str, ...] = ()
@@ -244,10 +258,15 @@ def with_preflight(
         doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
     imports = trainer_imports(plan)
     missing: tuple[str, ...] = ()
-    if provided is not None and (plan.project is None or plan.project.dependencies is not None):
+    projects = [each.project for each in (plan, *plan.local) if each.project is not None]
+    if provided is not None and all(project.dependencies is not None for project in projects):
         named = frozenset(map(distribution_name, plan.requirements))
         available = with_brought_along(named | imports.brought | provided)
-        missing = tuple(each.sentence for each in missing_imports(imports, available))
-    if missing and strict:
-        raise PackagingError("\n".join(missing), hint="Without --strict this is a warning.")
-    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *missing))
+        found = missing_imports(imports, available)
+        tops = {each.item.module.partition(".")[0] for each in found}
+        others = _namesakes(named - plan.beside, tops)
+        missing = (*(each.sentence for each in found), *others)
+    said = (*plan.ignored, *missing)
+    if said and strict:
+        raise PackagingError("\n".join(said), hint="Without --strict this is a warning.")
+    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *said))

@@ -22,9 +22,10 @@ DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """A folder that is built by its own PEP 517 back end.
+    """A folder with a project's files.
 
-    `dependencies` is None where only the back end knows them.
+    `dependencies` is None where only the back end knows them. The PEP 517 back end builds it if it
+    `is_package`; else its files lie bare, beside what it depends on.
     """
 
     name: str = ""
@@ -32,6 +33,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     build_requires: tuple[str, ...] = DEFAULT_BUILD_REQUIRES
     backend: str = DEFAULT_BACKEND
     requires_python: str = ""
+    is_package: bool = True
 
 
 class _ProjectTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -39,6 +41,7 @@ class _ProjectTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     name: str = ""
     dependencies: tuple[str, ...] | None = None
+    optional_dependencies: dict[str, tuple[str, ...]] = {}
     dynamic: tuple[str, ...] = ()
     requires_python: str = ""
 
@@ -48,10 +51,15 @@ class _BuildSystem(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     build_backend: str = DEFAULT_BACKEND
 
 
-class _Pyproject(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class ProjectFile(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """A pyproject.toml, as far as it is read."""
+
     project: _ProjectTable | None = None
     build_system: _BuildSystem | None = None
     tool: dict[str, Any] = {}
+
+
+_POETRY = _BuildSystem(requires=("poetry-core",), build_backend="poetry.core.masonry.api")
 
 
 def read_project(folder: Path) -> Project | None:
@@ -60,11 +68,12 @@ def read_project(folder: Path) -> Project | None:
     A pyproject.toml that only configures tools (no [build-system], no [project]) makes no project, nor does
     an empty setup.py, which names no package.
     """
-    pyproject = _read_pyproject(folder / "pyproject.toml")
-    if pyproject.project is None and pyproject.build_system is None and not has_setup(folder):
+    pyproject = read_project_file(folder)
+    is_poetry = "dependencies" in table_of(pyproject.tool, "poetry")  # its applications need no build system
+    if not (pyproject.project or pyproject.build_system or has_setup(folder) or is_poetry):
         return None
     table = pyproject.project or _ProjectTable()
-    system = pyproject.build_system or _BuildSystem()
+    system = pyproject.build_system or (_POETRY if is_poetry else _BuildSystem())
     return Project(
         name=table.name or _setup_cfg(folder).get("metadata", "name", fallback=""),
         dependencies=_dependencies(folder, pyproject, system.build_backend),
@@ -73,7 +82,34 @@ def read_project(folder: Path) -> Project | None:
         requires_python=(
             table.requires_python or _setup_cfg(folder).get("options", "python_requires", fallback="")
         ),
+        is_package=_is_package(folder, pyproject),
     )
+
+
+def _is_package(folder: Path, pyproject: ProjectFile) -> bool:
+    """Whether the project can be built, or says that it is to be.
+
+    Many only list dependencies, beside modules and other folders at the root: `uv init` writes no build
+    system, and setuptools, which would be used, refuses such a folder. Python finds the modules without.
+    """
+    tool, system = pyproject.tool, pyproject.build_system or _BuildSystem()
+    uv = table_of(tool, "uv").get("package")
+    if table_of(tool, "poetry").get("package-mode") is False:
+        return False
+    if has_setup(folder) or (folder / "src").is_dir() or uv is True:
+        return True
+    is_virtual = (
+        table_of(tool, "pdm").get("distribution") is False or table_of(tool, "rye").get("virtual") is True
+    )
+    return system.build_backend != DEFAULT_BACKEND and uv is not False and not is_virtual
+
+
+def table_of(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The table at a path of names; empty where there is none."""
+    for name in names:
+        found = document.get(name)
+        document = found if isinstance(found, dict) else {}
+    return document
 
 
 def _check_readable(path: Path) -> None:
@@ -81,13 +117,15 @@ def _check_readable(path: Path) -> None:
         raise PackagingError(f"{path.name} in {path.parent} cannot be read: {reason}.")
 
 
-def _read_pyproject(path: Path) -> _Pyproject:
+def read_project_file(folder: Path) -> ProjectFile:
+    """The tables of a folder's pyproject.toml; all empty where it has none. Raises PackagingError."""
+    path = folder / "pyproject.toml"
     _check_readable(path)
     if not path.is_file():
-        return _Pyproject()
+        return ProjectFile()
     toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        return msgspec.convert(toml.loads(path.read_text("utf-8")), _Pyproject)
+        return msgspec.convert(toml.loads(path.read_text("utf-8")), ProjectFile)
     except msgspec.ValidationError as error:
         words = str(error).replace("object", "table").replace(" | null", "")
         problem, _, place = words.partition(" - at `$.")
@@ -118,25 +156,39 @@ def has_setup(folder: Path) -> bool:
     return (folder / "setup.cfg").is_file() and _setup_cfg(folder).has_option("metadata", "name")
 
 
-def _dependencies(folder: Path, pyproject: _Pyproject, backend: str) -> tuple[str, ...] | None:
+def _dependencies(folder: Path, pyproject: ProjectFile, backend: str) -> tuple[str, ...] | None:
     table = pyproject.project or _ProjectTable()
     if table.dependencies is not None:
         return table.dependencies
-    if "poetry" in pyproject.tool and not table.name:
+    poetry = table_of(pyproject.tool, "poetry")
+    if "dependencies" in poetry or (poetry and not table.name):
         return None
     if pyproject.project is not None and "dependencies" not in table.dynamic:
         return ()
     if not backend.startswith("setuptools."):
         return None
+    dynamic = table_of(pyproject.tool, "setuptools", "dynamic", "dependencies")
+    if files := dynamic.get("file"):
+        return _listed_in(folder, [files] if isinstance(files, str) else files)
     listed = _setup_cfg(folder).get("options", "install_requires", fallback="")
     if listed.strip().startswith("file:"):
-        return None
+        return _listed_in(folder, listed.strip().removeprefix("file:").split(","))
     if listed.strip():
         # A value on the line of its key is split at each semicolon; in lines below, one begins a marker.
         return _without_comments(listed.splitlines() if "\n" in listed else listed.split(";"))
     if (folder / "setup.py").is_file():
         return _install_requires(folder / "setup.py")
     return None if table.dynamic else ()
+
+
+def _listed_in(folder: Path, files: Iterable[str]) -> tuple[str, ...] | None:
+    """The requirements in files as setuptools reads them, which knows no options there; None for others."""
+    try:
+        texts = [(folder / name.strip()).read_text("utf-8") for name in files]
+    except (OSError, ValueError):
+        return None
+    lines = _without_comments(line for text in texts for line in text.splitlines())
+    return None if any(line.startswith("-") for line in lines) else lines
 
 
 def _without_comments(lines: Iterable[str]) -> tuple[str, ...]:

@@ -133,19 +133,30 @@ def _requirement(text: str, where: str) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     text = re.sub(r"^(-e|--editable)[= ]\s*", "", text)
+    unseen = f"{where}: {text} is a path on this machine, which the machine that trains cannot see."
     try:
-        Requirement(text)
+        requirement = Requirement(text)
     except InvalidRequirement as error:
-        if _URL.fullmatch(text):
+        is_url = _URL.fullmatch(text)
+        if is_url and not _is_path(text):
             return _named_url(text, where)
-        if text.startswith((".", "/", "~")) or text.endswith(_PACKAGE_SUFFIXES):
-            raise PackagingError(
-                f"{where}: {text} is a path on this machine, which the machine that trains cannot see.",
-                hint="Name the file in extra-packages (a folder: in extra-dirs).",
-            ) from None
+        if is_url or text.startswith((".", "/", "~", "file:")) or text.endswith(_PACKAGE_SUFFIXES):
+            hint = "Name the file in extra-packages (a project: build it first; another folder: extra-dirs)."
+            raise PackagingError(unseen, hint=hint) from None
         reason = str(error).splitlines()[0]
         raise PackagingError(f"{where}: `{text}` is not a requirement: {reason}.") from None
+    if requirement.url and _is_path(requirement.url):
+        name = requirement.name
+        hint = (
+            f"Write {name}==VERSION, as `pip list --format=freeze` does, or {name} with extra-packages=FILE."
+        )
+        raise PackagingError(unseen, hint=hint)
     return text
+
+
+def _is_path(url: str) -> bool:
+    scheme, separator, _ = url.partition("://")
+    return scheme.rpartition("+")[2] == "file" or not (separator or "+" in scheme)
 
 
 def _named_url(url: str, where: str) -> str:

@@ -12,12 +12,13 @@ import msgspec
 from vtrain.atomic import holding, publish_file, publishing_file, publishing_folder, remove_folder
 from vtrain.digests import file_digest, stream_digest
 from vtrain.errors import PackagingError, StorageError
-from vtrain.packaging.archive import SNAPSHOT, packed_files
+from vtrain.packaging.archive import SNAPSHOT, metadata_name, metadata_version, packed_files
 from vtrain.packaging.direct import Member, copy_unchanged, script_members, write_archive, write_direct
 from vtrain.packaging.preflight import with_preflight
-from vtrain.packaging.sdist_plan import SdistPlan, read_trainer
+from vtrain.packaging.sdist_plan import SdistPlan, read_trainer, with_sources
 from vtrain.packaging.source import TrainerSource
 from vtrain.privacy import close_to_others, make_private
+from vtrain.project_names import canonical
 
 DIGESTS = ".digests.json"
 """Beside the packages: the sha256 of each, as it was published."""
@@ -85,7 +86,7 @@ def is_whole(plan: SdistPlan, final: Path, copies: Sequence[Path] = ()) -> bool:
 def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> None:
     """Build the packages in a scratch folder, and publish them in one step."""
     with ExitStack() as alone, publishing_folder(final) as work:
-        _write(plan, work, progress)
+        _write(plan, work, final.parent, progress)
         for file in work.iterdir():
             close_to_others(file)
         digests = {name: file_digest(work / name) for name in plan.file_names}
@@ -98,10 +99,9 @@ def _publish(plan: SdistPlan, final: Path, progress: Callable[[str], None]) -> N
 
 
 def _built(plan: SdistPlan, final: Path, *, built: bool) -> BuiltPackages:
-    names = [extra.path.name for extra in plan.extra_packages]
-    names += [plan.companion] if plan.companion else []
+    names = plan.file_names[:-1]
     notes: tuple[str, ...] = ()
-    if plan.pep517:
+    if plan.pep517 and plan.entry.path:
         from vtrain.packaging.pep517 import left_out_notes
 
         notes = left_out_notes(plan, final / plan.file_name)
@@ -113,9 +113,16 @@ def _built(plan: SdistPlan, final: Path, *, built: bool) -> BuiltPackages:
     )
 
 
-def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None:
+def _write(plan: SdistPlan, work: Path, packages_dir: Path, progress: Callable[[str], None]) -> None:
     for extra in plan.extra_packages:
         copy_unchanged(extra.path, work / extra.path.name, extra.digest)
+    for project in plan.local:
+        try:
+            built = build_sdist(project, packages_dir, progress=progress).sdist
+        except PackagingError as error:
+            raise PackagingError(f"{project.source.folder}: {error.message}", hint=error.hint) from error
+        copy_unchanged(built, work / built.name, file_digest(built))
+    _check_versions(plan, work)
     if plan.companion:
         _write_companion(plan, work / plan.companion)
     if plan.pep517:
@@ -130,7 +137,29 @@ def _write(plan: SdistPlan, work: Path, progress: Callable[[str], None]) -> None
         version=_version(plan),
         requirements=plan.requirements,
         members=_direct_members(plan),
+        requires_python=plan.project.requires_python if plan.project else "",
     )
+
+
+def _check_versions(plan: SdistPlan, work: Path) -> None:
+    """Refuse a package beside the trainer whose version is not the required one: pip takes another."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    lines = [*plan.requirements, *(line for project in plan.local for line in project.requirements)]
+    versions = {}
+    for file in plan.file_names:
+        with suppress(PackagingError):  # the installer names the fault
+            if (work / file).is_file() and (version := metadata_version(work / file)):
+                versions[canonical(metadata_name(work / file))] = (file, version)
+    for line in lines:
+        with suppress(InvalidRequirement):  # the back end refuses it
+            requirement = Requirement(line)
+            file, version = versions.get(canonical(requirement.name), ("", ""))
+            if file and not requirement.specifier.contains(version, prereleases=True):
+                raise PackagingError(
+                    f"{line} is required, and {file} is version {version}: pip would take it from the index.",
+                    hint="Correct the requirement, or the version of the package.",
+                )
 
 
 def _version(plan: SdistPlan) -> str:
@@ -200,17 +229,22 @@ def plan_sdist(
     strict: bool = False,
     packages_dir: Path | None = None,
     other_python: bool = False,
+    indexes: frozenset[str] = frozenset(),
 ) -> SdistPlan:
     """Read the folder and decide everything; write nothing.
 
     `provided` are the canonical names of the distributions that the image or environment brings; None where
-    that is for somebody else to know, and nothing is said of imports. The trainer may run on `other_python`
-    than vtrain does. `packages_dir`, where `build_sdist` writes, is never part of a package. Warnings do not
-    depend on earlier builds. Raises ConfigError and PackagingError.
+    that is for somebody else to know: nothing is said of imports, and nothing will be installed. The trainer
+    may run on `other_python` than vtrain does, and the machine that trains knows the `indexes`.
+    `packages_dir`, where `build_sdist` writes, is never part of a package. Warnings do not depend on earlier
+    builds. Raises ConfigError and PackagingError.
     """
-    plan = read_trainer(source, excluded=(packages_dir,) if packages_dir else ())
-    if plan.source.script and plan.project and plan.project.dependencies is None:
-        # Nothing builds the project here, so nothing computes them for the script's package.
-        sentence = "setup.py computes its dependencies; name them in requirements"
-        plan = msgspec.structs.replace(plan, warnings=(*plan.warnings, sentence))
+    excluded = (packages_dir,) if packages_dir else ()
+    plan = read_trainer(source, excluded=excluded)
+    if plan.project and plan.project.dependencies is None:
+        from vtrain.packaging.computed import with_computed_dependencies
+
+        plan = with_computed_dependencies(plan)
+    if provided is not None:
+        plan = with_sources(plan, indexes=indexes, excluded=excluded)
     return with_preflight(plan, provided, strict, other_python=other_python)

@@ -6,12 +6,15 @@ Planning only reads.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.digests import content_digest, document_digest, file_digest
 from vtrain.errors import PackagingError
+from vtrain.packaging.archive import metadata_name
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.keys import check_archive
@@ -19,6 +22,7 @@ from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions
 from vtrain.packaging.requirements import Requirements, read_given, read_requirements
 from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, printable, relative_path
+from vtrain.packaging.sources import LocalProject, Wanted, find_sources
 from vtrain.packaging.tree import belonging_files
 from vtrain.project_names import canonical, distribution_name
 from vtrain.sizes import size_in_words
@@ -63,7 +67,9 @@ class ExtraPackage(msgspec.Struct, frozen=True, kw_only=True):
 class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about an sdist that is known before it is built. Paths are relative to the folder.
 
-    `imports` are None until the checks before a build have read them.
+    `local` projects, whose plans name no entry, are built and installed before it. `ignored` are sentences
+    about settings that a package cannot carry. `imports` are None until the checks before a build have read
+    them.
     """
 
     source: TrainerSource
@@ -77,8 +83,10 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     ignore_file: str
     requirements: tuple[str, ...]
     extra_packages: tuple[ExtraPackage, ...]
+    local: tuple[SdistPlan, ...] = ()
     extra_dirs: tuple[str, ...]
     warnings: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
     project: Project | None
     tool_versions: tuple[str, ...] | None = ()
     credentials: tuple[str, ...] = ()
@@ -96,13 +104,19 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pep517(self) -> bool:
         """Whether the folder's own back end builds the sdist."""
-        return self.project is not None and not self.source.script
+        return self.project is not None and self.project.is_package and not self.source.script
 
     @property
     def carried(self) -> tuple[str, ...]:
         """The requirements that the folder's own metadata does not name."""
         own = set(self.project.dependencies or ()) if self.pep517 and self.project else set()
         return tuple(requirement for requirement in self.requirements if requirement not in own)
+
+    @property
+    def beside(self) -> frozenset[str]:
+        """The canonical names of the distributions in the packages that are installed before it."""
+        extras = (name for extra in self.extra_packages for name in _names_of(extra.path))
+        return frozenset((*extras, *(project.name for project in self.local)))
 
     @property
     def companion(self) -> str:
@@ -115,7 +129,7 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The names of all package files, in the order for packageUris."""
         extras = (extra.path.name for extra in self.extra_packages)
         companion = (self.companion,) if self.companion else ()
-        return (*extras, *companion, self.file_name)
+        return (*extras, *(project.file_name for project in self.local), *companion, self.file_name)
 
 
 def read_trainer(
@@ -133,7 +147,7 @@ def read_trainer(
     else:
         belonging = belonging_files(folder, extra_dirs=extra_dirs, excluded=excluded)
         project = read_project(folder)
-    entry = find_entry(source, belonging, is_project=project is not None)
+    entry = find_entry(source, belonging, is_project=project is not None and project.is_package)
     if requirements is None:
         requirements = read_requirements(source.requirements, folder)
     return _plan(source, belonging, project, entry, requirements, extra_dirs)
@@ -156,27 +170,103 @@ def _plan(
         if not inside or (source.folder / path).resolve() not in inside
     )
     own = (project.dependencies or ()) if project else ()
-    if source.script:  # its package has metadata by vtrain, which its back end does not check
-        own = read_given(own, source.folder, "the project's dependencies").lines
+    is_built = project is not None and project.is_package and not source.script
+    checked = read_given(own, source.folder, "the project's dependencies").lines
+    if not is_built:  # the package has metadata by vtrain, which no back end checks
+        own = checked
+        _check_python(project)
+    lines = tuple(dict.fromkeys((*own, *requirements.lines)))
     plan = SdistPlan(
         source=source,
         python_module=source.python_module or SCRIPT_PACKAGE,
-        name=_name(source, project, requirements.lines),
+        name=_name(source, project, lines),
         file_name="",
         content_hash="",
         entry=entry,
         files=files,
         left_out=belonging.left_out,
         ignore_file=belonging.ignore_file,
-        requirements=tuple(dict.fromkeys((*own, *requirements.lines))),
+        requirements=lines,
         extra_packages=extras,
         extra_dirs=extra_dirs,
-        warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
+        warnings=(*belonging.warnings, *size_warnings(files)),
+        ignored=requirements.warnings,
         project=project,
-        tool_versions=() if project is None or source.script else tool_versions(project.build_requires),
+        tool_versions=tool_versions(project.build_requires) if project and is_built else (),
         credentials=belonging.credentials,
     )
     return _named(plan)
+
+
+def with_sources(
+    plan: SdistPlan,
+    *,
+    indexes: frozenset[str] = frozenset(),
+    in_image: bool = False,
+    excluded: tuple[Path, ...] = (),
+) -> SdistPlan:
+    """The plan with what the project's own tool takes from folders and files of this machine.
+
+    Where it is installed, maybe `in_image`, the `indexes` are known. Raises PackagingError where the tool
+    takes a dependency from elsewhere, and the package would take another one in its place.
+    """
+    if plan.source.script_alone:
+        return plan
+    wanted = Wanted(
+        requirements=plan.requirements,
+        is_complete=plan.project is None or plan.project.dependencies is not None,
+        brought=plan.beside,
+        indexes=indexes,
+        in_image=in_image,
+    )
+    found = find_sources(plan.source.folder, wanted)
+    local = tuple(_local_plan(project, excluded) for project in found.projects)
+    extras = (*plan.extra_packages, *(_extra_package(plan.source.folder, str(one)) for one in found.archives))
+    _check_distinct(extras)
+    return _named(
+        msgspec.structs.replace(
+            plan,
+            local=local,
+            extra_packages=extras,
+            ignored=(*plan.ignored, *found.ignored),
+            warnings=(*plan.warnings, *(line for project in local for line in project.warnings)),
+            credentials=(*plan.credentials, *(path for project in local for path in project.credentials)),
+        )
+    )
+
+
+def _local_plan(local: LocalProject, excluded: tuple[Path, ...]) -> SdistPlan:
+    """The plan of a project that has no entry."""
+    source = TrainerSource(folder=local.folder)
+    belonging = belonging_files(local.folder, excluded=excluded)
+    project = read_project(local.folder) or Project()
+    project = msgspec.structs.replace(project, name=local.name, is_package=True)
+    return _plan(source, belonging, project, Entry(path=""), Requirements(), ())
+
+
+def _names_of(package: Path) -> Iterator[str]:
+    """The canonical name of a package's distribution, as its metadata and its file say it."""
+    yield canonical(package.name.partition("-")[0])
+    with suppress(PackagingError):  # the installer names the fault
+        yield canonical(metadata_name(package))
+
+
+def with_dependencies(plan: SdistPlan, dependencies: tuple[str, ...]) -> SdistPlan:
+    """The plan of a trainer whose project has these dependencies, which were not known before."""
+    project = msgspec.structs.replace(plan.project or Project(), dependencies=dependencies)
+    own = read_given(dependencies, plan.source.folder, "the project's dependencies").lines
+    lines = tuple(dict.fromkeys((*own, *plan.requirements)))
+    name = _name(plan.source, project, lines)
+    return _named(msgspec.structs.replace(plan, project=project, requirements=lines, name=name))
+
+
+def _check_python(project: Project | None) -> None:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        SpecifierSet(project.requires_python if project else "")
+    except InvalidSpecifier as error:
+        raise PackagingError(f"The project's requires-python is wrong: {error}.") from None
 
 
 def _named(plan: SdistPlan) -> SdistPlan:
@@ -195,7 +285,8 @@ def _content_hash(plan: SdistPlan) -> str:
         [[extra.path.name, extra.digest] for extra in plan.extra_packages],
         plan.extra_dirs,
         plan.tool_versions,
-        plan.project if plan.source.script else plan.pep517,
+        plan.pep517 or plan.project,
+        *(project.content_hash for project in plan.local),
     ]
     found = document_digest(document)
     while _READS_AS_VERSION.fullmatch(found[:16]):
@@ -205,7 +296,7 @@ def _content_hash(plan: SdistPlan) -> str:
 
 def _name(source: TrainerSource, project: Project | None, requirements: tuple[str, ...]) -> str:
     """The distribution's name. It differs from all requirements: pip would take those for installed."""
-    own = project.name if project and not source.script else ""
+    own = project.name if project and project.is_package and not source.script else ""
     given = Path(source.script).stem if source.script else source.python_module.split(".")[0]
     words = canonical(re.sub(r"[^A-Za-z0-9._-]+", "-", own or given))
     name = words[:_LONGEST_NAME].strip("-") or "trainer"

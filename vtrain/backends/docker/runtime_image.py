@@ -8,7 +8,7 @@ trainer runs in the image that is there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,7 +25,13 @@ from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
 from vtrain.digests import document_digest, file_digest
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.messages.names import parse_name
-from vtrain.packaging.archive import is_direct, metadata_name, requires_dist, unpack_direct
+from vtrain.packaging.archive import (
+    is_direct,
+    metadata_name,
+    requirements_beside,
+    requires_dist,
+    unpack_direct,
+)
 from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
@@ -291,12 +297,12 @@ def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePl
     """
     wheels = tuple(_wheel(package, home, log) for package in packages)
     layered = _layered(wheels)
-    names = {distribution_name(metadata_name(package)) for package in wheels}
+    present = {distribution_name(metadata_name(package)): package for package in wheels}
     steps = []
     for package in wheels:
         if package in layered:
             steps.append(Step(package=package))
-        elif lines := tuple(_missing(package, names)):
+        elif lines := tuple(requirements_beside(requires_dist(package) or (), present)):
             steps.append(Step(requirements=lines))
     overlays = tuple(package for package in wheels if package not in layered)
     return PackagePlan(steps=tuple(steps), overlays=overlays)
@@ -331,10 +337,3 @@ def _layered(packages: tuple[Path, ...]) -> frozenset[Path]:
         if not more:
             return frozenset(layered)
         layered |= more
-
-
-def _missing(package: Path, names: set[str]) -> Iterator[str]:
-    """The requirements of a package besides the packages at hand."""
-    for line in requires_dist(package) or ():
-        if distribution_name(line) not in names or "[" in line:
-            yield line

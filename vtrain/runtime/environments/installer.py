@@ -33,6 +33,7 @@ _UNREACHABLE = re.compile(
     r"|cannot connect to proxy|connection reset|no route to host|connection broken",
     re.IGNORECASE,
 )
+_NOT_THERE = re.compile(r"was not found in the package registry|there (?:is|are) no versions? of")
 _NO_ROOM = "No space left on device"
 _MAKE_ROOM = "Free some space, or choose other folders with VTRAIN_HOME, UV_CACHE_DIR and TMPDIR."
 _CULPRITS = (
@@ -193,6 +194,8 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
         hint = "Connect to the network, or name a reachable index or folder (PIP_INDEX_URL, PIP_FIND_LINKS)."
     elif installation.purpose:
         hint = "Name it in the trainer's requirements with a version that your index has."
+    elif _NOT_THERE.search(text):
+        hint = "If another index has it, set PIP_EXTRA_INDEX_URL=URL; else correct the requirement."
     else:
         hint = "Correct the requirement; the installer's whole output is in the log."
     return _failed(f"{what}{purpose} cannot be installed", fault, hint)

@@ -72,16 +72,18 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 def folder_trainer(plan: SdistPlan) -> Trainer:
     """The trainer in a folder, whose imports were checked."""
     extras = packaged_trainer([extra.path for extra in plan.extra_packages])
-    files = (plan.source.folder / file.path for file in plan.files if _is_module(file))
-    computed = plan.project is not None and plan.project.dependencies is None
-    own = None if computed and plan.pep517 else plan.requirements
-    unknown = own is None or extras.requirements is None
-    said = plan.project.requires_python if plan.pep517 and plan.project else ""
+    parts = (plan, *plan.local)
+    files = (part.source.folder / file.path for part in parts for file in part.files if _is_module(file))
+    projects = [part.project for part in parts if part.project is not None]
+    computed = any(project.dependencies is None for project in projects)
+    own = [line for part in parts for line in part.requirements] + [part.name for part in plan.local]
+    unknown = (computed and (plan.pep517 or plan.local)) or extras.requirements is None
+    said = [project.requires_python for project in projects]
     return Trainer(
         modules=imported_by(path.read_bytes() for path in files) | extras.modules,
         imports=plan.imports or trainer_imports(plan),
-        requirements=None if unknown else (*(own or ()), *(extras.requirements or ())),
-        requires_python=tuple(filter(None, (said, *extras.requires_python))),
+        requirements=None if unknown else (*own, *(extras.requirements or ())),
+        requires_python=tuple(filter(None, (*said, *extras.requires_python))),
         is_checked=not computed,
     )
 

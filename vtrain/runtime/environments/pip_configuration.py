@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -243,3 +244,23 @@ def _files(environ: Mapping[str, str]) -> Iterator[Path]:
 
 def _long_name(key: str) -> str:
     return key.lower().replace("_", "-").removeprefix("--")
+
+
+def known_indexes(environ: Mapping[str, str]) -> frozenset[str]:
+    """The URLs of indexes, and of pages of links, that pip's and uv's configuration name here."""
+    tables = list(uv_settings(environ))
+    said = [str(each.get("url")) for table in tables for each in _tables(table.get("index"))]
+    for key in ("index-url", "extra-index-url", "find-links"):
+        for table in tables:
+            value = table.get(key) or []
+            said += [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else [])
+        with suppress(EnvironmentFailed):  # which is told where an environment is made
+            said += read_pip_settings(environ).get(key, "").split()
+    for name in _INDEX_VARIABLES:
+        # `UV_INDEX=corp=https://…` names an index, too.
+        said += (re.sub(r"^[\w-]+=(?=\w+:)", "", word) for word in re.split(r"[\s,]+", environ.get(name, "")))
+    return frozenset(filter(None, said))
+
+
+def _tables(listed: object) -> list[Mapping[str, object]]:
+    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []

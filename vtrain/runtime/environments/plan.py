@@ -289,19 +289,17 @@ def _requirements(
     packages: tuple[Path, ...], digests: tuple[str, ...]
 ) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
     """The requirements of each package besides the packages before it; digests of those that state none."""
-    from vtrain.packaging.archive import metadata_name, requires_dist
+    from vtrain.packaging.archive import metadata_name, requirements_beside, requires_dist
 
-    present: set[str] = set()
+    present: dict[str, Path] = {}
     unknown: list[str] = []
     requirements = []
     for package, digest in zip(packages, digests, strict=True):
         lines = requires_dist(package)
         if lines is None:
             unknown.append(digest)
-        present.add(distribution_name(metadata_name(package)))
-        requirements.append(
-            tuple(line for line in lines or () if distribution_name(line) not in present or "[" in line)
-        )
+        present[distribution_name(metadata_name(package))] = package
+        requirements.append(tuple(requirements_beside(lines or (), present)))
     return tuple(requirements), tuple(unknown)
 
 
