@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Aliases, Call, Key, Step, get, no_alias, scan_path
+from vtrain.output.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
 from vtrain.output.scanner import OPERATORS, Scanner
 
 if TYPE_CHECKING:
@@ -176,13 +176,13 @@ def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases = n
         raise parser.scanner.error("The filter is nested too deeply") from None
     if not parser.scanner.at_end:
         raise parser.scanner.error("A ) without its (")
-    return Filter(text=text, keys=tuple(parser.keys), predicate=predicate)
+    return Filter(text=text, keys=tuple(parser.keys.values()), predicate=predicate)
 
 
 class _Parser:
     def __init__(self, text: str, now: datetime | None, aliases: Aliases) -> None:
         self.scanner = Scanner(text, kind="--filter")
-        self.keys: list[Key] = []
+        self.keys: dict[Path, Key] = {}
         self.now = now
         self.aliases = aliases
 
@@ -274,8 +274,8 @@ class _Parser:
         self.scanner.skip_spaces()
         start = self.scanner.position
         operands = self.operands(operator)
-        if key.path and key not in self.keys:
-            self.keys.append(key)
+        if key.path:
+            self.keys.setdefault(key.path, key)
         try:
             test = comparison(operator, operands, now=self.now, reads_times=not key.calls)
         except (re.error, ValueError) as error:

@@ -101,8 +101,6 @@ def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
             ):
                 break
             raise scanner.error("A key's name is expected", start)
-        if len(path) > MOST_STEPS:
-            raise scanner.error(f"A key has at most {MOST_STEPS} names", start)
         if scanner.at_end:
             break
         if scanner.accept("]"):
@@ -113,6 +111,8 @@ def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
             break
         if scanner.at_end:
             raise scanner.error("A key's name is expected")
+    if len(path) > MOST_STEPS:
+        raise scanner.error(f"A key has at most {MOST_STEPS} names")
     return tuple(path), alias
 
 

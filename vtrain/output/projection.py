@@ -154,6 +154,7 @@ class ProjectionParser:
         self.attributes: dict[str, str] = {}
         self.root = Branch(Entry(Key(), 0))
         self.columns: list[tuple[Path, Entry]] = []
+        self.column_paths: set[Path] = set()
         self.aliases: dict[str, tuple[Path, Entry]] = {}
         self.headings: set[str] = set()
         self.level = 0
@@ -191,6 +192,7 @@ class ProjectionParser:
         """Begin the columns anew; earlier projections only give labels and attributes."""
         self.root.forget()
         self.columns = []
+        self.column_paths = set()
         self.level += 1
 
     def scan_name(self) -> None:
@@ -275,6 +277,7 @@ class ProjectionParser:
         if not only_order or entry.is_hidden:
             entry.state = KEPT
             self.columns.append((path, entry))
+            self.column_paths.add(path)
         elif not is_known:
             entry.state = UNKNOWN
         return [entry] if only_order and "sort" in new.given else []
@@ -284,7 +287,7 @@ class ProjectionParser:
         last = path[-1] if path else ""
         if last in branch.branches:
             entry = branch.branches[last].entry
-            if not only_order and any(path == known for known, _ in self.columns):
+            if not only_order and path in self.column_paths:
                 entry = entry.copy()
             entry.is_hidden = entry.is_hidden and only_order and bool(entry.order)
         elif isinstance(last, int) and EVERY in branch.branches:
@@ -300,8 +303,9 @@ class ProjectionParser:
 
     def move_orders(self, first: list[Entry]) -> None:
         """Rank the keys of an order before those of earlier orders."""
+        before = set(first)
         for entry in self.root.entries() if first else ():
-            if entry.order and entry not in first:
+            if entry.order and entry not in before:
                 entry.given["sort"] = str(entry.order + len(first))
 
     def heading(self, path: Path) -> str:
