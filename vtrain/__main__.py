@@ -14,8 +14,8 @@ SUBMITTING = (*LOCAL_RUN, ("custom-jobs", "create"), ("submit",))
 SUBMITS_NOTHING = frozenset(("--dry-run", "--help", "-h"))
 
 
-def run() -> None:
-    """The console script."""
+def run(*, is_repeated: bool = False) -> None:
+    """The console script; `is_repeated` where `rerun` has become it."""
     if not sys.warnoptions:  # warnings of libraries are for those who ask for them with -W
         warnings.simplefilter("ignore")
     gc.disable()  # imports leave no garbage, and the search for it takes 5 % of a short command
@@ -27,7 +27,7 @@ def run() -> None:
         from vtrain.cli import main
         from vtrain.output.writing import is_unread
 
-        code = main(sys.argv[1:])
+        code = main(sys.argv[1:], is_repeated=is_repeated)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late to mean anything but a traceback
         if is_unread():  # a thread that has not ended its write would keep Python from ending
             os._exit(code)

@@ -351,11 +351,14 @@ def _group(cls: type[TyperGroup], name: str, text: str, module: str = "", prefix
     return group
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code. Never raises, never shows a traceback."""
+def main(argv: Sequence[str], *, is_repeated: bool = False) -> int:
+    """Run one command line and return its exit code. Never raises, never shows a traceback.
+
+    `is_repeated` is for the line of a job that is run again.
+    """
     from vtrain.command_log import record_command
 
-    with record_command(argv) as record, _signals():
+    with record_command(argv, is_repeated=is_repeated) as record, _signals():
         try:
             record.exit_code = _guarded(argv)
         except KeyboardInterrupt:  # this signal and the next met a command that was telling its error

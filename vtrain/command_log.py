@@ -26,6 +26,7 @@ _LISTS = ("--args", "--command")
 
 
 _current: ContextVar[tuple[str, ...]] = ContextVar("current_command", default=())
+_is_repeated: ContextVar[bool] = ContextVar("is_repeated", default=False)
 
 
 class CommandRecord(msgspec.Struct):
@@ -35,14 +36,16 @@ class CommandRecord(msgspec.Struct):
 
 
 @contextmanager
-def record_command(argv: Sequence[str]) -> Iterator[CommandRecord]:
+def record_command(argv: Sequence[str], *, is_repeated: bool = False) -> Iterator[CommandRecord]:
     """Add a line about this command to `logs/vtrain.log` (or `VTRAIN_LOG`) when it ends."""
     record, started = CommandRecord(), time.time()
     token = _current.set(tuple(argv))
+    repeated = _is_repeated.set(is_repeated)
     try:
         yield record
     finally:
         _current.reset(token)
+        _is_repeated.reset(repeated)
         stamp = from_epoch(started, 0)
         spent = f"{time.time() - started:.3f}s"
         line = f"{stamp} pid={os.getpid()} exit={record.exit_code} {spent} {masked_line(argv)}\n"
@@ -52,6 +55,11 @@ def record_command(argv: Sequence[str]) -> Iterator[CommandRecord]:
 def current_command() -> tuple[str, ...]:
     """The words of the command line that runs now; none in a program that uses vtrain as a library."""
     return _current.get()
+
+
+def is_repeated() -> bool:
+    """Whether `rerun` runs the command line."""
+    return _is_repeated.get()
 
 
 def _keep(line: str) -> None:

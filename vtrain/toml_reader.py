@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
+_LONG = re.compile(r"[0-9_]{4300}")
 _MOST_PLACES = 20
 """Lines that may give a key: to look at one costs a look at all that stands above it."""
 _LONGEST = 50
@@ -19,7 +21,14 @@ def load_toml(text: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:
+        if "4300 digits" not in str(error):
+            raise
+        found = _LONG.search(text)
+        line = text.count("\n", 0, found.start() if found else 0) + 1
+        raise ValueError(f"an integer has more than 4300 digits (at line {line}, column 1)") from error
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:

@@ -8,30 +8,9 @@ from typing import Any
 import pytest
 from stored_jobs import add_job
 
-from vtrain.commands.rerun import repeated_words, signature, staying
-from vtrain.errors import ConfigError
+from vtrain.commands.rerun import signature, staying
 from vtrain.testing.memory import MemoryBackend
 from vtrain.testing.script import Script, script_job
-
-
-@pytest.mark.parametrize(
-    ("typed", "again"),
-    [
-        ("run t.py -- --idempotency-key=a", "run t.py -- --idempotency-key=a"),
-        ("submit --idempotency-key=a t.py --reuse-failed", "submit t.py"),
-        ("submit --idempotency-key a --config=b", "submit --config=b"),
-        ("custom-jobs create --config - --", ""),
-        ("submit --config=/dev/stdin", ""),
-        ("run t.py -- --config=-", "run t.py -- --config=-"),
-    ],
-)
-def test_the_line_is_repeated_without_its_key(typed: str, again: str) -> None:
-    words = tuple(typed.split())
-    if again:
-        assert repeated_words(words) == tuple(again.split())
-        return
-    with pytest.raises(ConfigError, match="came from standard input"):
-        repeated_words(words)
 
 
 @pytest.mark.parametrize(

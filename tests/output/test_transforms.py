@@ -5,6 +5,7 @@ import re
 import pytest
 
 from vtrain.errors import ConfigError
+from vtrain.output.expressions import evaluate, parse_key
 from vtrain.output.printers import render
 from vtrain.output.projection import parse_format
 
@@ -101,3 +102,18 @@ def test_time_without_end_counts_to_now() -> None:
 def test_arguments_that_fail_late_are_refused(key: str) -> None:
     with pytest.raises(ConfigError):
         render(DOCUMENT, parse_format(f"value({key})"))
+
+
+@pytest.mark.parametrize("call", ["size()", "duration()", "float()", "date()", "segment()", "iso()"])
+def test_a_number_without_end_is_no_failure(call: str) -> None:
+    for value in ("inf", "-inf", "nan", 10**400, float("inf"), "1" * 5000):
+        assert isinstance(evaluate(parse_key(f"a.{call}"), {"a": value}), str)
+
+
+@pytest.mark.parametrize(
+    "call", ["size(precision={})", "duration(precision={})", "sub(a, b, {})", "trailoff({})", "segment({})"]
+)
+def test_an_argument_of_many_digits_is_no_failure(call: str) -> None:
+    for number in ("-1", "1000000000000", "1" * 5000):
+        for value in ("a" * 50, 1234567.5):
+            evaluate(parse_key(f"a.{call.format(number)}"), {"a": value})

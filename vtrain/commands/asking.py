@@ -51,12 +51,13 @@ def prompted_region(console: Console) -> str:
 
 def _choose(console: Console) -> str:
     """The region of the number, or name, that is typed; asked until it is one."""
+    numbers = [str(number) for number in range(1, len(MENU) + 1)]
     while True:
         word = answer_to(console, "Number or name: ", otherwise=NO_REGION, hint=GIVE_REGION)
         if word == str(len(MENU) + 1):
             raise ConfigError(NO_REGION, hint=GIVE_REGION)
         if word in TRAINING_REGIONS:
             return word
-        if word.isdecimal() and 1 <= int(word) <= len(MENU):
-            return MENU[int(word) - 1]
+        if word in numbers:
+            return MENU[numbers.index(word)]
         console.status(f"Please type a number from 1 to {len(MENU) + 1}, or a region.")

@@ -80,8 +80,7 @@ def create_drafted(
     target: Target, kind: ResourceKind, draft: Draft, packages: Place, line: JobLine, manner: Manner
 ) -> None:
     """Create the job of a draft; with --dry-run only plan it."""
-    if labels := with_key(draft.document.get("labels", {}), manner.once.idempotency_key):
-        draft = msgspec.structs.replace(draft, document=draft.document | {"labels": labels})
+    draft, key = with_key(draft, manner.once.idempotency_key)
     session, prepared = prepare_in_session(
         target, draft, packages, line.trainer, manner.container, origin=line.origin
     )
@@ -101,7 +100,8 @@ def create_drafted(
     job, new = create_once(
         session,
         kind,
-        manner.once,
+        key,
         lambda: launch_prepared(session, prepared, packages),
+        reuse_failed=manner.once.reuse_failed,
     )
     show_created(session, kind, job, manner.staying, new=new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from secrets import token_urlsafe
@@ -80,7 +81,7 @@ def admission_of(clients: ClientFlags, console: Console) -> Admission:
 
 def port_number(text: str) -> int:
     """The port that a flag names. Raises UsageError for an invalid one."""
-    if not (text.isascii() and text.isdecimal()) or int(text) > LARGEST_PORT:
+    if not re.fullmatch("[0-9]{1,5}", text) or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)
 

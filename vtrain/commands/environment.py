@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -70,9 +71,9 @@ def _unnamed(request: JobRequest) -> JobRequest:
 
 
 def _trial_id(text: str) -> str:
-    if text and not (text.isascii() and text.isdecimal() and int(text) > 0):
-        raise UsageError(f"--trial: expected a number from 1 on, found {text!r}.")
-    return str(int(text)) if text else ""
+    if text and not re.fullmatch("0*[1-9][0-9]{,17}", text):
+        raise UsageError(f"--trial: expected a number from 1 on, found {text[:100]!r}.")
+    return text.lstrip("0")
 
 
 def _view(session: Session, job: Job, trial: str) -> tuple[Replica, ...]:

@@ -1,13 +1,20 @@
-"""`--idempotency-key`: a step that is run again, or twice at once, finds the job that its first run made."""
+"""`--idempotency-key`: a step that is run again, or twice at once, finds the job that its first run made.
+
+The key is a label of the job. So a label of that name is a key too, wherever it stands: in `--labels`, in a
+file, in the project's table.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vtrain.backends import LOCAL_PACE, Query
+from vtrain.command_log import is_repeated
 from vtrain.commands.jobs import all_jobs
 from vtrain.commands.kinds import ResourceKind
 from vtrain.commands.session import Session
@@ -18,6 +25,7 @@ from vtrain.messages.rules import check_labels
 from vtrain.messages.states import UNSUCCESSFUL, job_state
 
 if TYPE_CHECKING:
+    from vtrain.flags.compose import Draft
     from vtrain.messages.resources import Job
 
 LOOKS = 2
@@ -39,23 +47,32 @@ def check_key(once: KeyFlag) -> None:
         raise UsageError("--reuse-failed goes with --idempotency-key.")
 
 
-def with_key(labels: Mapping[str, str], key: str | None) -> dict[str, str]:
-    """The labels of a job that carries the key, if there is one."""
-    return dict(sorted({**labels, KEY_LABEL: key}.items())) if key else dict(labels)
+def with_key(draft: Draft, given: str | None, *, always_new: bool = False) -> tuple[Draft, str | None]:
+    """The draft with its key among the labels, and the key: the one that is `given`, else that of a label.
+
+    Neither where a new job is wanted whatever there is: with `always_new`, and for a line that `rerun` runs.
+    """
+    labels: dict[str, str] = draft.document.get("labels", {})
+    others = {name: value for name, value in labels.items() if name != KEY_LABEL}
+    key = None if always_new or is_repeated() else given or labels.get(KEY_LABEL)
+    if key:
+        others = dict(sorted((others | {KEY_LABEL: key}).items()))
+    if others == labels:
+        return draft, key
+    return msgspec.structs.replace(draft, document=draft.document | {"labels": others}), key
 
 
 def create_once(
-    session: Session, kind: ResourceKind, once: KeyFlag, create: Callable[[], Job]
+    session: Session, kind: ResourceKind, key: str | None, create: Callable[[], Job], *, reuse_failed: bool
 ) -> tuple[Job, bool]:
     """The one job with this key, and whether it is new. Without a key `create` always makes one.
 
     A local backend compares keys in the step that stores the job. A service cannot: there the oldest job
     stays, and whoever made a later one cancels it.
     """
-    key = once.idempotency_key
     if key is None:
         return create(), True
-    if (earlier := _earlier_job(session, kind, key, failed_too=once.reuse_failed)) is not None:
+    if (earlier := _earlier_job(session, kind, key, failed_too=reuse_failed)) is not None:
         return earlier, False
     try:
         job = create()

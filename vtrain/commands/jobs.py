@@ -26,6 +26,7 @@ from vtrain.commands.session import (
     resource_document,
 )
 from vtrain.errors import ServiceError, VtrainError
+from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages import states
 from vtrain.messages.names import PIPELINE_LABEL, TRIAL_LABEL
@@ -147,9 +148,10 @@ def query_all(session: Session, kind: ResourceKind) -> Query:
 def page_size(session: Session, listing: ListFlags) -> int:
     """The size of a page: here at most --limit, unless a filter or an order needs all jobs."""
     usual = Query().page_size
-    if not session.is_local or listing.filter or listing.sort_by or not listing.limit.isdecimal():
+    limit = count_or_unlimited(listing.limit, "--limit")
+    if not session.is_local or listing.filter or listing.sort_by or limit is None:
         return usual
-    return min(max(int(listing.limit), 1), usual)
+    return min(limit, usual)
 
 
 def pages(ask: Callable[[Query], P], query: Query) -> Iterator[P]:

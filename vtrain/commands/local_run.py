@@ -27,6 +27,7 @@ from vtrain.commands.drafting import (
     warn_of_name,
     with_local_flags,
 )
+from vtrain.commands.idempotency import with_key
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
 from vtrain.commands.session import Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
@@ -78,6 +79,7 @@ def local_run(
         packages = packages_place(target, trainer)
         request = with_key_of(line.request(remainder), spec, target.settings.project)
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
+        draft, _ = with_key(draft, None, always_new=True)
         baked = becomes_image(target, draft, packages, trainer, container)
         session = open_for(target, draft, container, gpu, baked=baked)
         session.tell_origin(line.origin)

@@ -30,9 +30,8 @@ PROGRAM = (
     "import sys\n"
     "if sys.path[:1] == ['']: del sys.path[0]\n"  # no module of the current folder takes a library's place
     "from vtrain.__main__ import run\n"
-    "run()\n"
+    "run(is_repeated=True)\n"
 )
-STANDARD_INPUT = ("-", "/dev/stdin")
 LOOK_SECONDS = 0.3
 """Between two looks at the files; longer where a look takes long."""
 CREATES = ("create", "submit")
@@ -57,41 +56,17 @@ def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags
             "The command line that made this job is not known.",
             hint="An earlier version of vtrain or another program made it. Run its line yourself once.",
         )
-    words = repeated_words(command.words)
+    words = command.words
     if not Path(command.folder).is_dir():
         raise ConfigError(
             f"The folder {command.folder}, in which the line was typed, does not exist any more."
         )
-    session.console.progress(f"In {command.folder}:\n$ vtrain {masked_line(words)}")
+    session.console.progress(f"As a new job, in {command.folder}:\n$ vtrain {masked_line(words)}")
     if watch.watch:
         _Watch(session.console, command, staying(words), session.settings.home).run()
     os.chdir(command.folder)
     # Not a child: signals, the terminal and the exit code are then the command's own.
     os.execv(sys.executable, _argv(words))
-
-
-def repeated_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words without the key that would answer with the old job.
-
-    Raises ConfigError for a file that came from standard input.
-    """
-    head, tail = _split(words)
-    kept: list[str] = []
-    before = ""
-    for word in head:
-        flag, equals, value = word.partition("=")
-        if (flag == "--config" and value in STANDARD_INPUT) or (
-            before == "--config" and word in STANDARD_INPUT
-        ):
-            raise ConfigError(
-                "The job's --config came from standard input, which is not kept.",
-                hint="Write it to a file and run: vtrain submit --config=FILE",
-            )
-        is_key = flag in ("--idempotency-key", "--reuse-failed") or before == "--idempotency-key"
-        if not is_key:
-            kept.append(word)
-        before = "" if equals or before == "--idempotency-key" else flag
-    return (*kept, *tail)
 
 
 def staying(words: tuple[str, ...]) -> tuple[str, ...]:

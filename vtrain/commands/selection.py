@@ -67,7 +67,7 @@ class Selection:
         if listing.filter:
             from vtrain.output.expressions import parse_filter
 
-            self.filter = parse_filter(listing.filter, aliases=self.format.aliases)
+            self.filter = parse_filter(listing.filter, aliases=self.format.aliases.get)
         self.shown = 0
         self.failure: VtrainError | None = None
 

@@ -8,6 +8,7 @@ is a word, and behind a tab its text. Of `--flag=VALUE` the answer is the value 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from functools import partial
@@ -93,7 +94,8 @@ complete --command vtrain --no-files --arguments "(__vtrain_completion)"
 def answer(root: Any, invocation: Any) -> None:
     """Print what the shell that asks through `VARIABLE` may offer."""
     words, cut = os.environ.get("COMP_WORDS", "").split("\n"), 0
-    words = words[: int(os.environ.get("COMP_CWORD") or 0) + 1]
+    number = os.environ.get("COMP_CWORD", "")
+    words = words[: int(number if re.fullmatch("[0-9]{1,9}", number) else 0) + 1]
     if os.environ[VARIABLE] == "bash":
         words, cut = _joined(words)
     *args, incomplete = words[1:] or [""]

@@ -101,9 +101,9 @@ COMMANDS = (
         name="rerun",
         handler="vtrain.commands.rerun:rerun",
         summary="Run the command line of a job again, with the current files.",
-        details="The line runs in the folder in which it was typed, without --idempotency-key. With --watch, "
-        "a saved file of the trainer stops the job and runs the line again; a line that creates a job "
-        "stays with it.",
+        details="The line runs in the folder in which it was typed, and makes a new job whatever its key. "
+        "With --watch, a saved file of the trainer stops the job and runs the line again; a line that "
+        "creates a job stays with it.",
         examples=(
             ("Run the newest job again", "vtrain rerun @last"),
             ("Run it again after every save", "vtrain rerun @last --watch"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from vtrain.command_log import is_repeated
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.grammar import join_items
 from vtrain.settings import user_path
@@ -96,6 +97,11 @@ def read_text(path: str, flag: str) -> str:
     """The text of the file that a flag names. Raises ConfigError where it cannot be read, or is no text."""
     if not path:  # the current folder, as a path
         raise ConfigError(f"{flag}: the name of the file is empty.", hint=f"Give {flag}=FILE.")
+    if is_repeated() and (path == "-" or path.startswith(_GONE)):
+        raise ConfigError(
+            f"The job's {flag} came from standard input or a pipe, which is not kept.",
+            hint=f"Write it to a file and create a job with {flag}=FILE.",
+        )
     reason = why_special(user_path(path)) if path != "-" else ""
     if reason == "it is a device":  # which may give without end; a pipe that is named here has a writer
         raise ConfigError(f"{flag}: cannot read {path}: {reason}.")
@@ -109,6 +115,8 @@ def read_text(path: str, flag: str) -> str:
 
 
 FLAG = "--flags-file"
+_GONE = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Where paths begin that are gone with the command that read them: `<(…)` of a shell gives `/dev/fd/63`."""
 ONE_EACH = frozenset({"--env", "--set", "--mount", "--add-host", "--allowed-host", "--cap-add", "--ulimit"})
 """Flags that hold one item each and are repeated for more; a list of others is one value."""
 

@@ -8,6 +8,7 @@ gcloud; `rules.check_formats` refuses them.
 
 from __future__ import annotations
 
+import math
 import re
 import types
 import typing
@@ -23,6 +24,7 @@ from vtrain.messages.nearest import did_you_mean
 M = TypeVar("M", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_ENUM_NUMBER = re.compile(r"[0-9]{1,10}")
 _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
@@ -77,7 +79,7 @@ def to_document(message: msgspec.Struct) -> dict[str, Any]:
 def _to_json(field: Field, value: Any) -> Any:
     if field.message:
         return to_document(value)
-    if field.kind == "enum" and value.isdecimal():
+    if field.kind == "enum" and _ENUM_NUMBER.fullmatch(value):
         return int(value)
     return str(value) if field.kind == "int64" else value
 
@@ -234,7 +236,13 @@ def _read_double(value: Any, path: str) -> float:
     quoted = isinstance(value, str) and _NUMBER.fullmatch(value)
     if isinstance(value, bool) or not (quoted or isinstance(value, int | float)):
         raise _wrong_type(path, "a number", value)
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise _wrong_type(path, "a finite number", value)
+    return number
 
 
 def _read_value(value: Any, path: str) -> Any:  # noqa: ARG001 - the signature of all readers

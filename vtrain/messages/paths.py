@@ -61,7 +61,8 @@ def _split(path: str) -> list[str | int]:
         if match is None:
             raise ConfigError(f"--set {path}: {part!r} is not a field name.", hint="Write a.b[0].c=VALUE.")
         steps.append(match[1])
-        steps.extend(int(i) for i in re.findall(r"\d+", match[2]))
+        indices = re.findall(r"\d+", match[2])
+        steps.extend(int(index) if len(index) < 10 else _MAX_INDEX + 1 for index in indices)
     return steps
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from vtrain.messages.codec import Field, fields
+
+_INT32 = re.compile(r"-?[0-9]{1,10}")
 
 
 def canonical_document(cls: type[msgspec.Struct], document: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,9 +37,11 @@ def _canonical_one(field: Field, value: Any) -> Any:
         return canonical_document(field.message, value)
     if field.kind == "int64" and isinstance(value, int):
         return str(value)
-    if field.kind == "int32" and isinstance(value, str) and value.lstrip("-").isdecimal():
+    if field.kind == "int32" and isinstance(value, str) and _INT32.fullmatch(value):
         return int(value)
-    return float(value) if field.kind == "double" and isinstance(value, int) else value
+    if field.kind == "double" and isinstance(value, int) and value.bit_length() < 1024:
+        return float(value)
+    return value
 
 
 ApiHas = Callable[[str, dict[str, Any]], bool]

@@ -18,6 +18,9 @@ DEEPEST = 100
 """Levels of nesting. At about 20,000, libyaml would overflow the stack and end this process."""
 LARGEST = 1_000_000
 """Values of a document, with each alias counted as all the values that it refers to."""
+_MOST_DIGITS = 1000
+"""More than any field takes. Python reads 4300 at most, and prints no more of what `!!int 0x…` can say."""
+_BEYOND_INTEGERS = 10**_MOST_DIGITS
 _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 
 
@@ -72,6 +75,13 @@ def _construct_float(loader: Any, node: Any) -> float:
     return float(text)
 
 
+def _construct_int(loader: Any, node: Any) -> int:
+    number: int = _Base.construct_yaml_int(loader, node)
+    if abs(number) >= _BEYOND_INTEGERS:
+        raise _error(f"an integer has more than {_MOST_DIGITS} digits", node)
+    return number
+
+
 def _error(problem: str, place: Any) -> yaml.MarkedYAMLError:
     """An error at the position of an event or a node."""
     return yaml.MarkedYAMLError(problem=problem, problem_mark=place.start_mark)
@@ -88,6 +98,7 @@ def _construct_mapping(loader: Any, node: Any) -> dict[Any, Any]:
     return dict(loader.construct_mapping(node, deep=True))
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 _Loader.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.output.keys import Aliases, Call, Key, Step, get, scan_path
+from vtrain.output.keys import Aliases, Call, Key, Path, Step, get, no_alias, scan_path
 from vtrain.output.scanner import OPERATORS, Scanner
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ _WORDS = ("AND", "NOT", "OR")
 Predicate = Callable[[Any], bool]
 
 
-def scan_key(scanner: Scanner, aliases: Aliases | None = None) -> Key:
+def scan_key(scanner: Scanner, aliases: Aliases = no_alias) -> Key:
     """Read one key with its transforms, without the attributes that may follow it.
 
     `aliases` are other names of keys. Raises ConfigError for bad syntax, an unknown transform or an argument
     that the transform does not take.
     """
-    path, alias = scan_path(scanner, aliases or {})
+    path, alias = scan_path(scanner, aliases)
     if scanner.peek() != "(":
         return Key(path=path, calls=alias.calls, is_always=alias.is_always) if alias else Key(path=path)
     calls, is_always = _scan_calls(scanner, path[-1] if path else None)
@@ -64,7 +64,7 @@ def _scan_calls(scanner: Scanner, first: Step) -> tuple[tuple[Call, ...], bool]:
             calls.append(call)
         if not scanner.accept("."):
             return tuple(calls), is_always
-        path, _ = scan_path(scanner, {})
+        path, _ = scan_path(scanner, no_alias)
         if scanner.peek() != "(" or len(path) != 1:
             raise scanner.error("A transform is expected: transforms can only be followed by transforms")
         name = str(path[0])
@@ -162,27 +162,27 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(key for key in keys if get(document, key.path) is None)
 
 
-def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases | None = None) -> Filter:
+def parse_filter(text: str, *, now: datetime | None = None, aliases: Aliases = no_alias) -> Filter:
     """Read the value of ``--filter``; empty text lets everything through.
 
     `now` is the instant from which durations such as ``-P2W`` count, by default the present. `aliases` are
     other names of keys, such as the labels of a format. Raises ConfigError, with the position marked, for bad
     syntax, a bad regular expression or an unknown transform.
     """
-    parser = _Parser(text, now, aliases or {})
+    parser = _Parser(text, now, aliases)
     try:
         predicate = parser.filter()
     except RecursionError:
         raise parser.scanner.error("The filter is nested too deeply") from None
     if not parser.scanner.at_end:
         raise parser.scanner.error("A ) without its (")
-    return Filter(text=text, keys=tuple(parser.keys), predicate=predicate)
+    return Filter(text=text, keys=tuple(parser.keys.values()), predicate=predicate)
 
 
 class _Parser:
     def __init__(self, text: str, now: datetime | None, aliases: Aliases) -> None:
         self.scanner = Scanner(text, kind="--filter")
-        self.keys: list[Key] = []
+        self.keys: dict[Path, Key] = {}
         self.now = now
         self.aliases = aliases
 
@@ -274,8 +274,8 @@ class _Parser:
         self.scanner.skip_spaces()
         start = self.scanner.position
         operands = self.operands(operator)
-        if key.path and key not in self.keys:
-            self.keys.append(key)
+        if key.path:
+            self.keys.setdefault(key.path, key)
         try:
             test = comparison(operator, operands, now=self.now, reads_times=not key.calls)
         except (re.error, ValueError) as error:

@@ -12,7 +12,8 @@ error, since the documents come from a service that may omit any field.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,11 +23,16 @@ from vtrain.output.scanner import RESERVED, Scanner
 
 _CAPITALS = r"((?<=[a-z0-9])[A-Z]+(?=[A-Z][a-z]|$)|(?!^)[A-Z](?=[a-z]))"
 
+MOST_STEPS = 100
+"""Names in a key: documents are not nested deeper, and what reads them goes down level by level."""
+_LONGEST_INDEX = 18
+
 Step = str | int | None
 """A field's name, an element's number, or None for every element."""
 
 Path = tuple[Step, ...]
-Aliases = Mapping[str, "Key"]
+Aliases = Callable[[str], "Key | None"]
+"""Answers another name of a key with the key."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +78,10 @@ def _quoted(name: str) -> str:
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def no_alias(name: str) -> None:
+    """Where keys have no other names."""
+
+
 def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
     """Read names and indices, and the alias among them. The last name may be that of a transform."""
     path: list[Step] = []
@@ -81,7 +91,7 @@ def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
         start = scanner.position
         name = scanner.token(RESERVED, spaces=False)
         if name:
-            alias = aliases.get(name) if not path and scanner.peek() != "(" else alias
+            alias = aliases(name) if not path and scanner.peek() != "(" else alias
             path.extend(alias.path if alias and not path else (name,))
         elif scanner.peek() != "[":
             if (
@@ -101,6 +111,8 @@ def scan_path(scanner: Scanner, aliases: Aliases) -> tuple[Path, Key | None]:
             break
         if scanner.at_end:
             raise scanner.error("A key's name is expected")
+    if len(path) > MOST_STEPS:
+        raise scanner.error(f"A key has at most {MOST_STEPS} names")
     return tuple(path), alias
 
 
@@ -111,7 +123,9 @@ def _scan_index(scanner: Scanner) -> Step:
         raise scanner.error("A ] is expected")
     if index and ":" in index:
         raise scanner.error("Only [N] and [] are indices of a key; slice(M:N) gives a part of a list", start)
-    return int(index) if index and re.fullmatch(r"[-+]?\d+", index) else index
+    if index and re.fullmatch(r"[-+]?\d+", index):
+        return int(index) if len(index) < _LONGEST_INDEX else sys.maxsize  # of no list
+    return index
 
 
 def _expand_stars(scanner: Scanner) -> None:
@@ -127,7 +141,7 @@ def _expand_stars(scanner: Scanner) -> None:
 def parse_path(text: str) -> Path:
     """The path of a key; transforms of it are ignored. Raises ConfigError with the place marked."""
     scanner = Scanner(text, kind="key")
-    path, _ = scan_path(scanner, {})
+    path, _ = scan_path(scanner, no_alias)
     if not scanner.at_end and scanner.peek() != "(":
         raise scanner.error("Nothing can follow the key here")
     return path

@@ -19,7 +19,7 @@ from vtrain.messages.nearest import did_you_mean
 from vtrain.output.expressions import scan_key
 from vtrain.output.format import EVERY, INNER, KEPT, UNKNOWN, Column, Format, Node
 from vtrain.output.keys import Key, Path, path_text
-from vtrain.output.scanner import Scanner
+from vtrain.output.scanner import MOST, Scanner, is_count
 
 WITH_COLUMNS = ("csv", "get", "table", "value")
 _NUMBERS = ("margin", "pad", "width")
@@ -55,9 +55,10 @@ def _checked(fmt: Format) -> Format:
             hint=f"Name the columns: {fmt.name}(name, state).",
         )
     for name in _NUMBERS:
-        if not (fmt.attributes.get(name) or "0").isdecimal():
+        if not is_count(fmt.attributes.get(name) or "0"):
             raise ConfigError(
-                f"Attribute {name} of {fmt.name} must be a whole number.", hint=f"Write {name}=1."
+                f"Attribute {name} of {fmt.name} must be a whole number up to {MOST}.",
+                hint=f"Write {name}=1.",
             )
     for column in fmt.columns:
         if column.format:
@@ -153,6 +154,7 @@ class ProjectionParser:
         self.attributes: dict[str, str] = {}
         self.root = Branch(Entry(Key(), 0))
         self.columns: list[tuple[Path, Entry]] = []
+        self.column_paths: set[Path] = set()
         self.aliases: dict[str, tuple[Path, Entry]] = {}
         self.headings: set[str] = set()
         self.level = 0
@@ -190,6 +192,7 @@ class ProjectionParser:
         """Begin the columns anew; earlier projections only give labels and attributes."""
         self.root.forget()
         self.columns = []
+        self.column_paths = set()
         self.level += 1
 
     def scan_name(self) -> None:
@@ -229,16 +232,17 @@ class ProjectionParser:
 
     def scan_key(self, *, only_order: bool) -> list[Entry]:
         """Read one key of a projection or, with `only_order`, of an order; its entry if it sorts."""
-        aliases = {
-            name: msgspec.structs.replace(entry.key, path=path)
-            for name, (path, entry) in self.aliases.items()
-        }
-        key = scan_key(self.scanner, aliases)
+        key = scan_key(self.scanner, self.key_called)
         entry = Entry(key, self.level)
         self.scanner.skip_spaces()
         while self.scanner.accept(":"):
             self.scan_key_attribute(key.path, entry)
         return self.add(key.path, entry, only_order=only_order)
+
+    def key_called(self, alias: str) -> Key | None:
+        """The key with that label or alias."""
+        path, entry = self.aliases.get(alias, ((), None))
+        return msgspec.structs.replace(entry.key, path=path) if entry is not None else None
 
     def scan_key_attribute(self, path: Path, entry: Entry) -> None:
         start = self.scanner.position
@@ -273,6 +277,7 @@ class ProjectionParser:
         if not only_order or entry.is_hidden:
             entry.state = KEPT
             self.columns.append((path, entry))
+            self.column_paths.add(path)
         elif not is_known:
             entry.state = UNKNOWN
         return [entry] if only_order and "sort" in new.given else []
@@ -282,7 +287,7 @@ class ProjectionParser:
         last = path[-1] if path else ""
         if last in branch.branches:
             entry = branch.branches[last].entry
-            if not only_order and any(path == known for known, _ in self.columns):
+            if not only_order and path in self.column_paths:
                 entry = entry.copy()
             entry.is_hidden = entry.is_hidden and only_order and bool(entry.order)
         elif isinstance(last, int) and EVERY in branch.branches:
@@ -298,8 +303,9 @@ class ProjectionParser:
 
     def move_orders(self, first: list[Entry]) -> None:
         """Rank the keys of an order before those of earlier orders."""
+        before = set(first)
         for entry in self.root.entries() if first else ():
-            if entry.order and entry not in first:
+            if entry.order and entry not in before:
                 entry.given["sort"] = str(entry.order + len(first))
 
     def heading(self, path: Path) -> str:
@@ -324,6 +330,6 @@ def _bad_attribute(name: str, value: str | bool) -> str:
         return "" if name == "wrap" else f"Key attribute {name} needs a value"
     if name == "align" and value not in _ALIGNMENTS:
         return f"align must be one of {', '.join(_ALIGNMENTS)}"
-    if name in ("sort", "width", "wrap") and not value.isdecimal():
-        return f"{name} must be a whole number"
+    if name in ("sort", "width", "wrap") and not is_count(value):
+        return f"{name} must be a whole number up to {MOST}"
     return "An alias needs a name" if name == "alias" and not value else ""

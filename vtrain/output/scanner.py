@@ -8,7 +8,15 @@ OPERATORS = ":=!<>~()"
 RESERVED = OPERATORS + "[].{},+*/%&|^#;?"
 """Characters that a name may hold only in quotes."""
 
+MOST = 9999
+"""The largest number of columns, digits or levels."""
+
 _QUOTES = "'\""
+
+
+def is_count(text: str) -> bool:
+    """Whether a text is a whole number from 0 to `MOST`, in ASCII digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= len(str(MOST))
 
 
 class Scanner:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime, timezone, tzinfo
 from typing import Any
 
 from vtrain.errors import ConfigError
 from vtrain.output.keys import get, parse_path
-from vtrain.output.value_transforms import to_integer, to_number
+from vtrain.output.value_transforms import MOST_DIGITS, to_integer, to_number
 from vtrain.times import format_duration, parse_duration, parse_timestamp
 
 _EXTENSION = re.compile(r"%([1-9]?)([EO]?)([fsz])")
@@ -104,9 +105,9 @@ def duration(
         finish = _moment(get(value, parse_path(end))) if start and end else None
         seconds = None if begin is None else ((finish or datetime.now(timezone.utc)) - begin).total_seconds()
     most, digits = to_integer(parts), to_integer(precision)
-    if seconds is None or most is None or digits is None:
+    if seconds is None or not math.isfinite(seconds) or most is None or digits is None:
         return undefined
-    return format_duration(seconds, parts=most, precision=digits)
+    return format_duration(seconds, parts=most, precision=max(0, min(digits, MOST_DIGITS)))
 
 
 def _moment(value: Any) -> datetime | None:

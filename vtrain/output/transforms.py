@@ -17,7 +17,7 @@ from typing import Any
 from vtrain.errors import ConfigError
 from vtrain.output import time_transforms, value_transforms
 from vtrain.output.keys import Call, get, parse_path
-from vtrain.output.scanner import Scanner
+from vtrain.output.scanner import MOST, Scanner, is_count
 from vtrain.output.value_transforms import to_boolean
 
 Transform = Callable[..., Any]
@@ -193,8 +193,8 @@ def problem_with(transform: Transform, call: Call) -> str:
 
 def _bad_argument(name: str, given: dict[str, str], arguments: tuple[str, ...]) -> str:
     number = _WHOLE_NUMBERS.get(name, "")
-    if number in given and not given[number].isdecimal():
-        return f"Option {number} of {name}() must be a whole number, not {given[number]}"
+    if number in given and not is_count(given[number]):
+        return f"Option {number} of {name}() must be a whole number up to {MOST}, not {given[number]}"
     try:
         re.compile(given.get(_PATTERNS.get(name, ""), ""))
     except re.error as error:

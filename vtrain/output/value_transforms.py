@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
+_LARGEST = 2**31 - 1
+MOST_DIGITS = 100
+"""Digits after the point; a double has no more than 17 of its own."""
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 
 
@@ -14,16 +18,17 @@ def to_number(value: Any) -> float | None:
     """A value as a number; None if it is none."""
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
 def to_integer(text: Any) -> int | None:
-    """A value as a whole number; None if it is none."""
+    """A value as a whole number, of 32 bits at most; None if it is none."""
     try:
-        return int(text)
+        number = int(text)
     except (TypeError, ValueError):
         return None
+    return max(-_LARGEST, min(number, _LARGEST))
 
 
 def to_boolean(text: str) -> bool:
@@ -118,9 +123,11 @@ def size(
         return zero
     least = to_number(min) or 0.0
     amount = to_number(value) or 0.0
+    if not math.isfinite(amount):
+        return str(value)
     mark = "< " if amount < least else ""
     amount = max(amount, least) * _unit(units_in)
-    digits = to_integer(precision) or 0
+    digits = sorted((0, to_integer(precision) or 0, MOST_DIGITS))[1]
     if units_out[:1].upper() in _UNITS:
         return f"{amount / _unit(units_out):.{digits}f}"
     names = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]

@@ -196,7 +196,7 @@ def refused(response: Response) -> CallFailed:
 def seconds_asked(response: Response) -> float:
     """The pause that a service asks for (`Retry-After`), in seconds; 0 where it asks for none."""
     text = response.headers.get("Retry-After", "")
-    if text.isdecimal():
+    if re.fullmatch("[0-9]{1,9}", text):
         return float(text)
     until = told_time(response, "Retry-After")  # RFC 9110 has a date, too, by the clock of the service
     return max(until - (told_time(response, "Date") or time.time()), 0.0) if until else 0.0
