@@ -83,7 +83,7 @@ def test_folders_of_no_job(home) -> None:
     assert lock is not None
     for folder in (lost, locked, known):
         home.age(folder)
-    found = {candidate.id: candidate.discard() for candidate in lost_folders(home.search(), home.store)}
+    found = {candidate.id: candidate.discard() for candidate in lost_folders(home.search())}
     os.close(lock)
     assert found == {"1": "", "3": "a supervisor has it"}
     assert [folder.exists() for folder in (lost, fresh, locked, known)] == [False, True, True, True]
@@ -97,9 +97,9 @@ def test_logs_without_a_store_stay_as_long_as_others(home) -> None:
     for number, folder in ((1, submitted), (2, begun)):
         home.store.delete(home.name(number))
         home.age(folder, days=20)
-    assert [lost.id for lost in lost_folders(home.search(), home.store)] == ["2"]
-    assert [lost.id for lost in lost_folders(home.search(days=10), home.store)] == ["1", "2"]
-    assert [lost.id for lost in lost_folders(home.search(days=0), home.store)] == ["1", "2"]
+    assert [lost.id for lost in lost_folders(home.search())] == ["2"]
+    assert [lost.id for lost in lost_folders(home.search(days=10))] == ["1", "2"]
+    assert [lost.id for lost in lost_folders(home.search(days=0))] == ["1", "2"]
 
 
 def test_a_folder_of_no_job_stays_while_a_shim_lives(home) -> None:
@@ -108,7 +108,7 @@ def test_a_folder_of_no_job_stays_while_a_shim_lives(home) -> None:
     home.store.delete(home.name(1))
     lock = hold_lock(replica.lock)
     home.age(home.path / "jobs" / "1")
-    (lost,) = lost_folders(home.search(), home.store)
+    (lost,) = lost_folders(home.search())
     assert lost.discard() == "it has a process"
     os.close(lock)
     assert lost.discard() == ""
@@ -130,7 +130,7 @@ def test_the_folder_of_a_stored_job_of_any_kind_is_not_lost(home, collection: st
         )
     )
     home.age(folder, days=1)
-    assert list(lost_folders(home.search(), home.store)) == []
+    assert list(lost_folders(home.search())) == []
 
 
 def test_a_folder_that_is_not_there_is_removed_already(home) -> None:

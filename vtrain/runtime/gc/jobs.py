@@ -12,7 +12,6 @@ from pathlib import Path
 from vtrain.atomic import remove_folder
 from vtrain.errors import StorageError
 from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
-from vtrain.messages.resources import JOBS
 from vtrain.runtime.cgroup import find_groups, remove_group
 from vtrain.runtime.folder import JobFolder, group_prefix
 from vtrain.runtime.gc.candidate import (
@@ -25,7 +24,7 @@ from vtrain.runtime.gc.candidate import (
     last_change,
     refused,
 )
-from vtrain.runtime.gc.living import job_document, living_jobs
+from vtrain.runtime.gc.living import folders_without_row, job_document, living_jobs
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
 from vtrain.runtime.process_tree import Process, offspring, signal_all, snapshot
@@ -59,17 +58,13 @@ def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
             )
 
 
-def lost_folders(search: Search, store: Store) -> Iterator[Candidate]:
-    """Folders of jobs that are in no store.
+def lost_folders(search: Search) -> Iterator[Candidate]:
+    """Folders of jobs that the store does not have.
 
     One with a log was submitted, and stays as long as an ended job would: its store was moved away. Of any
     other the command was killed before it had submitted the job.
     """
-    folders = sorted(path for path in (search.home / "jobs").glob("[!.]*") if path.is_dir())
-    known = frozenset().union(*map(store.ids, JOBS))
-    for path in folders:
-        if path.name in known:
-            continue
+    for path in folders_without_row(search.home):
         changed, has_log = last_change(path), any(JobFolder(path).logs.glob("*"))
         if search.is_unused(changed) if has_log else search.is_stale(changed):
             yield Candidate(
@@ -118,7 +113,7 @@ def _remove(path: Path) -> str:
 
 
 def orphaned_processes(search: Search) -> Iterator[Candidate]:
-    """Processes of replicas whose job has ended or was deleted, then the cgroups of such jobs. Needs /proc."""
+    """Processes of replicas whose job has ended, or is gone; then the cgroups of such jobs. Needs /proc."""
     home = search.home.absolute()
     groups = _groups(home)
     found = _found(home, groups)

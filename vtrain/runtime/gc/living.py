@@ -53,7 +53,8 @@ class _Unended(msgspec.Struct, frozen=True):
 
 def living_jobs(home: Path) -> LivingJobs:
     """The jobs of a home as they stand now. Look for what may go first: a job may come at any time."""
-    jobs = [*_stored(home), *map(_without_row, folders_without_row(home))]
+    lost = (folder for folder in folders_without_row(home) if (folder / "spec.json").exists())
+    jobs = [*_stored(home), *map(_without_row, lost)]
     orders = [order for job in jobs for order in _orders(job.folder)]
     documents = [job.document for job in jobs]
     return LivingJobs(
@@ -74,14 +75,15 @@ def living_jobs(home: Path) -> LivingJobs:
 
 
 def folders_without_row(home: Path) -> list[Path]:
-    """The folders of jobs that the store does not have, and that have an order: they may run all the same.
+    """The folders of jobs that the store does not have.
 
-    The store was moved away because it was damaged, or the command that makes the row is at work.
+    Such a job may run all the same: the store was moved away because it was damaged. Or the command that
+    makes the row is still at work, or was killed before that.
     """
     store = Store.open(home) if has_store(home) else None
     known = frozenset().union(*map(store.ids, JOBS)) if store else frozenset()
-    found = [path.parent for path in (home / "jobs").glob("[!.]*/spec.json")]
-    return sorted(folder for folder in found if folder.name not in known)
+    found = sorted((home / "jobs").glob("[!.]*"))
+    return [folder for folder in found if folder.name not in known and folder.is_dir()]
 
 
 def _stored(home: Path) -> Iterator[_Unended]:
