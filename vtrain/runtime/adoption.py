@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import DamagedError
+from vtrain.errors import DamagedError, HomeError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.runtime.database import storage_errors
@@ -34,14 +34,16 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     """Start a supervisor for a job that has not ended and has none, unless the store is read-only.
 
     `at_once` starts one even if another was started a moment ago. Raises StorageError if a supervisor could
-    not write, and NotFoundError for a job that was deleted meanwhile.
+    not write, HomeError in a copy of the job's home, and NotFoundError for a job that was deleted meanwhile.
     """
     reap()
     if states.has_ended(record.state) or store.read_only:
         return
     if not folder.path.exists():
-        _bury(store, record, folder, lost=True)
+        if folder.home.exists():  # else the home was moved; a command that opens it there ends the job
+            _bury(store, record, folder)
         return
+    check_own(folder)
     if not at_once and abs(time.time() - _modified(folder.lock)) < RESPAWN_SECONDS:
         return
     with storage_errors(folder.path.parents[1]):
@@ -59,13 +61,29 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     with storage_errors(folder.path.parents[1]), closed_on_error(lock):
         os.utime(folder.lock)
         _check_writable(folder.path)
-    if not folder.is_readable():
+    if folder.other_home is not None or not folder.is_readable():
         with closed_on_error(lock):
             _stop_replicas(folder)
-            _bury(store, record, folder, lost=False)
+            _bury(store, record, folder)
         os.close(lock)
         return
     start(folder, lock)
+
+
+def check_own(folder: JobFolder) -> None:
+    """Raise HomeError for a job that another home runs, of which this one is a copy: a backup, say.
+
+    All paths in its order lead to the original. So a supervisor for it would work there, beside the one that
+    the job has.
+    """
+    original = folder.original
+    if original is not None:
+        home = JobFolder(original).home
+        raise HomeError(
+            f"{folder.home} is a copy of the home {home}: "
+            "jobs that had not ended when it was made go on there, and are only read here.",
+            hint=f"Set VTRAIN_HOME={home}",
+        )
 
 
 def _stop_replicas(folder: JobFolder) -> None:
@@ -76,14 +94,17 @@ def _stop_replicas(folder: JobFolder) -> None:
             signal_all({identify(shim)}, signal.SIGTERM)
 
 
-def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:
-    """Store the failure of a job that no supervisor can end: its folder is `lost`, or cannot be read."""
+def _bury(store: Store, record: Record, folder: JobFolder) -> None:
+    """Store the failure of a job that no supervisor can end: its folder is gone, was moved, or is damaged."""
     from vtrain.runtime import verdict
 
     record = store.get(record.name)
     if states.has_ended(record.state):
         return  # another command deletes it
-    error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
+    if (home := folder.other_home) is not None:
+        error = verdict.home_moved(folder, home)
+    else:
+        error = verdict.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {
         "state": states.state_in(record.collection, states.FAILED),
