@@ -86,8 +86,8 @@ def _noting_unended(jobs: Iterable[Job], names: list[str]) -> Iterator[Job]:
 
 def _warn_of_halt(session: Session, names: Iterable[str]) -> None:
     """Warn once where jobs that have not ended do not go on: the home is a copy, or the disk is full."""
-    look_after = getattr(session.jobs, "look_after", None)
-    for name in names if look_after else ():
+    look_after: Callable[[str], None] = getattr(session.jobs, "look_after", lambda _name: None)
+    for name in names:
         try:
             look_after(name)
         except NotFoundError:  # deleted meanwhile
