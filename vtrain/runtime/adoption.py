@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     check_own(folder)
     if not at_once and abs(time.time() - _modified(folder.lock)) < RESPAWN_SECONDS:
         return
-    with storage_errors(folder.path.parents[1]):
+    with storage_errors(folder.home):
         try:
             lock = hold_lock(folder.lock)
         except FileNotFoundError:  # the job has ended, and another command deletes it
@@ -58,8 +59,7 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     if has_ended:
         os.close(lock)
         return
-    with storage_errors(folder.path.parents[1]), closed_on_error(lock):
-        os.utime(folder.lock)
+    with storage_errors(folder.home), closed_on_error(lock):
         _check_writable(folder.path)
     if folder.other_home is not None or not folder.is_readable():
         with closed_on_error(lock):
@@ -68,6 +68,8 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
         os.close(lock)
         return
     start(folder, lock)
+    with suppress(FileNotFoundError):  # the job has ended, and another command deletes it
+        os.utime(folder.lock)
 
 
 def check_own(folder: JobFolder) -> None:
