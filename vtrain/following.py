@@ -133,6 +133,8 @@ class _Following:
             self._job = job
             self._watcher.saw_job(job, self._elapsed())
             page = self._read()
+            if not (page.entries or self._has_ended()):
+                self._look_after()
         except NotFoundError as error:
             job, page = self._deleted(error)
         except LASTING as error:
@@ -168,6 +170,15 @@ class _Following:
             return _NO_LOG
         query = msgspec.structs.replace(self._order.query, cursor=self._cursor)
         return self._ask(lambda: self._order.backend.logs(query))
+
+    def _look_after(self) -> None:
+        """Hear why the job does not go on, where its backend tells. Raises HomeError if it never will."""
+        try:
+            getattr(self._order.backend, "look_after", lambda _name: None)(self._order.name)
+        except HomeError:
+            raise
+        except StorageError as error:
+            self._tell(error.message)
 
     def _is_last(self, page: LogPage) -> bool:
         """Whether this page of a job that has ended is the last; a log that does not end is given up."""

@@ -371,5 +371,5 @@ def test_a_machine_that_takes_no_further_process_is_said_and_the_job_is_kept(
         assert "kept" in str(refused.value.hint)
         (job,) = process_backend.list(Query(project="local")).jobs
         with pytest.raises(StorageError, match="No process can be started"):
-            until(lambda: not process_backend.get(job.name))
+            until(lambda: bool(process_backend.look_after(job.name)))
     assert ended(process_backend, job.name).state == states.SUCCEEDED

@@ -159,12 +159,16 @@ def test_nothing_to_remove_is_said(vtrain, make_image: MakeImage) -> None:
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("state", ["", "JOB_STATE_FAILED", "JOB_STATE_RUNNING"])
+@pytest.mark.parametrize("state", ["", "JOB_STATE_FAILED", "JOB_STATE_RUNNING", "no row"])
 def test_containers_and_networks_stay_only_with_a_job_that_runs(
     vtrain, make_image: MakeImage, docker_engine: Engine, base_image: str, vtrain_home: Path, state: str
 ) -> None:
-    if state:
+    if state == "no row":  # the store was moved away
+        (vtrain_home / "jobs" / JOB).mkdir(parents=True)
+        (vtrain_home / "jobs" / JOB / "spec.json").touch()
+    elif state:
         _store_job(vtrain_home, base_image, state)
+    stays = state in ("JOB_STATE_RUNNING", "no row")
     labels = {JOB_LABEL: JOB, HOME_LABEL: home_label(vtrain_home)}
     client = docker_engine.client
     name = f"vtrain-gc-{uuid.uuid4().hex[:8]}"
@@ -174,11 +178,11 @@ def test_containers_and_networks_stay_only_with_a_job_that_runs(
         base_image, ["sleep", "600"], name=name, labels=labels, host_config=config
     )["Id"]
     client.start(container)
-    expected = {} if state == "JOB_STATE_RUNNING" else {name: "removed"}
+    expected = {} if stays else {name: "removed"}
     assert listed(vtrain) == expected
     filters = {"label": f"{HOME_LABEL}={labels[HOME_LABEL]}"}
     left = client.containers(all=True, filters=filters), client.networks(filters=filters)
-    if state == "JOB_STATE_RUNNING":
+    if stays:
         assert [len(found) for found in left] == [1, 1]
         client.remove_container(container, force=True)
         client.remove_network(network)

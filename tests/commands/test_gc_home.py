@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 from privileges import run_bound
+from supervisors import supervisor_of
+
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.locks import lock_holder
 
 DAY = 86400.0
 CREATE = "custom-jobs create --backend=process --display-name=old".split()
@@ -122,6 +126,42 @@ def test_what_a_living_job_uses_stays(vtrain, waiting: str, vtrain_home: Path) -
         "package": "removed",  # the copy that was staged is the job's
     }
     assert documents(vtrain, "custom-jobs", "describe", waiting)["state"].endswith("RUNNING")
+
+
+@pytest.fixture
+def moved_store(vtrain, trainer: Path, waiting: str, vtrain_home: Path, tmp_path: Path) -> Iterator[Path]:
+    """A home whose store was moved away, as the advice says, and that has another one since."""
+    away = tmp_path / "away"
+    move_store(vtrain_home, away)
+    (trainer / "trainer" / "task.py").write_text("print('another')\n")
+    create(vtrain, trainer, "--wait")
+    yield vtrain_home
+    move_store(vtrain_home, tmp_path / "other")
+    move_store(away, vtrain_home)
+
+
+def move_store(home: Path, place: Path) -> None:
+    place.mkdir(exist_ok=True)
+    for file in home.glob("store.db*"):
+        file.rename(place / file.name)
+
+
+@pytest.mark.parametrize("killed", ["nobody", "supervisor"])
+def test_a_job_of_a_store_that_was_moved_away_goes_on(
+    vtrain, waiting: str, moved_store: Path, killed: str
+) -> None:
+    folder = JobFolder(moved_store / "jobs" / waiting.rpartition("/")[2])
+    shim = lock_holder(folder.replica("workerpool0-0").lock)
+    if killed == "supervisor":
+        os.kill(supervisor_of(folder), signal.SIGKILL)
+    age(moved_store, 40)
+    found = documents(vtrain, "gc", "--older-than=0s")
+    stays = "kept: it has a process" if killed == "supervisor" else "kept: a supervisor has it"
+    assert {entry["status"] for entry in found if entry["id"] == folder.path.name} == {stays}
+    assert {entry["kind"]: entry["status"] for entry in found}["environment"] == "kept: a job uses it"
+    assert not [entry for entry in found if entry["kind"] in ("process", "cgroup")]
+    assert lock_holder(folder.replica("workerpool0-0").lock) == shim > 0
+    assert "up" in folder.log("workerpool0-0").read_text()
 
 
 def test_processes_of_a_job_that_ended_go(vtrain, waiting: str, vtrain_home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,8 +15,12 @@ from pathlib import Path
 
 import pytest
 from privileges import mounted_tmpfs, run_bound, vtrain_as_nobody
+from supervisors import supervisor_of
 
+from vtrain.retry import wait_until
 from vtrain.runtime import database
+from vtrain.runtime.adoption import RESPAWN_SECONDS
+from vtrain.runtime.folder import JobFolder
 
 VTRAIN = [sys.executable, "-m", "vtrain", "custom-jobs"]
 CREATE = ["create", "--backend=process", "--display-name=a", "--format=value(name)"]
@@ -153,6 +158,45 @@ def test_a_full_disk(tmp_path: Path, vtrain, config: str, monkeypatch) -> None:
         assert "Beautiful" in vtrain("custom-jobs", "stream-logs", name).out
         (home / "filler").unlink()
         assert vtrain("custom-jobs", *CREATE, config, "--wait").code == 0
+
+
+WAITING = """
+import os, time
+print("up", flush=True)
+while not os.path.exists({gate!r}):
+    time.sleep(0.02)
+"""
+
+
+def test_a_log_is_read_on_a_full_disk_where_no_supervisor_can_live(
+    tmp_path: Path, vtrain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t.py").write_text(WAITING.format(gate=str(tmp_path / "gate")))
+    with mounted_tmpfs(tmp_path / "mounted", "size=8m,mode=0700") as home:
+        monkeypatch.setenv("VTRAIN_HOME", str(home))
+        words = ("submit", str(tmp_path / "t.py"), "--backend=process", "--format=value(name)")
+        name = vtrain(*words).out.strip()
+        folder = JobFolder(home / "jobs" / name.rpartition("/")[2])
+        assert wait_until(lambda: "up\n" in vtrain("logs", name).out, 60)
+        os.kill(supervisor_of(folder), signal.SIGKILL)
+        with pytest.raises(OSError, match="No space"), (home / "filler").open("wb", buffering=0) as filler:
+            while filler.write(b"x" * 4096):
+                pass
+        full = f"The disk that holds {home} is full."
+        time.sleep(RESPAWN_SECONDS)
+        read = vtrain("logs", name)
+        assert (read.code, "up\n" in read.out) == (0, True), read.err
+        assert vtrain("custom-jobs", "describe", name, "--format=value(state)").out == "JOB_STATE_RUNNING\n"
+        assert vtrain("ps", "--format=value(name)").out.strip() == name
+        argv = [sys.executable, "-m", "vtrain", "logs", name, "-f"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+            assert follower.stdout is not None and follower.stderr is not None
+            assert any("up\n" in line for line in follower.stdout)
+            assert any(full in line.replace("\n", " ") for line in follower.stderr), "it says so"
+            (home / "filler").unlink()
+            (tmp_path / "gate").touch()
+            _, err = follower.communicate(timeout=120)
+            assert (follower.returncode, err.count(full)) == (0, 0), err
 
 
 @pytest.fixture

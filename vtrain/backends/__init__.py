@@ -197,7 +197,8 @@ class JobBackend(Protocol):
     Each raises NotFoundError for a name that it does not know, and ServiceAwayError or ServiceBusyError for a
     failure that may pass: the loop that follows a job asks again for the seconds of `Pace.patience`.
 
-    Optional beside the verbs: `pace`, a Pace (without it: `LOCAL_PACE`), and `kill`, a cancel with force.
+    Optional beside the verbs: `pace`, a Pace (without it: `LOCAL_PACE`); `kill`, a cancel with force; and
+    `look_after`, which raises StorageError for a job that cannot go on at present, HomeError for ever.
     """
 
     protocol_version: int

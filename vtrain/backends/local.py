@@ -32,6 +32,7 @@ from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, ResourceName, parse_name
 from vtrain.messages.resources import Job, collection_of
 from vtrain.rooted import Root
+from vtrain.runtime.adoption import check_own
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
@@ -147,8 +148,12 @@ class LocalBackend:
     def get(self, name: str) -> Job:
         """The job as it stands; a job whose supervisor died gets another one first."""
         record = self._existing_store(name).get(name)
-        self._adopt(record)
+        self._adopt_if_possible(record)
         return stored_job(record)
+
+    def look_after(self, name: str) -> None:
+        """See that a supervisor runs the job. StorageError where none can, HomeError where none ever will."""
+        self._adopt(self._existing_store(name).get(name))
 
     def list(self, query: Query) -> Page:
         """Jobs, newest first. Raises ConfigError for a page token that is none."""
@@ -166,8 +171,8 @@ class LocalBackend:
         )
         for record in records:
             if record.state != states.QUEUED:  # `attend` looks after those, all at once
-                with suppress(NotFoundError, StorageError):  # deleted meanwhile; or `get` says what is wrong
-                    self._adopt(record)
+                with suppress(NotFoundError):  # deleted meanwhile
+                    self._adopt_if_possible(record)
         attend(self._open_store(), self._home)
         jobs, damaged = [], []
         for record in records:
@@ -180,7 +185,7 @@ class LocalBackend:
     def logs(self, query: LogQuery) -> LogPage:
         """The log from a cursor on; also while the job runs, and from any process."""
         record = self._existing_store(query.name).get(query.name)
-        self._adopt(record)
+        trouble = self._adopt_if_possible(record)
         with storage_errors(self._home):
             from vtrain.runtime.log_reader import lost_log, read_logs
             from vtrain.runtime.pipelines.task_record import task_logs
@@ -193,14 +198,18 @@ class LocalBackend:
                     ended = states.has_ended(record.state)
                     started = folder.started_replicas() if ended else ()
                     children = trial_logs(folder) or task_logs(folder)
-                    return read_logs(folder.logs, query, ended=ended, children=children, started=started)
+                    page = read_logs(folder.logs, query, ended=ended, children=children, started=started)
+                    troubles = " ".join(filter(None, (page.trouble, trouble)))
+                    return msgspec.structs.replace(page, trouble=troubles)
         self._open_store().get(query.name)
         return lost_log(query)
 
     def hosted(self, name: str) -> HostedJob:
-        """The job, and the folders of its replicas that run now."""
+        """The job, and the folders of its replicas that run now. Raises HomeError in a copy of its home."""
         record = self._existing_store(name).get(name)
-        self._adopt(record)
+        if not states.has_ended(record.state):
+            check_own(self._folder(name))
+        self._adopt_if_possible(record)
         job = stored_job(record)
         is_running = isinstance(job, CustomJob) and not states.has_ended(job.state)
         replicas = _running(self._folder(name), runnable(job)) if is_running else ()
@@ -240,6 +249,7 @@ class LocalBackend:
         record = store.get(name)
         if states.has_ended(record.state):
             return
+        check_own(self._folder(name))
         store.check_writable()
         store.request(name, verb)
         if not self._folder(name).wake():  # no supervisor lives that could read the request
@@ -353,6 +363,14 @@ class LocalBackend:
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
         """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
         look_after(self._open_store(), self._home, record, self._spawn_supervisor, at_once=at_once)
+
+    def _adopt_if_possible(self, record: Record) -> str:
+        """The same for a verb that reads, which does not depend on it; why no supervisor could be started."""
+        try:
+            self._adopt(record)
+        except StorageError as error:
+            return error.message
+        return ""
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
         start_supervisor(folder, lock)

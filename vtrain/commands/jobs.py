@@ -25,7 +25,7 @@ from vtrain.commands.session import (
     open_session,
     resource_document,
 )
-from vtrain.errors import ServiceError, VtrainError
+from vtrain.errors import NotFoundError, ServiceError, StorageError, VtrainError
 from vtrain.flags.grammar import count_or_unlimited
 from vtrain.flags.options import CommonFlags, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages import states
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 """The damaged entries that a warning names."""
+MOST_ASKED_ABOUT = 5
+"""The unended jobs of a list, the oldest, about which the backend is asked whether they go on."""
 
 
 def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
@@ -49,9 +51,11 @@ def list_jobs(listing: ListFlags, place: PlaceFlags, common: CommonFlags, *, kin
     jobs = all_jobs(session.jobs.list, query, damaged)
     if kind.also:
         jobs = _with_other_kinds(session, kind, query, jobs, damaged)
-    show_resources(session, kind, listing, map(resource_document, jobs))
+    going: list[str] = []
+    show_resources(session, kind, listing, map(resource_document, _noting_unended(jobs, going)))
     if damaged:
         session.console.warn(_damage(damaged))
+    _warn_of_halt(session, going[-MOST_ASKED_ABOUT:])
 
 
 def _tell_of_jobs_here(common: CommonFlags, place: PlaceFlags, kind: ResourceKind) -> None:
@@ -73,6 +77,27 @@ def _with_other_kinds(
             yield job
 
 
+def _noting_unended(jobs: Iterable[Job], names: list[str]) -> Iterator[Job]:
+    """The same jobs; the names of those that have not ended are appended to `names`."""
+    for job in jobs:
+        if not states.has_ended(job.state):
+            names.append(job.name)
+        yield job
+
+
+def _warn_of_halt(session: Session, names: Iterable[str]) -> None:
+    """Warn once where jobs that have not ended do not go on: the home is a copy, or the disk is full."""
+    look_after: Callable[[str], None] = getattr(session.jobs, "look_after", lambda _name: None)
+    for name in names:
+        try:
+            look_after(name)
+        except NotFoundError:  # deleted meanwhile
+            continue
+        except StorageError as error:
+            session.console.warn(" ".join(filter(None, (error.message, error.hint))))
+            return
+
+
 def _damage(names: list[str]) -> str:
     """A sentence about jobs whose entries cannot be read."""
     if len(names) == 1:
@@ -84,7 +109,10 @@ def _damage(names: list[str]) -> str:
 def describe(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:
     """Print one job."""
     session, name = open_named(common, place, job.text, kind)
-    session.console.result(resource_document(session.jobs.get(name)), "yaml")
+    found = session.jobs.get(name)
+    session.console.result(resource_document(found), "yaml")
+    if not states.has_ended(found.state):
+        _warn_of_halt(session, [name])
 
 
 def cancel(job: NameFlag, place: PlaceFlags, common: CommonFlags, *, kind: ResourceKind) -> None:

@@ -6,12 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from vtrain.errors import DamagedError
+from vtrain.errors import DamagedError, HomeError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.runtime.database import storage_errors
@@ -34,17 +35,19 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     """Start a supervisor for a job that has not ended and has none, unless the store is read-only.
 
     `at_once` starts one even if another was started a moment ago. Raises StorageError if a supervisor could
-    not write, and NotFoundError for a job that was deleted meanwhile.
+    not write, HomeError in a copy of the job's home, and NotFoundError for a job that was deleted meanwhile.
     """
     reap()
     if states.has_ended(record.state) or store.read_only:
         return
     if not folder.path.exists():
-        _bury(store, record, folder, lost=True)
+        if folder.home.exists():  # else the home was moved; a command that opens it there ends the job
+            _bury(store, record, folder)
         return
+    check_own(folder)
     if not at_once and abs(time.time() - _modified(folder.lock)) < RESPAWN_SECONDS:
         return
-    with storage_errors(folder.path.parents[1]):
+    with storage_errors(folder.home):
         try:
             lock = hold_lock(folder.lock)
         except FileNotFoundError:  # the job has ended, and another command deletes it
@@ -56,16 +59,33 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     if has_ended:
         os.close(lock)
         return
-    with storage_errors(folder.path.parents[1]), closed_on_error(lock):
-        os.utime(folder.lock)
+    with storage_errors(folder.home), closed_on_error(lock):
         _check_writable(folder.path)
-    if not folder.is_readable():
+    if folder.other_home is not None or not folder.is_readable():
         with closed_on_error(lock):
             _stop_replicas(folder)
-            _bury(store, record, folder, lost=False)
+            _bury(store, record, folder)
         os.close(lock)
         return
     start(folder, lock)
+    with suppress(FileNotFoundError):  # the job has ended, and another command deletes it
+        os.utime(folder.lock)
+
+
+def check_own(folder: JobFolder) -> None:
+    """Raise HomeError for a job that another home runs, of which this one is a copy: a backup, say.
+
+    All paths in its order lead to the original. So a supervisor for it would work there, beside the one that
+    the job has.
+    """
+    original = folder.original
+    if original is not None:
+        home = JobFolder(original).home
+        raise HomeError(
+            f"{folder.home} is a copy of the home {home}: "
+            "jobs that had not ended when it was made go on there, and are only read here.",
+            hint=f"Set VTRAIN_HOME={home}",
+        )
 
 
 def _stop_replicas(folder: JobFolder) -> None:
@@ -76,8 +96,8 @@ def _stop_replicas(folder: JobFolder) -> None:
             signal_all({identify(shim)}, signal.SIGTERM)
 
 
-def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> None:
-    """Store the failure of a job that no supervisor can end: its folder is `lost`, or cannot be read.
+def _bury(store: Store, record: Record, folder: JobFolder) -> None:
+    """Store the failure of a job that no supervisor can end: its folder is gone, was moved, or is damaged.
 
     The jobs that it runs are asked to end: nobody else looks after them.
     """
@@ -88,7 +108,10 @@ def _bury(store: Store, record: Record, folder: JobFolder, *, lost: bool) -> Non
         return  # another command deletes it
     for child in store.children(record.name):
         store.request(child, "cancel")
-    error = verdict.folder_lost(folder) if lost else verdict.file_damaged(folder, folder.path / "spec.json")
+    if (home := folder.other_home) is not None:
+        error = verdict.home_moved(folder, home)
+    else:
+        error = verdict.file_damaged(folder, folder.path / "spec.json")
     now = timestamp()
     document = _known_document(record, folder) | {
         "state": states.state_in(record.collection, states.FAILED),

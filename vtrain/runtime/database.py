@@ -240,7 +240,8 @@ def damaged_error(path: Path, reason: str) -> DamagedError:
     return DamagedError(
         f"{path} is damaged: {reason}.",
         hint=f"Move {path.name}* away, or choose another folder with VTRAIN_HOME. "
-        f"Without it vtrain begins a new store; logs and files of the jobs stay in {path.parent / 'jobs'}.",
+        f"Without it vtrain begins a new store. Logs and files of the jobs stay in {path.parent / 'jobs'} "
+        "until vtrain gc finds them old; jobs that run go on, and no command shows them.",
     )
 
 

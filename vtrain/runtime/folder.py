@@ -44,6 +44,12 @@ class DamagedFileError(Exception):
         self.path = path
 
 
+class _Submitted(msgspec.Struct, frozen=True):
+    """The part of an order that says to which home the job was submitted."""
+
+    home: str
+
+
 class _EarlierOptions(msgspec.Struct, frozen=True):
     credentials_file: str = ""
 
@@ -203,6 +209,34 @@ class JobFolder(msgspec.Struct, frozen=True):
     """`jobs/ID`."""
 
     path: Path
+
+    @property
+    def home(self) -> Path:
+        """The home in which the folder lies."""
+        return self.path.parents[1]
+
+    @property
+    def other_home(self) -> Path | None:
+        """The home to which the job was submitted, where that is not this one, which was copied or moved.
+
+        The job's own folders are compared, and not their paths: a home may have several. None where the order
+        cannot be read.
+        """
+        try:
+            home = Path(require_struct(self.path / "spec.json", _Submitted).home)
+            is_here = self.path.samefile(home / "jobs" / self.path.name)
+        except DamagedFileError:
+            return None
+        except OSError:
+            is_here = False
+        return None if is_here else home
+
+    @property
+    def original(self) -> Path | None:
+        """The folder of which this one is a copy: only there the job goes on."""
+        home = self.other_home
+        original = home / "jobs" / self.path.name if home is not None else None
+        return original if original is not None and original.is_dir() else None
 
     @property
     def lock(self) -> Path:

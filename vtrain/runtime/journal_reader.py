@@ -31,7 +31,9 @@ from vtrain.runtime.log_text import message_of, parts, severity_of, split_object
 
 _STREAMS = {STDOUT: "stdout", STDERR: "stderr", SERVICE_WORDS: "service"}
 _SEVERITY = {STDOUT: "INFO", STDERR: "ERROR", SERVICE_WORDS: "INFO"}
-_CHUNK_RECORDS = 4096
+_CHUNK_RECORDS = 1024
+MOST_OPEN = 64
+"""Files that are open at a time: a job may have a thousand replicas, a study any number of trials."""
 
 
 class OpenLine(msgspec.Struct, array_like=True):
@@ -82,6 +84,30 @@ def _open_regular(path: Path) -> int | None:
     return None
 
 
+class JournalFiles:
+    """The files of any number of journals. Those that were read last stay open until `close`."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, int | None] = {}
+
+    def get(self, path: str) -> int | None:
+        """A descriptor for reading, good until the next call; None where there is no file that can be read."""
+        found = self._open.pop(path) if path in self._open else _open_regular(Path(path))
+        self._open[path] = found
+        if len(self._open) > MOST_OPEN:
+            self._forget(next(iter(self._open)))
+        return found
+
+    def close(self) -> None:
+        for path in tuple(self._open):
+            self._forget(path)
+
+    def _forget(self, path: str) -> None:
+        descriptor = self._open.pop(path)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
 class JournalReader:
     """One task's journal, read from a place on; the place moves with it."""
 
@@ -90,6 +116,7 @@ class JournalReader:
         folder: Path,
         task: str,
         place: Place,
+        files: JournalFiles,
         since: int = 0,
         *,
         raw: bool = False,
@@ -108,20 +135,24 @@ class JournalReader:
         self.troubles: list[str] = []
         self._chunk, self._chunk_start = b"", 0
         base = str(folder / task)
-        self._index = _open_regular(Path(base + INDEX_SUFFIX))
-        self._raw = _open_regular(Path(base + RAW_SUFFIX))
-        records = os.fstat(self._index).st_size // RECORD.size if self._index is not None else 0
-        self._size = os.fstat(self._raw).st_size if self._raw is not None else 0
+        self._files = files
+        self._index, self._raw = base + INDEX_SUFFIX, base + RAW_SUFFIX
+        index, raw_file = self._status(self._index), self._status(self._raw)
+        records = index.st_size // RECORD.size if index is not None else 0
+        self._size = raw_file.st_size if raw_file is not None else 0
         self._records = min(records, self._size + SPARE_RECORDS)
-        self._changed = os.fstat(self._raw).st_mtime_ns if self._raw is not None else 0
+        self._changed = raw_file.st_mtime_ns if raw_file is not None else 0
         self._tail: Block | None = None
-        if self._raw is None:
-            self._note(f"The log of {task} cannot be read: {base}{RAW_SUFFIX} is missing or is no file.")
+        if raw_file is None:
+            self._note(f"The log of {task} cannot be read: {self._raw} is missing or is no file.")
 
-    def close(self) -> None:
-        for descriptor in (self._index, self._raw):
-            if descriptor is not None:
-                os.close(descriptor)
+    def _status(self, path: str) -> os.stat_result | None:
+        descriptor = self._files.get(path)
+        return os.fstat(descriptor) if descriptor is not None else None
+
+    def _read(self, path: str, size: int, start: int) -> bytes:
+        descriptor = self._files.get(path)
+        return os.pread(descriptor, size, start) if descriptor is not None else b""
 
     def blocks_from_the_end(self) -> Iterator[Block]:
         """Every block, the newest first; bytes that no record covers are the first of them."""
@@ -137,7 +168,7 @@ class JournalReader:
         yield following
 
     def raw(self, start: int, end: int) -> bytes:
-        return os.pread(self._raw, end - start, start) if self._raw is not None and end > start else b""
+        return self._read(self._raw, end - start, start) if end > start else b""
 
     def has_more(self, ended: bool) -> bool:
         """Whether there is a record to read; after the end, bytes that no record covers are one more."""
@@ -301,9 +332,8 @@ class JournalReader:
         position = (number - self._chunk_start) * RECORD.size
         if not 0 <= position <= len(self._chunk) - RECORD.size:
             self._chunk_start = number - number % _CHUNK_RECORDS
-            assert self._index is not None
             size, start = _CHUNK_RECORDS * RECORD.size, self._chunk_start * RECORD.size
-            self._chunk = os.pread(self._index, size, start).ljust(size, b"\xff")
+            self._chunk = self._read(self._index, size, start).ljust(size, b"\xff")
             position = (number - self._chunk_start) * RECORD.size
         found: Record = RECORD.unpack_from(self._chunk, position)
         return found

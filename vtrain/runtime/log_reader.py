@@ -10,6 +10,7 @@ import heapq
 import re
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -18,12 +19,10 @@ from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 from vtrain.runtime.folder import SERVICE, JobFolder
 from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
-from vtrain.runtime.journal_reader import JournalReader, Place
+from vtrain.runtime.journal_reader import JournalFiles, JournalReader, Place
 
 ENTRY_BYTES = 64
 """How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
-MOST_JOURNALS = 200
-"""Read for one page: each is two open files. Those of trials that began later come with a later page."""
 _LOST = "lost"
 
 
@@ -97,29 +96,31 @@ def read_logs(
     for child in children:
         tasks = [task for task in _task_names(child.folder) if not (child.trial_id and task == SERVICE)]
         sources += [_Source(child.folder, task, child.trial_id, child.key) for task in tasks]
-    wanted = [source for source in sources if source.is_wanted(query)]
-    if children:  # most of them have ended, and are read through
-        wanted = [one for one in wanted if not one.is_read(places.setdefault(one.key, Place()))]
-    readers = [
-        JournalReader(
-            source.folder,
-            source.task,
-            places.setdefault(source.key, Place()),
-            query.since,
-            raw=query.raw,
-            by_end=query.by_end,
-            trial_id=source.trial_id,
-            ended_attempt=-1 if ended else source.ended_attempt(),
-        )
-        for source in wanted[:MOST_JOURNALS]
+    wanted = [
+        source
+        for source in sources
+        if source.is_wanted(query) and not source.is_read(places.setdefault(source.key, Place()))
     ]
-    entries, more = _merged(readers, query, ended=ended)
-    for reader in readers:
-        reader.close()
+    with closing(JournalFiles()) as files:
+        readers = [
+            JournalReader(
+                source.folder,
+                source.task,
+                places[source.key],
+                files,
+                query.since,
+                raw=query.raw,
+                by_end=query.by_end,
+                trial_id=source.trial_id,
+                ended_attempt=-1 if ended else source.ended_attempt(),
+            )
+            for source in wanted
+        ]
+        entries, more = _merged(readers, query, ended=ended)
     return LogPage(
         entries=tuple(entries),
         cursor=msgspec.json.encode(places).decode(),
-        more=more or len(wanted) > MOST_JOURNALS,
+        more=more,
         trouble=" ".join(trouble for reader in readers for trouble in reader.troubles),
     )
 
@@ -161,17 +162,17 @@ def lost_log(query: LogQuery) -> LogPage:
 
 def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0) -> str:
     """About the last `size` bytes that an attempt of a replica wrote to one stream, as text."""
-    reader = JournalReader(folder, task, Place())
     pieces: list[bytes] = []
     held = 0
-    for block in reader.blocks_from_the_end():
-        if (block.stream, block.attempt) == (stream, attempt) and held < size:
-            start = max(block.start, block.end - (size - held))
-            pieces.append(reader.raw(start, block.end))
-            held += block.end - start
-        if held >= size or block.attempt < attempt:
-            break
-    reader.close()
+    with closing(JournalFiles()) as files:
+        reader = JournalReader(folder, task, Place(), files)
+        for block in reader.blocks_from_the_end():
+            if (block.stream, block.attempt) == (stream, attempt) and held < size:
+                start = max(block.start, block.end - (size - held))
+                pieces.append(reader.raw(start, block.end))
+                held += block.end - start
+            if held >= size or block.attempt < attempt:
+                break
     return b"".join(reversed(pieces)).decode("utf-8", "replace")
 
 

@@ -20,7 +20,7 @@ from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
 from vtrain.messages.rules import check_resource_pools
 from vtrain.runtime.capacity.leases import Claim
-from vtrain.runtime.capacity.queue import QUEUE, read_queue
+from vtrain.runtime.capacity.queue import read_queue
 from vtrain.runtime.store import Store
 from vtrain.times import timestamp
 
@@ -143,7 +143,7 @@ class ResourceRegistry:
 
     def jobs(self, name: str) -> list[str]:
         """The jobs that run or wait on a resource, the first in line first."""
-        return [lease.name for lease in read_queue(self._store.query(QUEUE)) if lease.line == name]
+        return [lease.name for lease in read_queue(self._store) if lease.line == name]
 
     def claim(self, spec: CustomJobSpec, place: ResourceName, claim: Claim) -> Claim:
         """The claim of a job with the slots of the resource that it names, in place of memory.
@@ -180,7 +180,7 @@ class ResourceRegistry:
     def _with_use(self, resource: PersistentResource) -> PersistentResource:
         """The resource as it is used now: pools grow and shrink with the demand within their limits."""
         used: Counter[str] = Counter()
-        for lease in read_queue(self._store.query(QUEUE)):
+        for lease in read_queue(self._store):
             if lease.is_admitted and lease.line == resource.name:
                 used.update(lease.slots)
         pools = tuple(

@@ -99,7 +99,7 @@ class Store:
         self._connection = connection
         # Unlike `__del__`, it always runs before the connection's own finalizer, which warns of an open one.
         weakref.finalize(self, connection.close)
-        self._home = home
+        self.home = home
         self.read_only = read_only
 
     @classmethod
@@ -116,7 +116,7 @@ class Store:
     def check_writable(self) -> None:
         """Raise StorageError if the store is read-only, or another process keeps it locked for too long."""
         if self.read_only:
-            raise read_only_error(self._home)
+            raise read_only_error(self.home)
         with self.transaction():
             return
 
@@ -152,7 +152,7 @@ class Store:
 
     def update(self, name: str, *, state: str, end_time: str, document: str) -> None:
         """Write a resource's new state. Raises NotFoundError."""
-        with storage_errors(self._home):
+        with storage_errors(self.home):
             changed = self._connection.execute(
                 "UPDATE resources SET state = ?, end_time = ?, document = ? WHERE name = ?",
                 (state, end_time, document, name),
@@ -297,7 +297,7 @@ class Store:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Statements that take effect together, or not at all. No other process writes meanwhile."""
-        with storage_errors(self._home), self._connection:
+        with storage_errors(self.home), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
 
@@ -306,7 +306,7 @@ class Store:
         return self._execute(statement, values)
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
-        with storage_errors(self._home):
+        with storage_errors(self.home):
             return self._connection.execute(statement, values).fetchall()
 
 

@@ -150,6 +150,16 @@ def folder_lost(folder: JobFolder) -> Status:
     return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", {}),))
 
 
+def home_moved(folder: JobFolder, home: Path) -> Status:
+    """The job was submitted to another home, to which all its paths lead, and its folder is not there."""
+    message = (
+        f"The job was submitted to the home {home}, and cannot go on in {folder.home}: "
+        "its home was moved before the job had ended."
+    )
+    metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
+    return Status(code=USER_ERROR_CODE, message=message, details=(error_info("HOME_MOVED", metadata),))
+
+
 def file_damaged(folder: JobFolder, path: Path) -> Status:
     """A file without which the job cannot go on is damaged or missing."""
     if not folder.path.exists():

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from vtrain.messages.codec import from_document
+from vtrain.messages.custom_job import CustomJob
+from vtrain.runtime.folder import write_struct
 from vtrain.runtime.gc.living import LivingJobs, images_used_since, living_jobs
+from vtrain.runtime.job_order import JobOrder
 
 
 def order(home, number: int, replica: str, **document: object) -> None:
@@ -59,3 +63,28 @@ def test_an_order_that_is_half_written(home) -> None:
     folder.mkdir(parents=True)
     (folder / "spec.json").write_text("{")
     assert living_jobs(home.path).ids == {"1"}
+
+
+@pytest.mark.parametrize("has_store", [True, False])
+def test_a_job_that_the_store_does_not_have(home, has_store: bool) -> None:
+    """The store was moved away, and the job may run."""
+    lost = home.job(7, "RUNNING", packages=("gs://bucket/hash/trainer.tar.gz",))
+    order(home, 7, "workerpool0-0", env={"PATH": "/environment/bin"}, config={"Image": "vtrain/runtime:1"})
+    (document,) = home.store.query("SELECT document FROM resources")
+    job = from_document(CustomJob, json.loads(document[0]))
+    write_struct(
+        lost.path / "spec.json",
+        JobOrder(
+            home=str(home.path), name=job.name, job=job, backend="process", base_env={}, grace_seconds=1
+        ),
+    )
+    expected = living_jobs(home.path)
+    home.store.delete(home.name(7))
+    if not has_store:
+        home.store.close()
+        (home.path / "store.db").unlink()
+    assert expected.ids == {"7"} and living_jobs(home.path) == expected
+    (lost.path / "spec.json").write_text("{")
+    assert living_jobs(home.path).ids == {"7"}
+    (lost.path / "replicas.json").unlink()
+    assert living_jobs(home.path).preparing_since == (lost.path / "spec.json").stat().st_mtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 
 import pytest
@@ -81,11 +82,36 @@ def test_folders_of_no_job(home) -> None:
     lock = hold_lock(locked / "lock")
     assert lock is not None
     for folder in (lost, locked, known):
-        home.age(folder, days=1)
-    found = {candidate.id: candidate.discard() for candidate in lost_folders(home.search(), home.store)}
+        home.age(folder)
+    found = {candidate.id: candidate.discard() for candidate in lost_folders(home.search())}
     os.close(lock)
     assert found == {"1": "", "3": "a supervisor has it"}
     assert [folder.exists() for folder in (lost, fresh, locked, known)] == [False, True, True, True]
+
+
+def test_logs_without_a_store_stay_as_long_as_others(home) -> None:
+    """Its store may have been moved away. What was never submitted has no log, and goes after an hour."""
+    submitted, begun = (home.job(number).path for number in (1, 2))
+    shutil.rmtree(begun / "logs")
+    (begun / "logs").mkdir()
+    for number, folder in ((1, submitted), (2, begun)):
+        home.store.delete(home.name(number))
+        home.age(folder, days=20)
+    assert [lost.id for lost in lost_folders(home.search())] == ["2"]
+    assert [lost.id for lost in lost_folders(home.search(days=10))] == ["1", "2"]
+    assert [lost.id for lost in lost_folders(home.search(days=0))] == ["1", "2"]
+
+
+def test_a_folder_of_no_job_stays_while_a_shim_lives(home) -> None:
+    replica = home.job(1).replica("workerpool0-0", attempt=2)
+    replica.path.mkdir(parents=True)
+    home.store.delete(home.name(1))
+    lock = hold_lock(replica.lock)
+    home.age(home.path / "jobs" / "1")
+    (lost,) = lost_folders(home.search())
+    assert lost.discard() == "it has a process"
+    os.close(lock)
+    assert lost.discard() == ""
 
 
 @pytest.mark.parametrize("collection", JOBS)
@@ -104,7 +130,7 @@ def test_the_folder_of_a_stored_job_of_any_kind_is_not_lost(home, collection: st
         )
     )
     home.age(folder, days=1)
-    assert list(lost_folders(home.search(), home.store)) == []
+    assert list(lost_folders(home.search())) == []
 
 
 def test_a_folder_that_is_not_there_is_removed_already(home) -> None:

@@ -49,9 +49,13 @@ _FORGET = (
 )
 
 
-def read_queue(rows: list[tuple[str, ...]]) -> list[Lease]:
-    """The rows that `QUEUE` finds, as values; a damaged row does not keep the others from being read."""
-    return [_read(*row) for row in rows]
+def read_queue(store: Store) -> list[Lease]:
+    """The leases that `QUEUE` finds; a damaged row does not keep the others from being read.
+
+    In a copy of a home those of the original's jobs count for nothing.
+    """
+    leases = [_read(*row) for row in store.query(QUEUE)]
+    return [lease for lease in leases if job_folder(store.home, lease.name).original is None]
 
 
 def _read(name: str, memory_bytes: str, is_admitted: str, devices: str, line: str, slots: str) -> Lease:
@@ -74,7 +78,7 @@ def due(store: Store, home: Path) -> list[str]:
     Those that hold a lease, those that may start, the first that has to wait, and those that wait no longer
     since somebody has asked for their end.
     """
-    queue = read_queue(store.query(QUEUE))
+    queue = read_queue(store)
     holders = [lease.name for lease in queue if lease.is_admitted]
     requested = [row[0] for row in store.query(_REQUESTED)]
     return list(dict.fromkeys([*holders, *next_in_line(queue, partial(_claim, home)), *requested]))
@@ -150,7 +154,7 @@ def admit(store: Store, order: JobOrder) -> Admission | Waiting:
     claim = order.claim
     if claim.is_empty:
         return Admission()
-    queue = read_queue(store.query(QUEUE))
+    queue = read_queue(store)
     answer = decide(order.name, claim, queue)
     own = next((lease for lease in queue if lease.name == order.name), None)
     if own is None or (isinstance(answer, Admission) and not own.is_admitted):
@@ -163,7 +167,7 @@ def admit(store: Store, order: JobOrder) -> Admission | Waiting:
 
 def waiting_reason(store: Store, order: JobOrder) -> str:
     """Why the job waits, in a sentence; empty where it does not."""
-    answer = decide(order.name, order.claim, read_queue(store.query(QUEUE)))
+    answer = decide(order.name, order.claim, read_queue(store))
     return answer.reason if isinstance(answer, Waiting) else ""
 
 
@@ -179,7 +183,7 @@ def _lease(store: Store, name: str, claim: Claim) -> Admission | Waiting:
     with store.transaction() as connection:
         connection.execute(_FORGET)
         connection.execute(_ENTER, _entry(name, claim))
-        answer = decide(name, claim, read_queue(connection.execute(QUEUE).fetchall()))
+        answer = decide(name, claim, read_queue(store))
         if isinstance(answer, Admission):
             devices = msgspec.json.encode(answer.devices).decode()
             connection.execute(

@@ -12,7 +12,6 @@ from pathlib import Path
 from vtrain.atomic import remove_folder
 from vtrain.errors import ConflictError, StorageError
 from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
-from vtrain.messages.resources import JOBS
 from vtrain.runtime.cgroup import find_groups, remove_group
 from vtrain.runtime.folder import JobFolder, group_prefix
 from vtrain.runtime.gc.candidate import (
@@ -25,8 +24,8 @@ from vtrain.runtime.gc.candidate import (
     last_change,
     refused,
 )
-from vtrain.runtime.gc.living import job_document, living_jobs
-from vtrain.runtime.locks import hold_lock
+from vtrain.runtime.gc.living import folders_without_row, job_document, living_jobs
+from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
 from vtrain.runtime.process_tree import Process, offspring, signal_all, snapshot
 from vtrain.runtime.store import Record, Store, delete_job
@@ -59,19 +58,22 @@ def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
             )
 
 
-def lost_folders(search: Search, store: Store) -> Iterator[Candidate]:
-    """Folders of jobs that are in no store: their command was killed before it had submitted them."""
-    folders = sorted(path for path in (search.home / "jobs").glob("[!.]*") if path.is_dir())
-    known = frozenset().union(*map(store.ids, JOBS))
-    for path in folders:
-        if path.name not in known and search.is_stale(changed := last_change(path)):
+def lost_folders(search: Search) -> Iterator[Candidate]:
+    """Folders of jobs that the store does not have.
+
+    One with a log was submitted, and stays as long as an ended job would: its store was moved away. Of any
+    other the command was killed before it had submitted the job.
+    """
+    for path in folders_without_row(search.home):
+        changed, has_log = last_change(path), any(JobFolder(path).logs.glob("*"))
+        if search.is_unused(changed) if has_log else search.is_stale(changed):
             yield Candidate(
                 id=path.name,
                 name=f"jobs/{path.name}",
                 kind="job",
                 created=from_epoch(changed, 0),
                 size=byte_count(path),
-                discard=partial(_remove_lost, path),
+                discard=partial(_remove_lost, JobFolder(path)),
             )
 
 
@@ -82,17 +84,26 @@ def _delete(store: Store, record: Record, folder: JobFolder) -> str:
         return error.message
 
 
-def _remove_lost(path: Path) -> str:
+def _remove_lost(folder: JobFolder) -> str:
     try:
-        lock = hold_lock(path / "lock")
+        lock = hold_lock(folder.lock)
     except FileNotFoundError:
         return ELSEWHERE
     if lock is None:
         return SUPERVISED
     try:
-        return refused(partial(_remove, path))
+        return HAS_PROCESS if _has_process(folder) else refused(partial(_remove, folder.path))
     finally:
         os.close(lock)
+
+
+def _has_process(folder: JobFolder) -> bool:
+    """Whether a shim of the job lives, or a process of a replica whose shim was killed."""
+    attempts = [attempt for attempt in folder.attempt_folders() if attempt.exit() is None]
+    if any(lock_holder(attempt.lock) for attempt in attempts):
+        return True
+    home = folder.path.parents[1].absolute()
+    return bool(attempts) and folder.path.name in _found(home, _groups(home)).values()
 
 
 def _remove(path: Path) -> str:
@@ -102,7 +113,7 @@ def _remove(path: Path) -> str:
 
 
 def orphaned_processes(search: Search) -> Iterator[Candidate]:
-    """Processes of replicas whose job does not live, then the cgroups of such jobs. Needs /proc."""
+    """Processes of replicas whose job has ended, or is gone; then the cgroups of such jobs. Needs /proc."""
     home = search.home.absolute()
     groups = _groups(home)
     found = _found(home, groups)

@@ -12,9 +12,11 @@ import msgspec
 
 from vtrain.errors import ConfigError, DamagedError
 from vtrain.messages.names import CUSTOM_JOBS, parse_name
+from vtrain.messages.resources import JOBS
 from vtrain.rooted import Root
 from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
+from vtrain.runtime.gc.candidate import last_change
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.store import Record, Store
 from vtrain.staging import LocalBuckets
@@ -22,7 +24,7 @@ from vtrain.times import epoch, from_epoch
 
 
 class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of a home that have not ended.
+    """Jobs of a home that have not ended, and those of which only the folder is there.
 
     `images` are those that they name or run, `packages` the folders of theirs, `outputs` the folders they
     write to, `programs` those in which their replicas find commands. `preparing_since` is when the first job
@@ -42,16 +44,23 @@ class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
         return self.preparing_since != float("inf")
 
 
+class _Unended(msgspec.Struct, frozen=True):
+    """A job that may use something. `has_replicas`: it runs some itself."""
+
+    folder: Path
+    document: dict[str, Any]
+    submitted: float
+    has_replicas: bool
+
+
 def living_jobs(home: Path) -> LivingJobs:
     """The jobs of a home as they stand now. Look for what may go first: a job may come at any time."""
-    if not has_store(home):
-        return LivingJobs()
-    records = Store.open(home).living()
-    folders = [(record, home / "jobs" / _id(record)) for record in records]
-    orders = [order for _, folder in folders for order in _orders(folder)]
-    documents = [job_document(record, folder) for record, folder in folders]
+    lost = (folder for folder in folders_without_row(home) if (folder / "spec.json").exists())
+    jobs = [*_stored(home), *map(_without_row, lost)]
+    orders = [order for job in jobs for order in _orders(job.folder)]
+    documents = [job.document for job in jobs]
     return LivingJobs(
-        ids=frozenset(map(_id, records)),
+        ids=frozenset(job.folder.name for job in jobs),
         images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
         packages=frozenset(package_folders(documents, home)),
         outputs=frozenset(
@@ -60,13 +69,41 @@ def living_jobs(home: Path) -> LivingJobs:
         programs=frozenset(path for order in orders for path in _programs(order)),
         preparing_since=min(
             (
-                epoch(record.create_time)
-                for record, folder in folders
-                if record.collection == CUSTOM_JOBS and not (folder / "replicas.json").exists()
+                job.submitted
+                for job in jobs
+                if job.has_replicas and not (job.folder / "replicas.json").exists()
             ),
             default=float("inf"),
         ),
     )
+
+
+def folders_without_row(home: Path) -> list[Path]:
+    """The folders of jobs that the store does not have.
+
+    Such a job may run all the same: the store was moved away because it was damaged. Or the command that
+    makes the row is still at work, or was killed before that.
+    """
+    store = Store.open(home) if has_store(home) else None
+    known = frozenset().union(*map(store.ids, JOBS)) if store else frozenset()
+    found = sorted((home / "jobs").glob("[!.]*"))
+    return [folder for folder in found if folder.name not in known and folder.is_dir()]
+
+
+def _stored(home: Path) -> Iterator[_Unended]:
+    for record in Store.open(home).living() if has_store(home) else ():
+        folder = home / "jobs" / _id(record)
+        is_custom = record.collection == CUSTOM_JOBS
+        yield _Unended(folder, job_document(record, folder), epoch(record.create_time), is_custom)
+
+
+def _without_row(folder: Path) -> _Unended:
+    changed = last_change(folder / "spec.json")
+    try:
+        order = JobFolder(folder).order()
+    except DamagedFileError:
+        return _Unended(folder, {}, changed, has_replicas=True)
+    return _Unended(folder, order.document, changed, not order.is_parent)
 
 
 def images_used_since(home: Path, moment: float) -> frozenset[str]:

@@ -46,7 +46,7 @@ def _of_jobs(search: Search, store: Store) -> Iterator[Candidate]:
         yield from staged_packages(search, store)  # known by the jobs, so before these
     if search.wants("job"):
         yield from ended_jobs(search, store)
-        yield from lost_folders(search, store)
+        yield from lost_folders(search)
 
 
 def usage_of_home(home: Path) -> Iterator[Usage]:

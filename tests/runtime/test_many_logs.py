@@ -1,0 +1,110 @@
+"""The logs of many replicas: all of them are read, in the order of their times, with few files open."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from stored_jobs import add_job
+
+from vtrain.backends import BackendSettings
+from vtrain.backends.registry import open_backend
+from vtrain.messages import states
+from vtrain.messages.log import LogEntry, LogQuery
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.journal import STDOUT, JournalWriter
+from vtrain.runtime.log_reader import ChildLogs, read_logs
+
+REPLICAS = 320
+ROUNDS = 3
+
+
+def name_of(number: int) -> str:
+    return f"workerpool{number and 1}-{max(number - 1, 0)}"
+
+
+def write_all(logs: Path, count: int = REPLICAS, *, last: bytes = b"") -> None:
+    """A line of each replica in each round, one after the other; then `last` of each."""
+    logs.mkdir(parents=True, exist_ok=True)
+    writers = []
+    with few_files(count * 2 + 200):
+        for number in range(count):
+            writers.append(JournalWriter(str(logs / name_of(number))))
+        for turn in range(ROUNDS):
+            for number, writer in enumerate(writers):
+                writer.write(b"%d of %d\n" % (turn, number), STDOUT)
+        for writer in writers:
+            if last:
+                writer.write(last, STDOUT)
+            writer.close()
+
+
+@contextmanager
+def few_files(count: int) -> Iterator[None]:
+    """This process may have that many files open meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+EXPECTED = [b"%d of %d" % (turn, number) for turn in range(ROUNDS) for number in range(REPLICAS)]
+
+
+def lines(entries: list[LogEntry]) -> list[bytes]:
+    return [line for entry in entries for line in entry.payload.split(b"\n")]
+
+
+@pytest.mark.parametrize("limit", [2**20, 1000])
+@pytest.mark.parametrize("ended", [True, False])
+def test_every_replica_is_read_in_the_order_of_the_times(tmp_path: Path, limit: int, *, ended: bool) -> None:
+    write_all(tmp_path)
+    entries: list[LogEntry] = []
+    cursor, more = "", True
+    opened = len([*Path("/dev/fd").iterdir()])
+    with few_files(256):
+        while more:
+            page = read_logs(tmp_path, LogQuery(name="x", cursor=cursor, limit=limit), ended=ended)
+            assert page.trouble == ""
+            assert page.entries or not page.more
+            entries += page.entries
+            cursor, more = page.cursor, page.more
+        last = read_logs(tmp_path, LogQuery(name="x", cursor=cursor, limit=limit), ended=ended)
+    assert lines(entries) == EXPECTED
+    assert (last.entries, last.more) == ((), False)
+    assert len([*Path("/dev/fd").iterdir()]) == opened
+
+
+def test_lines_without_an_end_keep_nobody_from_being_read(tmp_path: Path) -> None:
+    """As of progress bars, while the job runs; the same for the trials of a study."""
+    write_all(tmp_path / "1" / "logs", last=b"50 %")
+    study = tmp_path / "2" / "logs"
+    study.mkdir(parents=True)
+    children = [ChildLogs(folder=tmp_path / "1" / "logs", key="task")]
+    for folder, parts in ((tmp_path / "1" / "logs", ()), (study, children)):
+        first = read_logs(folder, LogQuery(name="x", limit=2**20), ended=False, children=parts)
+        assert sorted(lines(list(first.entries))) == sorted(EXPECTED)
+        query = LogQuery(name="x", limit=2**20, cursor=first.cursor)
+        again = read_logs(folder, query, ended=False, children=parts)
+        assert (again.entries, again.more) == ((), False)
+        ended = read_logs(folder, query, ended=True, children=parts)
+        assert lines(list(ended.entries)) == [b"50 %"] * REPLICAS
+
+
+def test_what_a_backend_answers_has_the_last_replica(vtrain_home: Path) -> None:
+    """Commands, the dashboard, the emulator and the library all ask this."""
+    name = add_job(vtrain_home, "1234567890123456789", "many", state=states.SUCCEEDED)
+    write_all(JobFolder(vtrain_home / "jobs" / "1234567890123456789").logs)
+    settings = BackendSettings(home=vtrain_home, project="local", region="us-central1")
+    backend = open_backend("process", settings)
+    with few_files(256):
+        page = backend.logs(LogQuery(name=name, limit=2**20))
+        assert lines(list(page.entries)) == EXPECTED
+        last = name_of(REPLICAS - 1)
+        own = backend.logs(LogQuery(name=name, task_name=last, limit=2**20))
+    assert lines(list(own.entries)) == [b"%d of %d" % (turn, REPLICAS - 1) for turn in range(ROUNDS)]
