@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +43,44 @@ def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path,
         board.connection.close()
 
 
-def test_a_browser_is_asked_for_the_token(vtrain_home: Path, serve: Any) -> None:
+def test_a_browser_gets_a_cookie_and_goes_on_without_the_token(vtrain_home: Path, serve: Any) -> None:
+    async def api(_request: Any) -> PlainTextResponse:
+        return PlainTextResponse("here")
+
+    backend, html = find_backend("local"), {"accept": "text/html,*/*", "sec_fetch_site": "none"}
+    table = [*routes(backend, backend.settings(CommandLine())), Route("/v1/x", api, methods=["GET", "POST"])]
+    with serve(Guard(Starlette(routes=table), Admission(pages=OWN_PAGES, token="secret"))) as url:
+        board = Board(url)
+        assert board("GET", "/", **html).status == 401
+        assert (
+            board("GET", "/secret/", sec_fetch_site="none").status == 200
+        )  # a program, which keeps no cookies
+        entered = board("GET", "/secret/?find=x", **html)
+        assert (entered.status, entered.headers["location"]) == (303, f"{url}/?find=x")
+        cookie, *attributes = entered.headers["set-cookie"].lower().split("; ")
+        assert {"httponly", "samesite=strict", "path=/"} == set(attributes) and "secret" not in cookie
+        assert "no job" in board.page("/", cookie=f"a=b; {cookie}", **html).lower()
+        assert board("GET", "/", cookie=f"{cookie}0", **html).status == 401
+        assert board("GET", "/", cookie=cookie.partition("=")[0], **html).status == 401
+        for method, path in (("POST", "/"), ("GET", "/v1/x"), ("POST", "/v1/x")):  # it opens pages alone
+            assert board(method, path, cookie=cookie, sec_fetch_site="none").status == 401
+        assert board("GET", "/", cookie=cookie, sec_fetch_site="cross-site").status == 403
+        assert board("GET", "/v1/x", cookie=cookie, sec_fetch_site="same-origin").status == 403
+        assert board("GET", "/secret//example.com/x", **html).headers["location"] == f"{url}//example.com/x"
+        board.connection.close()
+
+
+def test_a_browser_that_a_page_led_here_goes_on_by_a_page(vtrain_home: Path, serve: Any) -> None:
     backend = find_backend("local")
     table = routes(backend, backend.settings(CommandLine()))
     with serve(Guard(Starlette(routes=table), Admission(pages=OWN_PAGES, token="secret"))) as url:
         board = Board(url)
-        refused = board("GET", "/")
-        assert refused.status == 401 and refused.headers["www-authenticate"].startswith("Basic realm=")
-        known = "Basic " + b64encode(b"token:secret").decode()
-        assert "no jobs" in board.page("/", authorization=known)
-        assert board("GET", "/", authorization=known, sec_fetch_site="cross-site").status == 403
+        led = {"accept": "text/html", "sec_fetch_site": "cross-site"}
+        page = board.page('/secret/jobs/"><script>', **led)
+        assert f'url={url}/jobs/&quot;&gt;&lt;script&gt;"' in page
+        assert board("GET", "/secret/", origin="http://127.0.0.1:1", **led).status == 403
+        assert board("GET", "/secret/v1/x", **led).status == 403
+        assert board("GET", "/wrong/", **led).status == 403
         board.connection.close()
 
 

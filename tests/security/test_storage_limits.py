@@ -246,13 +246,14 @@ def test_the_token_lets_in(locked: StorageEndpoint, authorization: str | None, s
     http.connection.close()
 
 
+@pytest.mark.parametrize("address", [f"http://token:{TOKEN}@HOST", f"http://HOST/{TOKEN}"])
 def test_google_s_client_needs_no_more_than_the_address(
-    locked: StorageEndpoint, monkeypatch: pytest.MonkeyPatch
+    locked: StorageEndpoint, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     storage = pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
     from google.auth.credentials import AnonymousCredentials
 
-    address = locked.url.replace("http://", f"http://token:{TOKEN}@")
+    address = address.replace("HOST", locked.url.removeprefix("http://"))
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
     client: Any = storage.Client(project="demo", credentials=AnonymousCredentials())
     blob = client.bucket("good").blob("new", chunk_size=256 * 1024)
@@ -277,4 +278,6 @@ def test_answers_hold_the_token_for_those_who_have_it_in_the_address(
     assert TOKEN not in json.dumps(bearer.document)
     address = http("GET", "/storage/v1/b/good/o/mine", authorization=basic(f"token:{TOKEN}"))
     assert address.document["mediaLink"].startswith(f"http://token:{TOKEN}@127.0.0.1")
+    path = http("GET", f"/{TOKEN}/storage/v1/b/good/o/mine").document
+    assert path["mediaLink"].startswith(f"{locked.url}/{TOKEN}/download/storage/v1/b/good/o/mine?")
     http.connection.close()

@@ -50,14 +50,10 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     most_jobs = _quota(jobs)
     if where.grpc:
         _check_grpc()
-        if clients.require_token:
-            raise ConfigError(
-                "--grpc asks for no token, and --require-token demands one.", hint="Leave one of them out."
-            )
     if not is_loopback(clients.host) and not clients.require_token:
         raise ConfigError(
             f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
-            hint="Add --require-token.",
+            hint="Leave out --no-require-token.",
         )
     for running in find_running(home_folder()):
         if running.port == port:
@@ -104,7 +100,7 @@ def status(common: CommonFlags) -> None:
     console = open_console(common)
     found = find_running(home_folder())
     table = "table(port,url,backend,project,process)"
-    console.results([_shown(running) for running in found], table)
+    console.results([_shown(running) | {"url": _bare(running)} for running in found], table)
     if not found:
         console.progress("No emulator runs. Start one:\n$ vtrain emulator start --detach")
 
@@ -137,14 +133,14 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
     project = _checked_project(common.project)
     with needed_modules():
         from vtrain.emulator.server import EmulatorOrder, serving
-        from vtrain.emulator.storage.guard import Admission
+        from vtrain.emulator.storage.guard import Admission, new_token
     order = EmulatorOrder(
         home=home_folder(),
         backend=backend,
         project=project,
         host="127.0.0.1",
         port=0,
-        admission=Admission(),
+        admission=Admission(token=new_token()),
         grpc=not _missing_for_grpc(),
         most_jobs=_quota(jobs),
     )
@@ -206,7 +202,7 @@ def _start_detached(
     flags += [f"--max-active-jobs={jobs.max_active_jobs}", f"--verbosity={common.verbosity}"]
     flags += [f"--project={common.project}"] if common.project else []
     flags += [f"--allowed-host={name}" for name in clients.allowed_host]
-    switches = {"--grpc": where.grpc, "--require-token": clients.require_token}
+    switches = {"--grpc": where.grpc, "--no-require-token": not clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
     make_folder(home_folder())
     argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags, "--format=json"]
@@ -262,6 +258,11 @@ def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
 
 def _shown(running: Running) -> dict[str, Any]:
     return {name: getattr(running, name) for name in Running.__struct_fields__}
+
+
+def _bare(running: Running) -> str:
+    """The address without its token, which a list does not show."""
+    return running.url.removesuffix(f"/{running.token}")
 
 
 def _env_line(running: Running) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
-from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from vtrain.commands.session import open_console
@@ -66,16 +65,16 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
 
 
 def admission_of(clients: ClientFlags, console: Console) -> Admission:
-    """The rules for clients, with a new token if one is asked for. Warns of an address that others reach."""
+    """The rules for clients, with a new token unless none is wanted. Warns of an address that others reach."""
     with needed_modules():
-        from vtrain.emulator.storage.guard import Admission
+        from vtrain.emulator.storage.guard import Admission, new_token
     if not is_loopback(clients.host) and not clients.require_token:
         console.warn(
             f"Whoever reaches {clients.host} may read and write every bucket of {home_folder()}. "
-            "Give --require-token to keep others out."
+            "Leave out --no-require-token to keep others out."
         )
     names = frozenset(name.lower() for name in (clients.host, *clients.allowed_host))
-    return Admission(hosts=names, token=token_urlsafe(24) if clients.require_token else "")
+    return Admission(hosts=names, token=new_token() if clients.require_token else "")
 
 
 def port_number(text: str) -> int:

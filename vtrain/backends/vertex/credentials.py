@@ -126,10 +126,11 @@ def _is_google_machine() -> bool:
         return False
     import http.client
 
-    host = os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_IP") or METADATA_ADDRESS
+    address = os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_IP") or METADATA_ADDRESS
+    host, _, path = address.partition("/")  # that of the emulator has a path
     connection = http.client.HTTPConnection(host, timeout=METADATA_PATIENCE)
     try:
-        connection.request("GET", "/", headers={"Metadata-Flavor": "Google"})
+        connection.request("GET", f"/{path}", headers={"Metadata-Flavor": "Google"})
         return connection.getresponse().headers.get("Metadata-Flavor") == "Google"
     except (OSError, http.client.HTTPException):
         return False
