@@ -54,7 +54,8 @@ def python_as_nobody(script: str, *words: str) -> subprocess.CompletedProcess[st
     """
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    become = f"import encodings.idna, json, os, pathlib, socket, sys; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    become = "import encodings.idna, json, os, pathlib, socket, sys\n"
+    become += f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
     return subprocess.run(
         [sys.executable, "-c", become + script, *words],
         capture_output=True, text=True, timeout=150, cwd="/", check=False,

@@ -56,7 +56,7 @@ class Reply(NamedTuple):
 
 
 class Http:
-    """A connection that stays open, for requests that no client library makes; paths are below that of the URL."""
+    """A connection that stays open, for requests that no client library makes, below the path of a URL."""
 
     def __init__(self, url: str) -> None:
         self.url = url

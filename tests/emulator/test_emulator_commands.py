@@ -304,3 +304,32 @@ def test_without_a_token_where_nobody_wants_one(machine: Machine) -> None:
     exports = machine.run("env").stdout
     assert "unset CLOUDSDK_AUTH_ACCESS_TOKEN_FILE\n" in exports
     assert "export CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true\n" in exports
+
+
+def test_the_variables_can_be_taken_out_of_the_shell(machine: Machine) -> None:
+    """Also when the emulator has ended."""
+    assert machine.run("start", "--detach", "--port=0", "--grpc").returncode == 0
+    exports = machine.run("env", "--grpc").stdout
+    assert machine.run("stop").returncode == 0
+    unset = machine.run("env", "--unset").stdout
+    shell = 'eval "$1"; before=$(env | wc -l); eval "$2"; env'
+    argv = ["env", "-i", "sh", "-c", shell, "sh", exports, unset]
+    left = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert [
+        line for line in left.splitlines() if not line.startswith(("PWD=", "_=", "SHLVL=", "OLDPWD="))
+    ] == []
+
+
+def test_an_emulator_that_has_stopped_is_named_at_once(machine: Machine) -> None:
+    assert machine.run("start", "--detach", "--port=0").returncode == 0
+    exports = machine.run("env").stdout
+    assert machine.run("stop").returncode == 0
+    line = f"{sys.executable} -m vtrain custom-jobs list --region=us-central1"
+    for more in ("", "unset CLOUDSDK_AUTH_ACCESS_TOKEN_FILE; export CLOUDSDK_AUTH_DISABLE_CREDENTIALS=1"):
+        ended = subprocess.run(
+            ["sh", "-c", f"{exports}\n{more}\n{line}"],
+            env=machine.environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 1 and "has stopped" in ended.stderr, ended.stderr
+        assert "vtrain emulator env --unset" in ended.stderr and "Trying again" not in ended.stderr
+        assert "token-" not in ended.stderr

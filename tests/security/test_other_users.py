@@ -8,13 +8,9 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from privileges import python_as_nobody
@@ -31,7 +27,8 @@ JOB = json.dumps({"displayName": "x", "jobSpec": {"workerPoolSpecs": [{
     "pythonPackageSpec": {"executorImageUri": "x", "pythonModule": "this"}}]}})
 JOBS = "/v1/projects/p/locations/us-central1/customJobs"
 REQUESTS = [
-    ("GET", "/", ""), ("GET", JOBS, ""), ("POST", JOBS, JOB), ("GET", "/jobs/local/us-central1/customJobs/1", ""),
+    ("GET", "/", ""), ("GET", JOBS, ""), ("POST", JOBS, JOB),
+    ("GET", "/jobs/local/us-central1/customJobs/1", ""),
     ("GET", "/storage/v1/b", ""), ("POST", "/storage/v1/b", '{"name": "stolen"}'),
     ("POST", "/upload/storage/v1/b/b/o?uploadType=media&name=x", "x"), ("POST", "/batch/storage/v1", ""),
     ("POST", "/v2/entries:list", "{}"), ("GET", "/computeMetadata/v1/project/project-id", ""),
@@ -72,7 +69,7 @@ def listening(process: int) -> list[int]:
     links = []
     for each in Path(f"/proc/{process}/fd").iterdir():
         try:
-            links.append(os.readlink(each))
+            links.append(str(each.readlink()))
         except OSError:  # closed meanwhile
             continue
     rows = [line.split() for line in Path(f"/proc/{process}/net/tcp").read_text().splitlines()[1:]]

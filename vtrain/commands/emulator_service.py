@@ -17,20 +17,28 @@ from vtrain.backends.base import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
 from vtrain.commands.emulator_storage import (
     admission_of,
-    is_loopback,
     needed_modules,
     port_number,
     until_interrupted,
 )
 from vtrain.commands.session import open_console
 from vtrain.emulator import bound_command
-from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, make_folder, the_running
+from vtrain.emulator.running import (
+    FOLDER,
+    Running,
+    environment_of,
+    find_running,
+    make_folder,
+    the_running,
+    variable_names,
+)
 from vtrain.emulator.running import stop as stop_running
 from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
 from vtrain.extras import install_command
-from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
+from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, EnvFlags, RunningFlags, StartFlags
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.options import CommonFlags
+from vtrain.properties import is_loopback
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.settings import home_folder
 
@@ -105,9 +113,12 @@ def status(common: CommonFlags) -> None:
         console.progress("No emulator runs. Start one:\n$ vtrain emulator start --detach")
 
 
-def env(where: RunningFlags, clients: GrpcFlag, common: CommonFlags) -> None:
-    """Print the exports that lead clients to an emulator, for `eval`."""
+def env(where: RunningFlags, clients: EnvFlags, common: CommonFlags) -> None:
+    """Print the exports that lead clients to an emulator, for `eval`, or what takes them away again."""
     console = open_console(common)
+    if clients.unset:
+        console.result({"exports": "\n".join(f"unset {name}" for name in variable_names())}, "value(exports)")
+        return
     running = the_running(home_folder(), where.port)
     if clients.grpc and not running.proxy:
         raise ConfigError(

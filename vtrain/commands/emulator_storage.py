@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from vtrain.extras import command_in_a_clone, install_command
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
 from vtrain.flags.options import CommonFlags
 from vtrain.output.console import Console
+from vtrain.properties import is_loopback
 from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
 
 
 def admission_of(clients: ClientFlags, console: Console) -> Admission:
-    """The rules for clients, with a new token unless none is wanted. Warns of an address that others reach."""
+    """The rules for clients, with a new token if one is wanted. Warns of an address that others reach."""
     with needed_modules():
         from vtrain.emulator.storage.guard import Admission, new_token
     if not is_loopback(clients.host) and not clients.require_token:
@@ -82,11 +82,3 @@ def port_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -16,7 +16,7 @@ LONGEST_PATH = 1000
 
 
 class RequestLog:
-    """ASGI middleware that tells of each request, without its query and its token: queries may hold others."""
+    """ASGI middleware that tells of each request, without its token and its query: that may hold others."""
 
     def __init__(self, app: ASGIApp, tell: Tell) -> None:
         self._app = app

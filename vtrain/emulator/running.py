@@ -140,6 +140,16 @@ def stop(home: Path, running: Running) -> None:
         )
 
 
+def variable_names() -> list[str]:
+    """The names of all variables that lead clients to an emulator."""
+    nowhere = Running(url="", port=0, backend="", project="")
+    return [name for name in environment_of(nowhere, Path(), grpc=True) if name not in _TAKEN_AWAY]
+
+
+_TAKEN_AWAY = ("GOOGLE_APPLICATION_CREDENTIALS",)
+"""Variables that are unset, and never set."""
+
+
 def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str]:
     """The variables that lead gcloud, vtrain and Google's libraries to an emulator; empty ones are unset.
 
@@ -152,7 +162,7 @@ def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{running.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{running.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{running.url}/storage/v1/",
-        # gcloud storage leaves the path out of the addresses of uploads and downloads, and sends an access token
+        # gcloud storage drops the path from addresses of uploads and downloads, and sends an access token
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(running.token_file(home)) if running.token else "",
         "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "" if running.token else "true",
         "CLOUDSDK_CORE_PROJECT": running.project,

@@ -55,7 +55,7 @@ class EmulatorOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Emulator:
-    """The application behind the guard: Cloud Storage's requests go to the one that is there, others to the API."""
+    """The application behind the guard: requests of Cloud Storage go to that one, the others to the API."""
 
     def __init__(self, order: EmulatorOrder, service: TrainingService) -> None:
         self._calls = service.calls

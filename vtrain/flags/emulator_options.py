@@ -78,13 +78,16 @@ class RunningFlags(FlagGroup, frozen=True):
     ] = ""
 
 
-class GrpcFlag(FlagGroup, frozen=True):
-    """Programs that speak gRPC."""
+class EnvFlags(FlagGroup, frozen=True):
+    """The clients that are led to an emulator, or away from it."""
 
     heading: ClassVar[str] = "Clients"
 
     grpc: Annotated[
         bool, Option("--grpc", help="Also lead Google's Python library here, unchanged, over gRPC.")
+    ] = False
+    unset: Annotated[
+        bool, Option("--unset", help="Print what takes the variables out of the shell again.")
     ] = False
 
 

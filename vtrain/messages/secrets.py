@@ -234,7 +234,7 @@ def _assigned(text: str) -> Iterator[_Found]:
 
 
 def _passwords(text: str) -> Iterator[_Found]:
-    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`, and tokens: `https://TOKEN@HOST`, `HOST/token-…`."""
+    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`, and tokens: `https://TOKEN@HOST`, `/token-…`."""
     yield from ((match.start(), match.end(), match[0]) for match in _OWN_TOKEN.finditer(text))
     for match in _AUTHORITY.finditer(text):
         login = match[0].rpartition("@")[0]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.backends import ServiceAccess
 from vtrain.errors import CredentialsError
-from vtrain.properties import Choice, gcloud_folder, property_flag, property_value
+from vtrain.properties import STOPPED_HINT, Choice, gcloud_folder, property_flag, property_value
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
 
@@ -148,6 +148,14 @@ def _read_token(file: Choice) -> Credentials:
             raise OSError(0, special)
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
+        if (
+            isinstance(error, FileNotFoundError)
+            and path.suffix == ".token"
+            and path.parent.name == "emulator"
+        ):
+            raise CredentialsError(
+                f"The emulator has stopped: its token, {file.value}, is gone.", hint=STOPPED_HINT
+            ) from error
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise CredentialsError(
             f"The access token of {file.value} (from {file.origin}) cannot be read: {reason}.", hint=hint

@@ -59,7 +59,8 @@ def serving_grpc(
 ) -> Iterator[Ports]:
     """A block during which the API answers gRPC, through a proxy of its own, which asks for the token.
 
-    The server itself has no port, which every user could reach. `project` is the id that numbers of projects stand for. `tell` gets a line about each call.
+    The server itself has no port, which every user could reach. `project` is the id that numbers of projects
+    stand for. `tell` gets a line about each call.
     """
     key, certificate = make_certificate()
     server = grpc.server(

@@ -65,7 +65,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     def cookie(self) -> tuple[str, str]:
         """The name and the value of the cookie that opens pages.
 
-        Browsers send it to every port of this machine, so it must not tell the token, and has a name for each.
+        Browsers send it to every port of this machine: so it does not tell the token, and has its own name.
         """
         name, value = (
             hmac.new(self.token.encode(), what, "sha256").hexdigest() for what in (b"name", b"pages")
@@ -134,7 +134,8 @@ class Guard:
 def _entry(scope: Scope, cookie: tuple[str, str]) -> Response:
     """The answer to a browser that has come by the address with the token: a cookie, and the way on."""
     headers, query = Headers(scope=scope), scope["query_string"].decode("latin-1")
-    target = f"{scope['scheme']}://{headers['host']}{scope['raw_path'].decode('latin-1')}{'?' * bool(query)}{query}"
+    path = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+    target = f"{scope['scheme']}://{headers['host']}{path}"
     if headers.get("sec-fetch-site", "none") == "none":
         response: Response = RedirectResponse(target, 303, _ENTRY)
     else:  # a browser that another page led here keeps such a cookie from a redirect, but not from a page
