@@ -333,3 +333,19 @@ def test_an_emulator_that_has_stopped_is_named_at_once(machine: Machine) -> None
         assert ended.returncode == 1 and "has stopped" in ended.stderr, ended.stderr
         assert "vtrain emulator env --unset" in ended.stderr and "Trying again" not in ended.stderr
         assert "token-" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"CLOUDSDK_CORE_USER_OUTPUT_ENABLED": "false"},
+        {"CLOUDSDK_CORE_DEFAULT_FORMAT": "none"},
+        {"CLOUDSDK_CORE_VERBOSITY": "none"},
+    ],
+)
+def test_it_starts_in_the_background_in_silence(machine: Machine, settings: dict[str, str]) -> None:
+    machine.environment |= settings
+    started = machine.run("start", "--detach", "--port=0")
+    assert started.returncode == 0, started.stderr
+    (running,) = find_running(machine.home)
+    urlopen(f"{running.url}/v1/projects/p/locations/us-central1/customJobs").close()

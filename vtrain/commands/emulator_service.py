@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -10,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, EnvF
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.options import CommonFlags
 from vtrain.properties import is_loopback
+from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.settings import home_folder
 
@@ -216,31 +217,28 @@ def _start_detached(
     switches = {"--grpc": where.grpc, "--no-require-token": not clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
     make_folder(home_folder())
-    argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags, "--format=json"]
+    argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags]
     with _log().open("ab") as log:
         if log.tell() > LARGEST_LOG:
             log.truncate(0)
         nothing = subprocess.DEVNULL
-        child = subprocess.Popen(
-            argv, stdin=nothing, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
-    return _read_running(child)
+        child = subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=log, start_new_session=True)
+    return _until_answering(child)
 
 
-def _read_running(child: subprocess.Popen[bytes]) -> Running:
+def _until_answering(child: subprocess.Popen[bytes]) -> Running:
     """The emulator that a child has become. Raises UnavailableError where it has ended instead."""
-    assert child.stdout is not None
-    document: dict[str, Any] = {}
-    with child.stdout as stream:
-        text = b""
-        for line in stream:
-            text += line
-            with suppress(ValueError):
-                document = json.loads(text)
-                break
-    if not document:
+    # Its record tells, and not what it prints: settings of the user may silence that.
+    found: list[Running] = []
+
+    def has_come() -> bool:
+        found[:] = [one for one in find_running(home_folder()) if one.process == child.pid]
+        return bool(found) or child.poll() is not None
+
+    wait_until(has_come, inf, longest=0.1)
+    if not found:
         raise UnavailableError(_why_ended(child.wait()), hint=f"All of its words: {_log()}")
-    return Running(**{name: document[name] for name in Running.__struct_fields__})
+    return found[0]
 
 
 def _log() -> Path:

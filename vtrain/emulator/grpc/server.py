@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 
 from vtrain.atomic import publish_file, scratch_folder
@@ -153,9 +154,9 @@ def _handler(
     request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
     answer = _answer_of(method, messages)
 
-    def run(message: Any, context: grpc.ServicerContext) -> Any:
+    def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
-            return carry_out(message, context)
+            return carry_out(_read(request, data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
@@ -172,26 +173,29 @@ def _handler(
             refusal = refusal_of(error) if isinstance(error, VtrainError) else error
             _abort(context, refusal, project_of(method, message))
 
-    return grpc.unary_unary_rpc_method_handler(
-        run,
-        request_deserializer=request.FromString,
-        response_serializer=lambda made: made.SerializeToString(),
-    )
+    return grpc.unary_unary_rpc_method_handler(run, response_serializer=lambda made: made.SerializeToString())
+
+
+def _read(request: Any, data: bytes, context: grpc.ServicerContext) -> Any:
+    """The message of a request; gRPC itself would call one that cannot be read a fault of the server."""
+    try:
+        return request.FromString(data)
+    except (DecodeError, RecursionError):
+        _abort(
+            context, Refusal("INVALID_ARGUMENT", "The message is damaged, nested too deeply, or not UTF-8.")
+        )
 
 
 def _project_handler(project: str) -> Any:
     """Answer the library's question for the id of the project behind a number."""
     request, answer = load_project_messages()
 
-    def run(message: Any, _context: grpc.ServicerContext) -> Any:
+    def run(data: bytes, context: grpc.ServicerContext) -> Any:
+        message = _read(request, data, context)
         asked = message.name.removeprefix("projects/")
         return answer(name=message.name, project_id=project if asked.isdecimal() else asked)
 
-    return grpc.unary_unary_rpc_method_handler(
-        run,
-        request_deserializer=request.FromString,
-        response_serializer=lambda made: made.SerializeToString(),
-    )
+    return grpc.unary_unary_rpc_method_handler(run, response_serializer=lambda made: made.SerializeToString())
 
 
 def _abort(context: grpc.ServicerContext, refusal: Refusal, project: str = LOCAL_PROJECT) -> None:
