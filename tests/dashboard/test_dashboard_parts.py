@@ -17,8 +17,11 @@ from stored_jobs import add_job
 
 from vtrain.backends.base import CommandLine
 from vtrain.backends.registry import find_backend
+from vtrain.emulator.dashboard import log_view
 from vtrain.emulator.dashboard.app import OWN_PAGES, routes
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
+from vtrain.emulator.dashboard.output_files import list_folder
+from vtrain.emulator.dashboard.scalars import ScalarReader, Scalars
 from vtrain.emulator.storage.app import RawPaths
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
@@ -161,3 +164,52 @@ def test_a_log_without_an_end_is_shown_as_far_as_it_was_read(monkeypatch: pytest
 def test_a_log_without_an_end_is_saved_as_far_as_it_goes_now() -> None:
     endless: Any = Endless()
     assert len(list(LogReader(endless).text("x", ""))) == 1
+
+
+def test_a_line_of_a_trial_names_it_once_and_a_bar_is_no_error() -> None:
+    def shown(text: str, **fields: str) -> tuple[str, str]:
+        entry = LogEntry(time=1, insert_id="1", severity="ERROR", payload=text.encode(), **fields)
+        (line,) = log_view._lines(entry, "")
+        return line.replica, line.kind
+
+    assert shown("x", task_name="trial-7/workerpool0-0", trial_id="7") == ("trial-7/worker0-0", "loud")
+    assert shown("x", task_name="workerpool0-0", trial_id="7") == ("trial-7/worker0-0", "loud")
+    for bar in (
+        " 40%|████      | 4/10 [00:01<00:02, 2.1it/s]",
+        "\r 40%|####5     | 4/10\r 50%|#####",
+        "Downloading ━━━━━━━━━━━━ 10.1/10.1 MB",
+        "4/10 [=======>..............] - ETA: 0s",
+    ):
+        assert shown(bar, task_name="workerpool0-0") == ("worker0-0", ""), bar
+    for error in ("Traceback (most recent call last):", "50% of the batch is NaN", "[ERROR] | x", "x[1:2]"):
+        assert shown(error, task_name="workerpool0-0")[1] == "loud", error
+
+
+def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"step": 1, "loss": 1}\n' * 50_000)
+    reader = ScalarReader()
+
+    def read(*, is_final: bool) -> Scalars:
+        (found,) = reader.read(tmp_path, is_final=is_final).files
+        return found
+
+    first = read(is_final=False)
+    assert read(is_final=False) is first and read(is_final=True) is first
+    with file.open("a") as more:
+        more.write('{"step": 2, "accuracy": 1}\n' * 2)
+    assert read(is_final=False) is first  # for a while
+    last = read(is_final=True)
+    assert [plot.title for plot in last.plots] == ["loss", "accuracy"]
+    file.unlink()
+    assert reader.read(tmp_path, is_final=True) == ([], 0)
+
+
+def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:
+    for number in range(1, 13):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "metrics.json").write_text('{"loss": 1}')
+    numbers = ScalarReader().read(tmp_path, is_final=True)
+    assert [found.path for found in numbers.files] == [f"{number}/metrics.json" for number in (1, 2, 3, 4)]
+    assert numbers.left_out == 8
+    assert [entry.name for entry in list_folder(tmp_path, "").entries] == [str(n) for n in range(1, 13)]

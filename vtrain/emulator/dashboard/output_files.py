@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,8 +55,16 @@ def list_folder(root: Path, path: str) -> Folder:
     with _opened(root, path, _FOLDER) as descriptor, os.scandir(descriptor) as found:
         some = list(islice(found, MOST_ENTRIES + 1))
         entries = [_entry(each, f"{path}/{each.name}" if path else each.name) for each in some[:MOST_ENTRIES]]
-    ordered = sorted(entries, key=lambda entry: (entry.kind != "folder", entry.name))
+    ordered = sorted(entries, key=lambda entry: (entry.kind != "folder", _natural(entry.name)))
     return Folder(path=path, entries=tuple(ordered), is_cut=len(some) > MOST_ENTRIES)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """The place of a name in the order of people: `2` before `10`."""
+    return [
+        (int(part), part) if part.isascii() and part.isdecimal() else (-1, part)
+        for part in re.split(r"([0-9]{1,18})", name)
+    ]
 
 
 @contextmanager
