@@ -114,6 +114,15 @@ def test_a_batch_has_a_boundary(http: Http, content_type: str) -> None:
     assert http("POST", "/batch", part, content_type=content_type).status == 400
 
 
+@pytest.mark.parametrize("target", ["/batch", "/batch/storage/v1", "http://x/batch/storage/v1", "/b%61tch"])
+def test_a_batch_has_no_batches(http: Http, target: str) -> None:
+    inner = "--y\r\n\r\nGET /storage/v1/b HTTP/1.1\r\n\r\n\r\n--y--"
+    part = f"POST {target} HTTP/1.1\r\nContent-Type: multipart/mixed; boundary=y\r\n\r\n{inner}"
+    body = f"--x\r\nContent-Type: application/http\r\n\r\n{part}\r\n--x--".encode()
+    reply = http("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
+    assert reply.status == 200 and b"HTTP/1.1 404 " in reply.body and b"HTTP/1.1 200" not in reply.body
+
+
 def test_a_batch_has_at_most_100_parts_and_none_below_a_part(http: Http) -> None:
     """Parts in parts, ten thousand deep, once ended in a RecursionError."""
     one = b"--x\r\n\r\nGET /storage/v1/b/good HTTP/1.1\r\n\r\n"

@@ -38,7 +38,7 @@ def study_of(job: HyperparameterTuningJob) -> Study:
     if not ordered:
         return Study(progress=progress_text(job), headings=[], rows=[], plots=[])
     headings, *cells = TrialTable(job).cells(ordered)
-    state = headings.index("STATE")
+    state = headings.index("STATE") if "STATE" in headings else -1
     return Study(
         progress=progress_text(job),
         headings=[heading if heading not in _WORDS else heading.capitalize() for heading in headings],
