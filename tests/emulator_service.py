@@ -26,7 +26,7 @@ def emulator_service(
     `backends` take the place of those of the home.
     """
     from vtrain.emulator.api.service import TrainingService
-    from vtrain.emulator.server import Emulator, EmulatorOrder
+    from vtrain.emulator.server import EmulatorOrder, make_app
     from vtrain.emulator.storage.guard import Admission
     from vtrain.emulator.storage.server import address, listen, make_server
 
@@ -37,7 +37,7 @@ def emulator_service(
     service = TrainingService(home, backend, aip_dirs=aip_dirs, most_jobs=most_jobs)
     service.backends = backends or service.backends
     with listen(order.host, order.port) as listener:
-        server = make_server(Emulator(order, service))
+        server = make_server(make_app(order, service))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

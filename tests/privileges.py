@@ -47,6 +47,21 @@ def vtrain_as_nobody(argv: Sequence[str], home: Path, own: Path) -> subprocess.C
     return _run([sys.executable, "-c", _AS_NOBODY, *argv], {"VTRAIN_HOME": str(home), "HOME": str(own)})
 
 
+def python_as_nobody(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as another user; skips the test where that is not possible.
+
+    That user may not be able to read this Python: so the modules that a script may need are imported before.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    become = "import encodings.idna, json, os, pathlib, socket, sys\n"
+    become += f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    return subprocess.run(
+        [sys.executable, "-c", become + script, *words],
+        capture_output=True, text=True, timeout=150, cwd="/", check=False,
+    )  # fmt: skip
+
+
 _SHIM_AS_NOBODY = f"""
 import ctypes, os, resource, sys, warnings
 

@@ -56,10 +56,11 @@ class Reply(NamedTuple):
 
 
 class Http:
-    """A connection that stays open, for requests that no client library makes."""
+    """A connection that stays open, for requests that no client library makes, below the path of a URL."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self.prefix = urlsplit(url).path
         self.connection = HTTPConnection(urlsplit(url).netloc, timeout=30)
 
     def __call__(
@@ -68,7 +69,7 @@ class Http:
         """Send one request; a dictionary goes as JSON, `_` in header names stands for `-`."""
         data = json.dumps(body).encode() if isinstance(body, dict) else body
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.connection.request(method, path, data, named)
+        self.connection.request(method, self.prefix + path, data, named)
         response = self.connection.getresponse()
         found = {name.lower(): value for name, value in response.getheaders()}
         return Reply(response.status, found, response.read())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
+from ipaddress import ip_address
 from pathlib import Path
 
 import msgspec
@@ -82,6 +83,18 @@ def endpoint_override(api: str) -> str:
             hint="Write it as https://HOST/.",
         )
     return found.value.rstrip("/") + "/"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+STOPPED_HINT = 'Start it again, or lead this shell away from it: eval "$(vtrain emulator env --unset)"'
+"""The advice where the variables of an emulator are set that has stopped."""
 
 
 def gcloud_folder() -> Path:

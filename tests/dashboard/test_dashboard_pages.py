@@ -147,7 +147,7 @@ def test_trials_have_a_table_and_a_plot(board: Board, vtrain_home: Path) -> None
     assert "4 of 4 trials, the best is 2: accuracy=0.91235" in text_of(page)
     assert page.count('<circle class="mark trial"') == 2 and page.count('<circle class="mark best"') == 1
     assert "The trial reported no accuracy" not in page.partition("<svg")[2].partition("</svg>")[0]
-    assert re.search(r'<tr class="best">\s*<td>2 \*</td>', page)
+    assert re.search(r'<tr class="best">\s*<td>2 \*</td>\s*<td>Succeeded</td>', page)
 
 
 WRITES = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,11 @@ from stored_jobs import add_job
 
 from vtrain.backends.base import CommandLine
 from vtrain.backends.registry import find_backend
+from vtrain.emulator.dashboard import log_view
 from vtrain.emulator.dashboard.app import OWN_PAGES, routes
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
+from vtrain.emulator.dashboard.output_files import list_folder
+from vtrain.emulator.dashboard.scalars import ScalarReader, Scalars
 from vtrain.emulator.storage.app import RawPaths
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
@@ -44,16 +46,44 @@ def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path,
         board.connection.close()
 
 
-def test_a_browser_is_asked_for_the_token(vtrain_home: Path, serve: Any) -> None:
+def test_a_browser_gets_a_cookie_and_goes_on_without_the_token(vtrain_home: Path, serve: Any) -> None:
+    async def api(_request: Any) -> PlainTextResponse:
+        return PlainTextResponse("here")
+
+    backend, html = find_backend("local"), {"accept": "text/html,*/*", "sec_fetch_site": "none"}
+    table = [*routes(backend, backend.settings(CommandLine())), Route("/v1/x", api, methods=["GET", "POST"])]
+    with serve(Guard(Starlette(routes=table), Admission(pages=OWN_PAGES, token="secret"))) as url:
+        board = Board(url)
+        assert board("GET", "/", **html).status == 401
+        assert (
+            board("GET", "/secret/", sec_fetch_site="none").status == 200
+        )  # a program, which keeps no cookies
+        entered = board("GET", "/secret/?find=x", **html)
+        assert (entered.status, entered.headers["location"]) == (303, f"{url}/?find=x")
+        cookie, *attributes = entered.headers["set-cookie"].lower().split("; ")
+        assert {"httponly", "samesite=strict", "path=/"} == set(attributes) and "secret" not in cookie
+        assert "no job" in board.page("/", cookie=f"a=b; {cookie}", **html).lower()
+        assert board("GET", "/", cookie=f"{cookie}0", **html).status == 401
+        assert board("GET", "/", cookie=cookie.partition("=")[0], **html).status == 401
+        for method, path in (("POST", "/"), ("GET", "/v1/x"), ("POST", "/v1/x")):  # it opens pages alone
+            assert board(method, path, cookie=cookie, sec_fetch_site="none").status == 401
+        assert board("GET", "/", cookie=cookie, sec_fetch_site="cross-site").status == 403
+        assert board("GET", "/v1/x", cookie=cookie, sec_fetch_site="same-origin").status == 403
+        assert board("GET", "/secret//example.com/x", **html).headers["location"] == f"{url}//example.com/x"
+        board.connection.close()
+
+
+def test_a_browser_that_a_page_led_here_goes_on_by_a_page(vtrain_home: Path, serve: Any) -> None:
     backend = find_backend("local")
     table = routes(backend, backend.settings(CommandLine()))
     with serve(Guard(Starlette(routes=table), Admission(pages=OWN_PAGES, token="secret"))) as url:
         board = Board(url)
-        refused = board("GET", "/")
-        assert refused.status == 401 and refused.headers["www-authenticate"].startswith("Basic realm=")
-        known = "Basic " + b64encode(b"token:secret").decode()
-        assert "no jobs" in board.page("/", authorization=known)
-        assert board("GET", "/", authorization=known, sec_fetch_site="cross-site").status == 403
+        led = {"accept": "text/html", "sec_fetch_site": "cross-site"}
+        page = board.page('/secret/jobs/"><script>', **led)
+        assert f'url={url}/jobs/&quot;&gt;&lt;script&gt;"' in page
+        assert board("GET", "/secret/", origin="http://127.0.0.1:1", **led).status == 403
+        assert board("GET", "/secret/v1/x", **led).status == 403
+        assert board("GET", "/wrong/", **led).status == 403
         board.connection.close()
 
 
@@ -134,3 +164,52 @@ def test_a_log_without_an_end_is_shown_as_far_as_it_was_read(monkeypatch: pytest
 def test_a_log_without_an_end_is_saved_as_far_as_it_goes_now() -> None:
     endless: Any = Endless()
     assert len(list(LogReader(endless).text("x", ""))) == 1
+
+
+def test_a_line_of_a_trial_names_it_once_and_a_bar_is_no_error() -> None:
+    def shown(text: str, **fields: str) -> tuple[str, str]:
+        entry = LogEntry(time=1, insert_id="1", severity="ERROR", payload=text.encode(), **fields)
+        (line,) = log_view._lines(entry, "")
+        return line.replica, line.kind
+
+    assert shown("x", task_name="trial-7/workerpool0-0", trial_id="7") == ("trial-7/worker0-0", "loud")
+    assert shown("x", task_name="workerpool0-0", trial_id="7") == ("trial-7/worker0-0", "loud")
+    for bar in (
+        " 40%|████      | 4/10 [00:01<00:02, 2.1it/s]",
+        "\r 40%|####5     | 4/10\r 50%|#####",
+        "Downloading ━━━━━━━━━━━━ 10.1/10.1 MB",
+        "4/10 [=======>..............] - ETA: 0s",
+    ):
+        assert shown(bar, task_name="workerpool0-0") == ("worker0-0", ""), bar
+    for error in ("Traceback (most recent call last):", "50% of the batch is NaN", "[ERROR] | x", "x[1:2]"):
+        assert shown(error, task_name="workerpool0-0")[1] == "loud", error
+
+
+def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    file.write_text('{"step": 1, "loss": 1}\n' * 50_000)
+    reader = ScalarReader()
+
+    def read(*, is_final: bool) -> Scalars:
+        (found,) = reader.read(tmp_path, is_final=is_final).files
+        return found
+
+    first = read(is_final=False)
+    assert read(is_final=False) is first and read(is_final=True) is first
+    with file.open("a") as more:
+        more.write('{"step": 2, "accuracy": 1}\n' * 2)
+    assert read(is_final=False) is first  # for a while
+    last = read(is_final=True)
+    assert [plot.title for plot in last.plots] == ["loss", "accuracy"]
+    file.unlink()
+    assert reader.read(tmp_path, is_final=True) == ([], 0)
+
+
+def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:
+    for number in range(1, 13):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "metrics.json").write_text('{"loss": 1}')
+    numbers = ScalarReader().read(tmp_path, is_final=True)
+    assert [found.path for found in numbers.files] == [f"{number}/metrics.json" for number in (1, 2, 3, 4)]
+    assert numbers.left_out == 8
+    assert [entry.name for entry in list_folder(tmp_path, "").entries] == [str(n) for n in range(1, 13)]

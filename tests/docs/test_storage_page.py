@@ -50,5 +50,5 @@ def test_a_trainers_block(endpoint: StorageEndpoint) -> None:
 @pytest.mark.gcloud
 def test_gclouds_block(endpoint: StorageEndpoint) -> None:
     (block,) = (block for block in blocks(PAGE) if block.note == "gcloud")
-    printed = run(["bash", "-e"], block.text, endpoint)
+    printed = run(["bash", "-e"], block.text, endpoint, TMPDIR=str(endpoint.home))
     assert printed == "gs://datasets/code/train.py\n"

@@ -198,3 +198,17 @@ def test_models(gcloud: Gcloud) -> None:
     model = json.loads(gcloud("models", "describe", name, REGION, "--format=json"))
     assert (model["displayName"], model["artifactUri"]) == ("first", "gs://models/first")
     gcloud("models", "delete", name, REGION)
+
+
+def test_files_in_a_bucket(gcloud: Gcloud, tmp_path: Path) -> None:
+    """`gcloud storage` leaves the path of the address out where it uploads and downloads."""
+    (gcloud.home / "buckets" / "files").mkdir(parents=True)
+    (tmp_path / "big").write_bytes(os.urandom(9 << 20))
+    (tmp_path / "small").write_text("small")
+    up = ["cp", str(tmp_path / "big"), str(tmp_path / "small"), "gs://files/"]
+    for words in (up, ["cp", "gs://files/big", str(tmp_path / "again")]):
+        ended = subprocess.run(
+            ["gcloud", "storage", *words], env=gcloud.clients, capture_output=True, text=True, timeout=120
+        )
+        assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "big").read_bytes()

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -61,21 +62,25 @@ def test_it_starts_in_the_background_and_stops(machine: Machine) -> None:
     with urlopen(f"{url}/v1/projects/p/locations/us-central1/customJobs") as answer:
         assert json.load(answer) == {}
     listed = json.loads(machine.run("status", "--format=json").stdout)
-    assert [(one["url"], one["backend"]) for one in listed] == [(url, "process")]
+    address, _, token = url.rpartition("/")
+    assert [(one["url"], one["backend"]) for one in listed] == [(address, "process")]
     exports = machine.run("env").stdout
     assert f"export CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM={url}/\n" in exports
     assert f"export STORAGE_EMULATOR_HOST={url}\n" in exports
     assert "unset GOOGLE_APPLICATION_CREDENTIALS\n" in exports
+    assert "unset CLOUDSDK_AUTH_DISABLE_CREDENTIALS\n" in exports
+    (file,) = re.findall("export CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=(.*)", exports)
+    assert Path(file).read_text() == token and Path(file).stat().st_mode & 0o777 == 0o600
     assert "grpc_proxy" not in exports
     shell = 'eval "$1"; echo "$CLOUDSDK_CORE_PROJECT"'
     told = subprocess.run(["sh", "-c", shell, "sh", exports], capture_output=True, text=True, check=True)
     assert told.stdout == "emulator\n"
-    port = url.rpartition(":")[2]
+    port = address.rpartition(":")[2]
     again = machine.run("start", "--detach", f"--port={port}")
     assert again.returncode == 1 and f"An emulator answers at port {port} already." in again.stderr
     assert machine.run("stop").returncode == 0
     assert find_running(machine.home) == []
-    assert not list((machine.home / "emulator").glob("*.lock"))
+    assert [file.name for file in (machine.home / "emulator").iterdir()] == ["emulator.log"]
 
 
 @pytest.mark.parametrize(
@@ -99,15 +104,16 @@ def test_it_tells_each_request_and_ends_when_told(
             with pytest.raises(OSError, match="404"):
                 urlopen(url + wrong)
         for strange in (b"\x16\x03\x01 no HTTP\r\n\r\n", UPGRADE):
-            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as client:
+            with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0)) as client:
                 client.sendall(strange)
                 assert client.recv(9) == b"HTTP/1.1 "
         running.send_signal(number)
         assert running.wait(timeout=60) == code
         told = re.sub(r"[0-9]+ ms", "1 ms", running.stderr.read())
-    assert f"DEBUG: GET {path} 200 1 ms\n" in told
-    assert "DEBUG: GET /v1/projects/p%0Aq/x 404 1 ms\n" in told
-    assert "DEBUG: GET /storage/v1/b/none 404 1 ms\n" in told
+    assert f"DEBUG: GET /***{path} 200 1 ms\n" in told
+    assert "DEBUG: GET /***/v1/projects/p%0Aq/x 404 1 ms\n" in told
+    assert "DEBUG: GET /***/storage/v1/b/none 404 1 ms\n" in told
+    assert urlsplit(url).path[1:] not in told
     assert all(line.startswith("DEBUG: ") for line in told.splitlines()[2:-1]), told
     assert "secret" not in told and "Traceback" not in told
     assert told.endswith(last)
@@ -127,8 +133,7 @@ def test_what_is_not_there(machine: Machine) -> None:
     [
         (("start", "--backend=vertex"), "emulated jobs run on this machine"),
         (("start", "--port=70000"), "is not a number from 0 to 65535"),
-        (("start", "--host=0.0.0.0"), "Add --require-token"),
-        (("start", "--grpc", "--require-token"), "--grpc asks for no token"),
+        (("start", "--host=0.0.0.0", "--no-require-token"), "Leave out --no-require-token"),
         (("start", "--max-active-jobs=-1"), "-1 is negative"),
         (("exec", "--max-active-jobs=many", "--", "true"), "expected a whole number, found 'many'"),
         (("start", "--project=a/b"), "is not the id of a project"),
@@ -283,9 +288,64 @@ def test_a_killed_emulator_loses_no_job(machine: Machine) -> None:
     assert machine.run("stop").returncode == 0
 
 
-def test_the_token_is_asked_for(machine: Machine) -> None:
-    url = machine.run("start", "--detach", "--port=0", "--require-token").stdout.strip()
-    address = url.rpartition("@")[2]
-    with pytest.raises(OSError, match="401"):
-        urlopen(f"http://{address}/v1/projects/p/locations/l/customJobs")
-    assert url.startswith("http://token:")
+@pytest.mark.parametrize("words", [(), ("--require-token",)])
+def test_the_token_is_asked_for(machine: Machine, words: tuple[str, ...]) -> None:
+    url = machine.run("start", "--detach", "--port=0", *words).stdout.strip()
+    address = url.rpartition("/")[0]
+    for wrong in (address, f"{url}x", f"{address}/token-", f"{address}/x{url.rpartition('/')[2]}"):
+        with pytest.raises(OSError, match="401"):
+            urlopen(f"{wrong}/v1/projects/p/locations/l/customJobs")
+
+
+def test_without_a_token_where_nobody_wants_one(machine: Machine) -> None:
+    url = machine.run("start", "--detach", "--port=0", "--no-require-token").stdout.strip()
+    urlopen(f"{url}/v1/projects/p/locations/l/customJobs").close()
+    assert not urlsplit(url).path
+    exports = machine.run("env").stdout
+    assert "unset CLOUDSDK_AUTH_ACCESS_TOKEN_FILE\n" in exports
+    assert "export CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true\n" in exports
+
+
+def test_the_variables_can_be_taken_out_of_the_shell(machine: Machine) -> None:
+    """Also when the emulator has ended."""
+    assert machine.run("start", "--detach", "--port=0", "--grpc").returncode == 0
+    exports = machine.run("env", "--grpc").stdout
+    assert machine.run("stop").returncode == 0
+    unset = machine.run("env", "--unset").stdout
+    shell = 'eval "$1"; before=$(env | wc -l); eval "$2"; env'
+    argv = ["env", "-i", "sh", "-c", shell, "sh", exports, unset]
+    left = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    assert [
+        line for line in left.splitlines() if not line.startswith(("PWD=", "_=", "SHLVL=", "OLDPWD="))
+    ] == []
+
+
+def test_an_emulator_that_has_stopped_is_named_at_once(machine: Machine) -> None:
+    assert machine.run("start", "--detach", "--port=0").returncode == 0
+    exports = machine.run("env").stdout
+    assert machine.run("stop").returncode == 0
+    line = f"{sys.executable} -m vtrain custom-jobs list --region=us-central1"
+    for more in ("", "unset CLOUDSDK_AUTH_ACCESS_TOKEN_FILE; export CLOUDSDK_AUTH_DISABLE_CREDENTIALS=1"):
+        ended = subprocess.run(
+            ["sh", "-c", f"{exports}\n{more}\n{line}"],
+            env=machine.environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 1 and "has stopped" in ended.stderr, ended.stderr
+        assert "vtrain emulator env --unset" in ended.stderr and "Trying again" not in ended.stderr
+        assert "token-" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"CLOUDSDK_CORE_USER_OUTPUT_ENABLED": "false"},
+        {"CLOUDSDK_CORE_DEFAULT_FORMAT": "none"},
+        {"CLOUDSDK_CORE_VERBOSITY": "none"},
+    ],
+)
+def test_it_starts_in_the_background_in_silence(machine: Machine, settings: dict[str, str]) -> None:
+    machine.environment |= settings
+    started = machine.run("start", "--detach", "--port=0")
+    assert started.returncode == 0, started.stderr
+    (running,) = find_running(machine.home)
+    urlopen(f"{running.url}/v1/projects/p/locations/us-central1/customJobs").close()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -20,12 +22,27 @@ CONNECT = b"CONNECT us-central1-aiplatform.googleapis.com:443 HTTP/1.1\r\n\r\n"
 DESCRIPTORS = Path("/proc/self/fd")
 
 
+def listening(place: Path) -> socket.socket:
+    """A Unix socket that listens."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(place))
+    listener.listen(64)
+    return listener
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """The path of a socket, which has to be short."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "server"
+
+
 class Upstream:
     """A server that sends back what it gets, and hangs up when its client does."""
 
-    def __init__(self) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port: int = self.listener.getsockname()[1]
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.listener = listening(place)
         self.taken = 0
         self.thread = threading.Thread(target=self._accept)
         self.thread.start()
@@ -50,15 +67,15 @@ def _echo(connection: socket.socket) -> None:
 
 
 @pytest.fixture
-def upstream() -> Iterator[Upstream]:
-    made = Upstream()
+def upstream(place: Path) -> Iterator[Upstream]:
+    made = Upstream(place)
     yield made
     made.close()
 
 
 @pytest.fixture
 def proxy(upstream: Upstream) -> Iterator[int]:
-    with proxying(upstream.port) as port:
+    with proxying(upstream.place, "") as port:
         yield port
 
 
@@ -156,7 +173,7 @@ def test_a_client_that_disappears_under_a_flood_leaves_nothing(
 @pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
 def test_a_proxy_that_ends_leaves_no_tunnel(upstream: Upstream, caplog: pytest.LogCaptureFixture) -> None:
     before = held()
-    with proxying(upstream.port) as port:
+    with proxying(upstream.place, "") as port:
         clients = [tunnel(port) for _ in range(5)]
     for client in clients:
         client.close()
@@ -166,12 +183,12 @@ def test_a_proxy_that_ends_leaves_no_tunnel(upstream: Upstream, caplog: pytest.L
 
 @pytest.mark.skipif(not DESCRIPTORS.is_dir(), reason="needs /proc")
 def test_a_client_that_stays_after_the_last_answer_is_left(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("vtrain.emulator.grpc.proxy.LAST_SECONDS", 0.05)
     with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        proxying(listener.getsockname()[1]) as port,
+        listening(place) as listener,
+        proxying(place, "") as port,
     ):
         before = idle(port)
         with connect(port, CONNECT) as client:
@@ -192,11 +209,11 @@ def test_more_clients_than_there_is_room_for_are_told(
         assert "2 clients are connected" in capfd.readouterr().err
 
 
-def test_a_client_that_has_said_all_gets_its_answer() -> None:
+def test_a_client_that_has_said_all_gets_its_answer(place: Path) -> None:
     """Also where Python collects what nobody holds meanwhile."""
     with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        proxying(listener.getsockname()[1]) as port,
+        listening(place) as listener,
+        proxying(place, "") as port,
         connect(port, CONNECT) as client,
     ):
         upstream, _ = listener.accept()
@@ -237,3 +254,24 @@ def test_a_client_that_says_nothing_is_left(
         assert client.recv(1000) == b""
     settled(before)
     assert [record.getMessage() for record in caplog.records] == []
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("", 407),
+        ("Proxy-Authorization: Basic !\r\n", 407),
+        (f"Proxy-Authorization: Basic {base64.b64encode(b'token:wrong').decode()}\r\n", 407),
+        (f"X-Proxy-Authorization: Basic {base64.b64encode(b'token:right').decode()}\r\n", 407),
+        ("Authorization: Bearer right\r\n", 407),
+        (f"proxy-authorization:  basic {base64.b64encode(b'token:right').decode()}\r\n", 200),
+        ("Proxy-Authorization: Bearer right\r\n", 200),
+    ],
+)
+def test_a_client_needs_the_token(upstream: Upstream, head: str, status: int) -> None:
+    with (
+        proxying(upstream.place, "right") as port,
+        connect(port, CONNECT[:-2] + f"{head}\r\n".encode()) as client,
+    ):
+        assert client.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
+    assert upstream.taken == (status == 200)

@@ -338,3 +338,12 @@ def test_a_resource_of_this_machine() -> None:
     for name, own in (("projects/local/locations/l/customJobs/1", True), ("projects/localx/l", False)):
         assert is_made_here(CustomJob(display_name="a", answer={"name": name})) is own
     assert not is_made_here(CustomJob(display_name="a", answer={}))
+
+
+def test_the_token_of_an_own_server_is_masked() -> None:
+    token = f"token-{'aB3_-xyz' * 4}"
+    env = {"STORAGE_EMULATOR_HOST": f"http://127.0.0.1:9023/{token}"}
+    assert masked_replica(env, ())[0] == {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:9023/***"}
+    assert masked_text(f"GET /{token}/v1/x, then {token}", (), env) == "GET /***/v1/x, then ***"
+    for other in (f"/{token}x", "/token-name", f"x{token}"):
+        assert masked_text(other, (), {}) == other

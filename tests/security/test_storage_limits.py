@@ -114,6 +114,15 @@ def test_a_batch_has_a_boundary(http: Http, content_type: str) -> None:
     assert http("POST", "/batch", part, content_type=content_type).status == 400
 
 
+@pytest.mark.parametrize("target", ["/batch", "/batch/storage/v1", "http://x/batch/storage/v1", "/b%61tch"])
+def test_a_batch_has_no_batches(http: Http, target: str) -> None:
+    inner = "--y\r\n\r\nGET /storage/v1/b HTTP/1.1\r\n\r\n\r\n--y--"
+    part = f"POST {target} HTTP/1.1\r\nContent-Type: multipart/mixed; boundary=y\r\n\r\n{inner}"
+    body = f"--x\r\nContent-Type: application/http\r\n\r\n{part}\r\n--x--".encode()
+    reply = http("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
+    assert reply.status == 200 and b"HTTP/1.1 404 " in reply.body and b"HTTP/1.1 200" not in reply.body
+
+
 def test_a_batch_has_at_most_100_parts_and_none_below_a_part(http: Http) -> None:
     """Parts in parts, ten thousand deep, once ended in a RecursionError."""
     one = b"--x\r\n\r\nGET /storage/v1/b/good HTTP/1.1\r\n\r\n"
@@ -246,13 +255,14 @@ def test_the_token_lets_in(locked: StorageEndpoint, authorization: str | None, s
     http.connection.close()
 
 
+@pytest.mark.parametrize("address", [f"http://token:{TOKEN}@HOST", f"http://HOST/{TOKEN}"])
 def test_google_s_client_needs_no_more_than_the_address(
-    locked: StorageEndpoint, monkeypatch: pytest.MonkeyPatch
+    locked: StorageEndpoint, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     storage = pytest.importorskip("google.cloud.storage", reason="needs the extra vertex")
     from google.auth.credentials import AnonymousCredentials
 
-    address = locked.url.replace("http://", f"http://token:{TOKEN}@")
+    address = address.replace("HOST", locked.url.removeprefix("http://"))
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
     client: Any = storage.Client(project="demo", credentials=AnonymousCredentials())
     blob = client.bucket("good").blob("new", chunk_size=256 * 1024)
@@ -277,4 +287,6 @@ def test_answers_hold_the_token_for_those_who_have_it_in_the_address(
     assert TOKEN not in json.dumps(bearer.document)
     address = http("GET", "/storage/v1/b/good/o/mine", authorization=basic(f"token:{TOKEN}"))
     assert address.document["mediaLink"].startswith(f"http://token:{TOKEN}@127.0.0.1")
+    path = http("GET", f"/{TOKEN}/storage/v1/b/good/o/mine").document
+    assert path["mediaLink"].startswith(f"{locked.url}/{TOKEN}/download/storage/v1/b/good/o/mine?")
     http.connection.close()

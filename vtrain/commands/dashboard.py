@@ -6,6 +6,9 @@ import os
 import sys
 import threading
 import webbrowser
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
 
 from vtrain.backends.base import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
@@ -13,7 +16,6 @@ from vtrain.commands.emulator_storage import needed_modules, port_number, until_
 from vtrain.commands.session import open_console
 from vtrain.errors import ConfigError
 from vtrain.flags.options import CommonFlags, DashboardFlags, PlaceFlags
-from vtrain.output.console import Console
 from vtrain.settings import given_backend
 
 HOST = "127.0.0.1"
@@ -26,11 +28,19 @@ def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> 
     backend = _local_backend(place.backend)
     with needed_modules("dashboard"):
         from vtrain.emulator.dashboard.app import make_app
+        from vtrain.emulator.storage.guard import new_token
         from vtrain.emulator.storage.server import serve_app
-    app = make_app(backend, backend.settings(CommandLine()), location=place.region)
-    with until_interrupted(console):
-        opens = not board.no_browser
-        serve_app(app, HOST, port, lambda url: _announce(console, url, opens=opens), console.debug)
+    token = new_token()
+    app = make_app(backend, backend.settings(CommandLine()), location=place.region, token=token)
+    with until_interrupted(console), NamedTemporaryFile("w", prefix="vtrain-", suffix=".html") as page:
+
+        def announce(url: str) -> None:
+            console.result({"url": url}, "value(url)")
+            console.progress("The dashboard answers there. Press Ctrl-C to stop it.")
+            if not board.no_browser:
+                _open_browser(page, url)
+
+        serve_app(app, HOST, port, announce, console.debug, token=token)
 
 
 def _local_backend(flag: str) -> Backend:
@@ -47,13 +57,14 @@ def _local_backend(flag: str) -> Backend:
     return find_backend(LOCAL)
 
 
-def _announce(console: Console, url: str, *, opens: bool) -> None:
-    console.result({"url": url}, "value(url)")
-    console.progress("The dashboard answers there. Press Ctrl-C to stop it.")
+def _open_browser(page: IO[str], url: str) -> None:
+    """Open a private page that leads to the address: other users can read the command line of a browser."""
+    page.write(f'<meta http-equiv="refresh" content="0; url={url}/"><title>vtrain</title>')
+    page.flush()
     # Without a display, the browser may be one that takes this terminal.
     has_display = sys.platform == "darwin" or any(
         map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
     )
-    if opens and has_display:
+    if has_display:
         # a browser that $BROWSER names may stay in the foreground
-        threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        threading.Thread(target=webbrowser.open, args=(Path(page.name).as_uri(),), daemon=True).start()

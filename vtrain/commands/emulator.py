@@ -6,7 +6,7 @@ from vtrain.flags.command import CommandInfo
 from vtrain.flags.emulator_options import (
     ClientFlags,
     EmulatedBackendFlag,
-    GrpcFlag,
+    EnvFlags,
     RunningFlags,
     StartFlags,
     StoragePortFlag,
@@ -23,7 +23,7 @@ COMMANDS = (
         details="One port answers Vertex AI, Cloud Logging, Cloud Storage and requests for credentials. "
         "`vtrain emulator env` prints what leads gcloud, vtrain and Google's libraries to it. Every project "
         "is this machine: the jobs are those of `vtrain ps`, and run on when the emulator ends. "
-        "Requests of web pages are refused.",
+        "Requests without the token of the printed address, and those of web pages, are refused.",
         examples=(
             ("Start it in the background", "vtrain emulator start --detach"),
             ("Run its jobs in containers", "vtrain emulator start --backend=docker --port=9000"),
@@ -51,8 +51,9 @@ COMMANDS = (
         examples=(
             ("Print them for one of several", "vtrain emulator env --port=8089"),
             ("Also for programs that speak gRPC", "vtrain emulator env --grpc"),
+            ("Lead this shell back to Google", 'eval "$(vtrain emulator env --unset)"'),
         ),
-        flags=(RunningFlags, GrpcFlag, CommonFlags),
+        flags=(RunningFlags, EnvFlags, CommonFlags),
     ),
     CommandInfo(
         name="exec",
@@ -75,12 +76,11 @@ COMMANDS = (
         name="storage",
         handler="vtrain.commands.emulator_storage:storage",
         summary="Serve the local buckets with the API of Cloud Storage, until Ctrl-C or SIGTERM.",
-        details="Prints the environment variable for clients: STORAGE_EMULATOR_HOST=http://127.0.0.1:PORT. "
-        "Without --require-token no credentials are needed: every program that can reach the address can "
-        "read and write every bucket. Requests of web pages are refused.",
+        details="Prints the variable for clients: STORAGE_EMULATOR_HOST=http://127.0.0.1:PORT/TOKEN. "
+        "Requests without the token, and those of web pages, are refused.",
         examples=(
             ("Serve the buckets on a port of your choice", "vtrain emulator storage --port=9023"),
-            ("Serve them to a container", "vtrain emulator storage --host=0.0.0.0 --require-token"),
+            ("Serve them to a container", "vtrain emulator storage --host=0.0.0.0"),
         ),
         flags=(StoragePortFlag, ClientFlags, CommonFlags),
     ),

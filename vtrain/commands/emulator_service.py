@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -10,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,29 @@ from vtrain.backends.base import RuntimeBackend
 from vtrain.backends.registry import find_backend, is_choice
 from vtrain.commands.emulator_storage import (
     admission_of,
-    is_loopback,
     needed_modules,
     port_number,
     until_interrupted,
 )
 from vtrain.commands.session import open_console
 from vtrain.emulator import bound_command
-from vtrain.emulator.running import FOLDER, Running, environment_of, find_running, make_folder, the_running
+from vtrain.emulator.running import (
+    FOLDER,
+    Running,
+    environment_of,
+    find_running,
+    make_folder,
+    the_running,
+    variable_names,
+)
 from vtrain.emulator.running import stop as stop_running
 from vtrain.errors import CommandError, ConfigError, UnavailableError, UsageError
 from vtrain.extras import install_command
-from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, GrpcFlag, RunningFlags, StartFlags
+from vtrain.flags.emulator_options import ClientFlags, EmulatedBackendFlag, EnvFlags, RunningFlags, StartFlags
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.options import CommonFlags
+from vtrain.properties import is_loopback
+from vtrain.retry import wait_until
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.settings import home_folder
 
@@ -50,14 +59,10 @@ def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, co
     most_jobs = _quota(jobs)
     if where.grpc:
         _check_grpc()
-        if clients.require_token:
-            raise ConfigError(
-                "--grpc asks for no token, and --require-token demands one.", hint="Leave one of them out."
-            )
     if not is_loopback(clients.host) and not clients.require_token:
         raise ConfigError(
             f"--host={clients.host}: whoever reaches that address could run programs on this machine.",
-            hint="Add --require-token.",
+            hint="Leave out --no-require-token.",
         )
     for running in find_running(home_folder()):
         if running.port == port:
@@ -104,14 +109,17 @@ def status(common: CommonFlags) -> None:
     console = open_console(common)
     found = find_running(home_folder())
     table = "table(port,url,backend,project,process)"
-    console.results([_shown(running) for running in found], table)
+    console.results([_shown(running) | {"url": _bare(running)} for running in found], table)
     if not found:
         console.progress("No emulator runs. Start one:\n$ vtrain emulator start --detach")
 
 
-def env(where: RunningFlags, clients: GrpcFlag, common: CommonFlags) -> None:
-    """Print the exports that lead clients to an emulator, for `eval`."""
+def env(where: RunningFlags, clients: EnvFlags, common: CommonFlags) -> None:
+    """Print the exports that lead clients to an emulator, for `eval`, or what takes them away again."""
     console = open_console(common)
+    if clients.unset:
+        console.result({"exports": "\n".join(f"unset {name}" for name in variable_names())}, "value(exports)")
+        return
     running = the_running(home_folder(), where.port)
     if clients.grpc and not running.proxy:
         raise ConfigError(
@@ -137,14 +145,14 @@ def execute(jobs: EmulatedBackendFlag, common: CommonFlags, remainder: tuple[str
     project = _checked_project(common.project)
     with needed_modules():
         from vtrain.emulator.server import EmulatorOrder, serving
-        from vtrain.emulator.storage.guard import Admission
+        from vtrain.emulator.storage.guard import Admission, new_token
     order = EmulatorOrder(
         home=home_folder(),
         backend=backend,
         project=project,
         host="127.0.0.1",
         port=0,
-        admission=Admission(),
+        admission=Admission(token=new_token()),
         grpc=not _missing_for_grpc(),
         most_jobs=_quota(jobs),
     )
@@ -206,34 +214,31 @@ def _start_detached(
     flags += [f"--max-active-jobs={jobs.max_active_jobs}", f"--verbosity={common.verbosity}"]
     flags += [f"--project={common.project}"] if common.project else []
     flags += [f"--allowed-host={name}" for name in clients.allowed_host]
-    switches = {"--grpc": where.grpc, "--require-token": clients.require_token}
+    switches = {"--grpc": where.grpc, "--no-require-token": not clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
     make_folder(home_folder())
-    argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags, "--format=json"]
+    argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags]
     with _log().open("ab") as log:
         if log.tell() > LARGEST_LOG:
             log.truncate(0)
         nothing = subprocess.DEVNULL
-        child = subprocess.Popen(
-            argv, stdin=nothing, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
-    return _read_running(child)
+        child = subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=log, start_new_session=True)
+    return _until_answering(child)
 
 
-def _read_running(child: subprocess.Popen[bytes]) -> Running:
+def _until_answering(child: subprocess.Popen[bytes]) -> Running:
     """The emulator that a child has become. Raises UnavailableError where it has ended instead."""
-    assert child.stdout is not None
-    document: dict[str, Any] = {}
-    with child.stdout as stream:
-        text = b""
-        for line in stream:
-            text += line
-            with suppress(ValueError):
-                document = json.loads(text)
-                break
-    if not document:
+    # Its record tells, and not what it prints: settings of the user may silence that.
+    found: list[Running] = []
+
+    def has_come() -> bool:
+        found[:] = [one for one in find_running(home_folder()) if one.process == child.pid]
+        return bool(found) or child.poll() is not None
+
+    wait_until(has_come, inf, longest=0.1)
+    if not found:
         raise UnavailableError(_why_ended(child.wait()), hint=f"All of its words: {_log()}")
-    return Running(**{name: document[name] for name in Running.__struct_fields__})
+    return found[0]
 
 
 def _log() -> Path:
@@ -262,6 +267,11 @@ def _run(argv: tuple[str, ...], variables: dict[str, str]) -> int:
 
 def _shown(running: Running) -> dict[str, Any]:
     return {name: getattr(running, name) for name in Running.__struct_fields__}
+
+
+def _bare(running: Running) -> str:
+    """The address without its token, which a list does not show."""
+    return running.url.removesuffix(f"/{running.token}")
 
 
 def _env_line(running: Running) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
 from vtrain.commands.session import open_console
@@ -15,6 +13,7 @@ from vtrain.extras import command_in_a_clone, install_command
 from vtrain.flags.emulator_options import ClientFlags, StoragePortFlag
 from vtrain.flags.options import CommonFlags
 from vtrain.output.console import Console
+from vtrain.properties import is_loopback
 from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
@@ -67,16 +66,16 @@ def needed_modules(what: str = "emulator") -> Iterator[None]:
 
 
 def admission_of(clients: ClientFlags, console: Console) -> Admission:
-    """The rules for clients, with a new token if one is asked for. Warns of an address that others reach."""
+    """The rules for clients, with a new token if one is wanted. Warns of an address that others reach."""
     with needed_modules():
-        from vtrain.emulator.storage.guard import Admission
+        from vtrain.emulator.storage.guard import Admission, new_token
     if not is_loopback(clients.host) and not clients.require_token:
         console.warn(
             f"Whoever reaches {clients.host} may read and write every bucket of {home_folder()}. "
-            "Give --require-token to keep others out."
+            "Leave out --no-require-token to keep others out."
         )
     names = frozenset(name.lower() for name in (clients.host, *clients.allowed_host))
-    return Admission(hosts=names, token=token_urlsafe(24) if clients.require_token else "")
+    return Admission(hosts=names, token=new_token() if clients.require_token else "")
 
 
 def port_number(text: str) -> int:
@@ -84,11 +83,3 @@ def port_number(text: str) -> int:
     if not re.fullmatch("[0-9]{1,5}", text) or int(text) > LARGEST_PORT:
         raise UsageError(f"--port: {text!r} is not a number from 0 to {LARGEST_PORT}.")
     return int(text)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

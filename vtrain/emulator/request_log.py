@@ -8,13 +8,15 @@ from contextlib import contextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from vtrain.messages.secrets import masked_text
+
 Tell = Callable[[str], None]
 LONGEST_PATH = 1000
 """Characters of a path: what a client sends must not fill the log."""
 
 
 class RequestLog:
-    """ASGI middleware that tells of each request, without its query: that may hold a token."""
+    """ASGI middleware that tells of each request, without its token and its query: that may hold others."""
 
     def __init__(self, app: ASGIApp, tell: Tell) -> None:
         self._app = app
@@ -33,7 +35,7 @@ class RequestLog:
                 status = str(message["status"])
             await send(message)
 
-        path = scope["raw_path"].decode("latin-1")[:LONGEST_PATH]
+        path = masked_text(scope["raw_path"].decode("latin-1")[:LONGEST_PATH], (), {})
         with timed(self._tell, lambda: f"{scope['method']} {path} {status}"):
             await self._app(scope, receive, noted)
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -25,8 +26,8 @@ _PAUSE = 0.05
 class Running(msgspec.Struct, frozen=True, kw_only=True):
     """A running emulator.
 
-    `url` has the token that clients send, if any. `proxy` is the port of the proxy for gRPC (0: there is
-    none), and `certificate` the file of the authority that its clients trust.
+    `url` has the token that clients send, if any, as its path. `proxy` is the port of the proxy for gRPC (0:
+    there is none), and `certificate` the file of the authority that its clients trust.
     """
 
     url: str
@@ -36,6 +37,15 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     process: int = 0
     proxy: int = 0
     certificate: str = ""
+
+    @property
+    def token(self) -> str:
+        """The token that clients send; empty where none is asked for."""
+        return urlsplit(self.url).path[1:]
+
+    def token_file(self, home: Path) -> Path:
+        """The file that gcloud reads the token from."""
+        return home.absolute() / FOLDER / f"{self.port}.token"
 
 
 def make_folder(home: Path) -> Path:
@@ -60,10 +70,12 @@ def recorded(home: Path, running: Running) -> Iterator[None]:
     file = folder / f"{running.port}.json"
     try:
         document = msgspec.structs.replace(running, process=os.getpid())
+        publish_file(running.token_file(home), running.token.encode())
         publish_file(file, msgspec.json.encode(document))
         yield
     finally:
         file.unlink(missing_ok=True)
+        running.token_file(home).unlink(missing_ok=True)
         (folder / f"{running.port}.lock").unlink(missing_ok=True)
         os.close(lock)
 
@@ -98,7 +110,8 @@ def _forget(file: Path) -> None:
         if (killed := read_struct(file, Running)) is not None and killed.certificate:
             (file.parent / Path(killed.certificate).name).unlink(missing_ok=True)
     discard(file)
-    file.with_suffix(".lock").unlink(missing_ok=True)
+    for suffix in (".token", ".lock"):
+        file.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def the_running(home: Path, port: str) -> Running:
@@ -127,18 +140,31 @@ def stop(home: Path, running: Running) -> None:
         )
 
 
+def variable_names() -> list[str]:
+    """The names of all variables that lead clients to an emulator."""
+    nowhere = Running(url="", port=0, backend="", project="")
+    return [name for name in environment_of(nowhere, Path(), grpc=True) if name not in _TAKEN_AWAY]
+
+
+_TAKEN_AWAY = ("GOOGLE_APPLICATION_CREDENTIALS",)
+"""Variables that are unset, and never set."""
+
+
 def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str]:
     """The variables that lead gcloud, vtrain and Google's libraries to an emulator; empty ones are unset.
 
     Without `grpc` those libraries also need `api_endpoint` and `api_transport="rest"` in their program.
     """
-    place = running.url.partition("://")[2].rpartition("@")[2]
-    host = place.rpartition(":")[0].strip("[]")
+    place = running.url.partition("://")[2]
+    host = urlsplit(running.url).hostname or ""
+    user = f"token:{running.token}@" if running.token else ""
     found = {
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": f"{running.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{running.url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{running.url}/storage/v1/",
-        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+        # gcloud storage drops the path from addresses of uploads and downloads, and sends an access token
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(running.token_file(home)) if running.token else "",
+        "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "" if running.token else "true",
         "CLOUDSDK_CORE_PROJECT": running.project,
         "CLOUDSDK_CONFIG": str(home.absolute() / FOLDER / "gcloud"),
         "GOOGLE_APPLICATION_CREDENTIALS": "",
@@ -151,6 +177,6 @@ def environment_of(running: Running, home: Path, *, grpc: bool) -> dict[str, str
         "no_proxy": f"{host},localhost",
     }
     if grpc:
-        found["grpc_proxy"] = f"http://127.0.0.1:{running.proxy}"
+        found["grpc_proxy"] = f"http://{user}127.0.0.1:{running.proxy}"
         found["GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"] = running.certificate
     return found

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import uvicorn
@@ -28,7 +28,7 @@ from vtrain.emulator.dashboard.app import OWN_PAGES
 from vtrain.emulator.dashboard.app import routes as dashboard_routes
 from vtrain.emulator.request_log import RequestLog, Tell
 from vtrain.emulator.running import Running, make_folder, recorded
-from vtrain.emulator.storage.app import make_app
+from vtrain.emulator.storage.app import make_service
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.server import address, listen, make_server, run_until_signal
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
@@ -55,17 +55,16 @@ class EmulatorOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Emulator:
-    """The application: requests of Cloud Storage go to the one that is there, the others to the API."""
+    """The application behind the guard: requests of Cloud Storage go to that one, the others to the API."""
 
     def __init__(self, order: EmulatorOrder, service: TrainingService) -> None:
         self._calls = service.calls
-        self._storage = make_app(order.home, order.admission)
+        self._storage = make_service(order.home)
         settings = BackendSettings(home=order.home, project=LOCAL_PROJECT, region=DEFAULT_REGION)
         pages = dashboard_routes(find_backend(order.backend), settings)
         routes = [*api_routes(service), *metadata_routes(order.project), *pages]
-        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken})
-        admission = msgspec.structs.replace(order.admission, pages=OWN_PAGES)
-        self._api: ASGIApp = Guard(app, admission)
+        handlers: Any = {404: _unknown, 405: _unknown, 500: _broken}
+        self._api: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; the storage application also keeps the server's start and end."""
@@ -78,6 +77,11 @@ class Emulator:
             await PlainTextResponse("", headers=HEADERS)(scope, receive, send)
             return
         await self._api(scope, receive, send)
+
+
+def make_app(order: EmulatorOrder, service: TrainingService) -> ASGIApp:
+    """The whole emulator, for requests that are admitted."""
+    return Guard(Emulator(order, service), msgspec.structs.replace(order.admission, pages=OWN_PAGES))
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
@@ -144,11 +148,12 @@ def _opened(order: EmulatorOrder, tell: Tell) -> Iterator[_Opened]:
         if order.grpc:
             from vtrain.emulator.grpc.server import serving_grpc
 
-            ports = stack.enter_context(serving_grpc(service, order.home, order.project, tell))
+            token = order.admission.token
+            ports = stack.enter_context(serving_grpc(service, order.home, order.project, token, tell))
             running = msgspec.structs.replace(running, proxy=ports.proxy, certificate=str(ports.certificate))
         stack.enter_context(recorded(order.home, running))
         stack.enter_context(_reaping())
-        server = make_server(RequestLog(Emulator(order, service), tell))
+        server = make_server(RequestLog(make_app(order, service), tell))
         yield _Opened(server, listener, running, service.calls)
 
 

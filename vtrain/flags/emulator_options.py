@@ -21,7 +21,7 @@ class ClientFlags(FlagGroup, frozen=True):
         Option(
             "--host",
             metavar="ADDRESS",
-            help="Address to listen on. Everyone who reaches it can use it; see --require-token.",
+            help="Address to listen on.",
         ),
     ] = "127.0.0.1"
     allowed_host: Annotated[
@@ -35,10 +35,11 @@ class ClientFlags(FlagGroup, frozen=True):
     require_token: Annotated[
         bool,
         Option(
-            "--require-token",
-            help="Answer only clients with a token, which is part of the printed address.",
+            "--require-token/--no-require-token",
+            help="Answer only clients with the token, which is part of the printed address. On by default: "
+            "without it every user of this machine is answered.",
         ),
-    ] = False
+    ] = True
 
 
 class StoragePortFlag(FlagGroup, frozen=True):
@@ -77,13 +78,16 @@ class RunningFlags(FlagGroup, frozen=True):
     ] = ""
 
 
-class GrpcFlag(FlagGroup, frozen=True):
-    """Programs that speak gRPC."""
+class EnvFlags(FlagGroup, frozen=True):
+    """The clients that are led to an emulator, or away from it."""
 
     heading: ClassVar[str] = "Clients"
 
     grpc: Annotated[
         bool, Option("--grpc", help="Also lead Google's Python library here, unchanged, over gRPC.")
+    ] = False
+    unset: Annotated[
+        bool, Option("--unset", help="Print what takes the variables out of the shell again.")
     ] = False
 
 

@@ -60,6 +60,8 @@ _TOKEN = re.compile(r"(?=.*\d)[\w-]{16,}", re.ASCII)
 _OVER_HTTP = re.compile(r"https?://\Z", re.IGNORECASE)
 _AUTHORITY = re.compile(r"""(?<=://)[^\s/?#"'<>\\]+""")
 """The part of a URL between its scheme and its path: `USER:PASSWORD@HOST:PORT`."""
+_OWN_TOKEN = re.compile(r"(?<=/)token-[\w-]{32}(?![\w-])", re.ASCII)
+"""The token in an address of vtrain's own servers."""
 _Found = tuple[int, int, str]
 """The start and end of a secret in a text, and the secret."""
 _COMMAND_LINES = ("args", "command")
@@ -232,7 +234,8 @@ def _assigned(text: str) -> Iterator[_Found]:
 
 
 def _passwords(text: str) -> Iterator[_Found]:
-    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`, and tokens as users: `https://TOKEN@HOST`."""
+    """The passwords in URLs: `scheme://USER:PASSWORD@HOST`, and tokens: `https://TOKEN@HOST`, `/token-…`."""
+    yield from ((match.start(), match.end(), match[0]) for match in _OWN_TOKEN.finditer(text))
     for match in _AUTHORITY.finditer(text):
         login = match[0].rpartition("@")[0]
         user, _, password = login.partition(":")

@@ -15,7 +15,7 @@ import msgspec
 
 from vtrain.errors import CredentialsError, StorageError, UnavailableError
 from vtrain.extras import install_command
-from vtrain.properties import endpoint_override
+from vtrain.properties import STOPPED_HINT, endpoint_override, is_loopback
 
 if TYPE_CHECKING:
     from google.api_core.retry import Retry
@@ -65,7 +65,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         from google.cloud.storage.retry import DEFAULT_RETRY
 
         waits = DEFAULT_RETRY.with_delay(initial=self.first_wait, maximum=self.longest_wait)
-        return waits.with_timeout(self.give_up_after)
+        may_pass = DEFAULT_RETRY._predicate
+        return waits.with_timeout(self.give_up_after).with_predicate(
+            lambda error: may_pass(error) and not _has_stopped(error)
+        )
 
 
 def storage_credentials(find: Callable[[], Credentials]) -> Credentials:
@@ -193,6 +196,14 @@ def _no_token(error: GoogleAuthError) -> CredentialsError:
     return CredentialsError(f"No access token can be had: {_short(error)}.", hint=f"$ {_LOGIN}")
 
 
+def _has_stopped(error: BaseException | None) -> bool:
+    """Whether nobody listens at an address of this machine: no service of Google's is there."""
+    url = str(getattr(getattr(error, "request", None), "url", ""))
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__cause__ or error.__context__
+    return error is not None and is_loopback(urlsplit(url).hostname or "")
+
+
 def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -> StorageError:
     """The error for the last of several failures. One of the file system names its file."""
     if isinstance(cause, OSError) and cause.filename is not None:
@@ -202,7 +213,10 @@ def _by_cause(what: str, cause: BaseException | None, mend: Mapping[int, str]) -
     if getattr(cause, "response", None) is not None:
         return _by_status(what, cause, mend)
     place = urlsplit(str(getattr(getattr(cause, "request", None), "url", "")))
-    where = f" at {place.scheme}://{place.netloc}" if place.netloc else ""
+    address = f"{place.scheme}://{place.netloc.rpartition('@')[2]}"
+    if _has_stopped(cause):
+        return StorageError(f"The emulator of Cloud Storage at {address} has stopped.", hint=STOPPED_HINT)
+    where = f" at {address}" if place.netloc else ""
     return StorageError(
         f"Cloud Storage cannot be reached{where}: {_system_reason(cause)}.",
         hint="Look at the network and the proxy, and run the command again.",

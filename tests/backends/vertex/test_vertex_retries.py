@@ -330,7 +330,8 @@ def test_nobody_listens(tmp_path: Path, vertex: VertexService, monkeypatch: pyte
         for verb in (lambda: backend.get(JOB), lambda: backend.submit(backend.plan(CUSTOM_JOB))):
             with pytest.raises(VtrainError) as raised:
                 verb()
-            assert raised.value.message == f"Cannot connect to {url}: Connection refused."
+            assert raised.value.message == f"The emulator at {url} has stopped."
+            assert "vtrain emulator env --unset" in raised.value.hint
 
 
 @pytest.mark.parametrize(
@@ -370,6 +371,6 @@ def test_an_endpoint_that_nobody_listens_at_is_told(
     told: list[str] = []
     monkeypatch.setenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM", "http://127.0.0.1:1/")
     backend = open_vertex(msgspec.structs.replace(settings_at(tmp_path), tell=told.append))
-    with pytest.raises(ServiceAwayError, match="Cannot connect"):
+    with pytest.raises(ServiceAwayError, match="has stopped"):
         backend.get(JOB)
-    assert told == ["Cannot connect to http://127.0.0.1:1: Connection refused. Trying again."]
+    assert told == []

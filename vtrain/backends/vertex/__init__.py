@@ -60,8 +60,10 @@ class Vertex(Backend):
     def uri(self, name: ResourceName, settings: BackendSettings) -> str:
         """The address of a resource at the service."""
         from vtrain.backends.vertex.api import service_endpoint
+        from vtrain.messages.secrets import masked_text
 
-        return f"{service_endpoint(name.location)}/{settings.access.api_version}/{name}"
+        endpoint = masked_text(service_endpoint(name.location), (), {})
+        return f"{endpoint}/{settings.access.api_version}/{name}"
 
     def has_fields(self, message: str, document: Mapping[str, Any], settings: BackendSettings) -> bool:
         """Whether the API has these fields, as the installed google-cloud-aiplatform knows it."""

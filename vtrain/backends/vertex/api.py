@@ -16,7 +16,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from vtrain.backends import ServiceAccess, Tell
-from vtrain.backends.vertex.refusals import CallFailed, Trouble, refused, shortened, told_time, unanswered
+from vtrain.backends.vertex.refusals import (
+    NOTHING_DONE,
+    CallFailed,
+    Trouble,
+    refused,
+    shortened,
+    told_time,
+    unanswered,
+)
 from vtrain.backends.vertex.retries import Document, Search, create_once, repeat
 from vtrain.errors import (
     ConfigError,
@@ -37,6 +45,7 @@ from vtrain.messages.names import (
     is_display_name,
     missing_hint,
 )
+from vtrain.messages.secrets import masked_text
 from vtrain.properties import endpoint_override
 from vtrain.retry import wait_until
 
@@ -330,7 +339,7 @@ def _errors(outcome: str = "") -> Iterator[None]:
             raise
         raise InterruptedByUser("Interrupted.", hint=unknown) from interrupt
     except CallFailed as failed:
-        is_open = isinstance(failed.error, ServiceAwayError) and failed.trouble is not Trouble.NOT_DONE
+        is_open = isinstance(failed.error, ServiceAwayError) and failed.trouble not in NOTHING_DONE
         if outcome and is_open:
             failed.error.hint = unknown
         raise failed.error from failed.__cause__
@@ -359,7 +368,7 @@ def _document(response: Response) -> Document:
 
 
 def _foreign(url: str, answer: str) -> str:
-    return f"{url} answered with something that is not of this API: {answer}"
+    return f"{masked_text(url, (), {})} answered with something that is not of this API: {answer}"
 
 
 def _named(answer: Document, expected: str) -> Document:

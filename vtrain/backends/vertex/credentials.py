@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vtrain.backends import ServiceAccess
 from vtrain.errors import CredentialsError
-from vtrain.properties import Choice, gcloud_folder, property_flag, property_value
+from vtrain.properties import STOPPED_HINT, Choice, gcloud_folder, property_flag, property_value
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
 
@@ -126,10 +126,11 @@ def _is_google_machine() -> bool:
         return False
     import http.client
 
-    host = os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_IP") or METADATA_ADDRESS
+    address = os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_IP") or METADATA_ADDRESS
+    host, _, path = address.partition("/")  # that of the emulator has a path
     connection = http.client.HTTPConnection(host, timeout=METADATA_PATIENCE)
     try:
-        connection.request("GET", "/", headers={"Metadata-Flavor": "Google"})
+        connection.request("GET", f"/{path}", headers={"Metadata-Flavor": "Google"})
         return connection.getresponse().headers.get("Metadata-Flavor") == "Google"
     except (OSError, http.client.HTTPException):
         return False
@@ -147,6 +148,14 @@ def _read_token(file: Choice) -> Credentials:
             raise OSError(0, special)
         token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
+        if (
+            isinstance(error, FileNotFoundError)
+            and path.suffix == ".token"
+            and path.parent.name == "emulator"
+        ):
+            raise CredentialsError(
+                f"The emulator has stopped: its token, {file.value}, is gone.", hint=STOPPED_HINT
+            ) from error
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise CredentialsError(
             f"The access token of {file.value} (from {file.origin}) cannot be read: {reason}.", hint=hint

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,6 +22,8 @@ from vtrain.errors import (
     ServiceError,
     VtrainError,
 )
+from vtrain.messages.secrets import masked_text
+from vtrain.properties import STOPPED_HINT, is_loopback
 
 if TYPE_CHECKING:
     from requests import Response
@@ -127,7 +130,11 @@ class Trouble(Enum):
 
     REFUSED = "refused: asking again gets the same answer"
     NOT_DONE = "not carried out: asking again is safe"
+    STOPPED = "not carried out, and nobody will: the emulator has stopped"
     LOST = "carried out or not: the answer does not tell"
+
+
+NOTHING_DONE = (Trouble.NOT_DONE, Trouble.STOPPED)
 
 
 class CallFailed(Exception):
@@ -267,11 +274,11 @@ def unanswered(error: Exception, endpoint: str) -> CallFailed | None:
     if isinstance(error, GoogleAuthError):
         return CallFailed(refused_credentials(error), Trouble.REFUSED)
     if isinstance(error, requests.RequestException | LocationParseError):
-        return CallFailed(_no_answer(error, endpoint), _trouble_of(error))
+        return CallFailed(_no_answer(error, masked_text(endpoint, (), {})), _trouble_of(error, endpoint))
     return None
 
 
-def _trouble_of(error: Exception) -> Trouble:
+def _trouble_of(error: Exception, endpoint: str) -> Trouble:
     import requests
 
     lost = (
@@ -283,7 +290,7 @@ def _trouble_of(error: Exception) -> Trouble:
     if isinstance(error, requests.exceptions.SSLError):
         return Trouble.LOST if _is_cut(error) else Trouble.REFUSED
     if _is_unreachable(error):
-        return Trouble.NOT_DONE
+        return Trouble.STOPPED if _has_stopped(error, endpoint) else Trouble.NOT_DONE
     return Trouble.LOST if isinstance(error, lost) else Trouble.REFUSED
 
 
@@ -305,6 +312,12 @@ def _is_unreachable(error: Exception) -> bool:
     return isinstance(error, requests.ConnectionError) and isinstance(reason, NewConnectionError)
 
 
+def _has_stopped(error: Exception, endpoint: str) -> bool:
+    """Whether nobody listens at an address of this machine."""
+    host = urlsplit(endpoint).hostname or ""
+    return is_loopback(host) and isinstance(_root(error), ConnectionRefusedError)
+
+
 def _no_answer(error: Exception, endpoint: str) -> VtrainError:
     import requests
     from urllib3.exceptions import LocationParseError
@@ -320,6 +333,8 @@ def _no_answer(error: Exception, endpoint: str) -> VtrainError:
         return ServiceError(f"{endpoint} answers with redirects that lead nowhere.", hint=hint)
     if isinstance(error, requests.exceptions.ContentDecodingError):
         return ServiceAwayError(f"{endpoint} answered with what cannot be unpacked.", hint=hint)
+    if _has_stopped(error, endpoint):
+        return ServiceAwayError(f"The emulator at {endpoint} has stopped.", hint=STOPPED_HINT)
     if _is_unreachable(error):
         return ServiceAwayError(f"Cannot connect to {endpoint}: {_innermost(error)}.", hint=hint)
     if isinstance(error, requests.Timeout):

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from vtrain.emulator.api.call import Call, Document
 from vtrain.emulator.api.documents import (
     camel_case,
-    check_depth,
+    check_shape,
     in_camel_case,
     unknown_name,
     with_enum_numbers,
@@ -102,7 +102,7 @@ def read_json(body: bytes) -> Document:
         raise invalid(f"Invalid JSON payload received. {error}.") from None
     if not isinstance(document, dict):
         raise invalid('Invalid JSON payload received. Unknown name "": Root element must be a message.')
-    check_depth(document, "request")
+    check_shape(document, "request")
     return document
 
 

@@ -23,6 +23,8 @@ _VERBATIM = frozenset(("args", "command", "env", "labels"))
 """Fields whose texts are the user's own, whatever they look like."""
 DEEPEST = 60
 """Levels of a document: the service's own limit is 100, and none of its messages has a third of them."""
+MOST_BITS = 1023
+"""Bits of a whole number: a double takes no more."""
 _UNUSED = "-"
 
 
@@ -88,7 +90,7 @@ def read_body(cls: type[M], document: Any, path: str) -> M:
 
     Raises Refusal for an unknown field, FieldError for a value that does not fit.
     """
-    check_depth(document, path)
+    check_shape(document, path)
     if not isinstance(document, Mapping):
         raise invalid(f"Invalid value at '{path}': expected an object.")
     written = cls.output_fields if issubclass(cls, Resource) else frozenset()
@@ -111,11 +113,13 @@ def unknown_name(name: str, problem: str, path: str = "") -> Refusal:
     return invalid(f'Invalid JSON payload received. Unknown name "{name[:300]}"{place}: {problem}')
 
 
-def check_depth(document: Any, path: str) -> None:
-    """Raise Refusal for a document that is too deep to be walked."""
+def check_shape(document: Any, path: str) -> None:
+    """Raise Refusal for a document that is too deep to be walked, or has a number that no field can hold."""
     level = [document]
     for _ in range(DEEPEST):
         level = [item for value in level for item in _items(value)]
+        if any(type(value) is int and value.bit_length() > MOST_BITS for value in level):
+            raise invalid(f"'{path}' has a number that is out of range.")
         if not level:
             return
     raise invalid(f"'{path}' has more than {DEEPEST} levels.")

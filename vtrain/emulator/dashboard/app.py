@@ -29,7 +29,7 @@ _STATUSES = {NotFoundError: 404, ConfigError: 400, StorageError: 500, Unavailabl
 _JOB = "/jobs/{project}/{location}/{collection}/{id}"
 
 
-def make_app(backend: Backend, settings: BackendSettings, *, location: str = "") -> ASGIApp:
+def make_app(backend: Backend, settings: BackendSettings, *, location: str = "", token: str = "") -> ASGIApp:
     """The dashboard alone, for requests that the guard of the emulator admits."""
     table = routes(backend, settings, location=location)
     pages = Pages()
@@ -39,7 +39,7 @@ def make_app(backend: Backend, settings: BackendSettings, *, location: str = "")
         return pages.answer("error.html", error.status_code, message="There is no such page.", hint="")
 
     app = Starlette(routes=table, exception_handlers={HTTPException: unknown})
-    return Guard(app, Admission(pages=OWN_PAGES))
+    return Guard(app, Admission(pages=OWN_PAGES, token=token))
 
 
 def routes(backend: Backend, settings: BackendSettings, *, location: str = "") -> list[BaseRoute]:

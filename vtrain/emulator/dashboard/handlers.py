@@ -27,7 +27,7 @@ from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
-from vtrain.emulator.dashboard.scalars import read_scalars
+from vtrain.emulator.dashboard.scalars import Numbers, ScalarReader
 from vtrain.emulator.dashboard.study_view import study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
@@ -59,6 +59,7 @@ class Dashboard:
         self.pages = pages
         self._reader = reader
         self._logs = LogReader(reader)
+        self._scalars = ScalarReader()
 
     def list_jobs(self, _request: Request, query: Query) -> Response:
         """All jobs, newest first; models and persistent resources."""
@@ -118,7 +119,7 @@ class Dashboard:
             parts=[job_row(part, [part]) for part in parts] if isinstance(job, TrainingPipeline) else [],
             study=study,
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
-            scalars=read_scalars(output) if output is not None else [],
+            numbers=self._scalars.read(output, is_final=has_ended) if output is not None else Numbers([], 0),
             folder=_listed(output),
             output=output,
             configuration=configuration(job),

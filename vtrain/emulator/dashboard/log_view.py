@@ -6,6 +6,7 @@ log reads all of it.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 import zlib
@@ -33,6 +34,8 @@ READ_SECONDS = 3.0
 """The longest that one request reads a log."""
 LONGEST_CURSOR = 4 * 1024 * 1024
 MOST_REMEMBERED = 200
+_BAR = re.compile(r"\r.|[0-9]%\s?\||[\u2501\u2588-\u258f]{3}|\[[=#>.-]{10,}\]")
+"""Part of a progress bar, as tqdm, Rich, pip and Keras draw it: on stderr, and no error."""
 _NANOSECONDS = 1_000_000_000
 
 
@@ -194,7 +197,7 @@ class LogReader:
 def _lines(entry: LogEntry, wanted: str) -> Iterator[LogLine]:
     """The lines of an entry that hold a text, in capitals or not."""
     clock = time.strftime("%H:%M:%S", time.localtime(entry.time // _NANOSECONDS))
-    moment, label, kind = from_nanoseconds(entry.time), _label(entry), _kind(entry)
+    moment, label, usual = from_nanoseconds(entry.time), _label(entry), _kind(entry)
     sought = wanted.casefold()
     for text in without_escapes(entry.message).split("\n"):
         if not sought or sought in text.casefold():
@@ -203,7 +206,7 @@ def _lines(entry: LogEntry, wanted: str) -> Iterator[LogLine]:
                 clock=clock,
                 replica=label,
                 text=text[:LONGEST_LINE],
-                kind=kind,
+                kind="" if usual == "loud" and _BAR.search(text) else usual,
                 left_out=max(len(text) - LONGEST_LINE, 0),
             )
 
@@ -211,7 +214,8 @@ def _lines(entry: LogEntry, wanted: str) -> Iterator[LogLine]:
 def _label(entry: LogEntry) -> str:
     """`worker0-0`, or `trial-3/worker0-0`."""
     replica = entry.task_name.replace("workerpool", "worker")
-    return f"trial-{entry.trial_id}/{replica}" if entry.trial_id else replica
+    trial = f"trial-{entry.trial_id}/" if entry.trial_id else ""
+    return replica if replica.startswith(trial) else trial + replica
 
 
 def _kind(entry: LogEntry) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,8 +50,16 @@ def list_folder(root: Root, path: str) -> Folder:
     with _found(path):
         some = root.entries(path, most=MOST_ENTRIES + 1)
     entries = [_entry(each) for each in some[:MOST_ENTRIES]]
-    ordered = sorted(entries, key=lambda entry: (entry.kind != "folder", entry.name))
+    ordered = sorted(entries, key=lambda entry: (entry.kind != "folder", _natural(entry.name)))
     return Folder(path=path, entries=tuple(ordered), is_cut=len(some) > MOST_ENTRIES)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """The place of a name in the order of people: `2` before `10`."""
+    return [
+        (int(part), part) if part.isascii() and part.isdecimal() else (-1, part)
+        for part in re.split(r"([0-9]{1,18})", name)
+    ]
 
 
 @contextmanager

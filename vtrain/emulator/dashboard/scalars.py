@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections import deque
+import threading
+import time
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,6 +24,10 @@ LONGEST_NAME = 100
 LARGEST_FILE = 2 * 1024 * 1024
 MOST_SEEN = 2000
 """Entries of an output folder that are looked at."""
+MOST_REMEMBERED = 64
+"""Files whose numbers are remembered."""
+PAUSE = 20.0
+"""A file that grows is read again after so many times the seconds that it took."""
 DEEPEST = 3
 _NAME = re.compile(
     r"(.*[_-])?(metrics|history|scalars|results|trainer_state|evaluation)\.jsonl?", re.IGNORECASE
@@ -39,17 +46,65 @@ class Scalars(NamedTuple):
     values: list[tuple[str, float]]
 
 
-def read_scalars(folder: Root) -> list[Scalars]:
-    """The numbers in the files of a folder that are named like files of numbers."""
-    found = []
-    for path in _files(folder):
-        data = _read(folder, path)
-        plots, values = _numbers(data)
-        if plots or values:
-            found.append(Scalars(path, plots, values))
-        if len(found) == MOST_FILES:
-            break
-    return found
+class Numbers(NamedTuple):
+    """The numbers of the first files that have some, and the number of files that were not looked at."""
+
+    files: list[Scalars]
+    left_out: int
+
+
+class _Read(NamedTuple):
+    """What was read of a file: as it was then, and the moment until which that will do."""
+
+    status: tuple[int, ...]
+    until: float
+    scalars: Scalars
+
+
+class ScalarReader:
+    """Reads numbers, and remembers them: a page of a running job asks every few seconds."""
+
+    def __init__(self) -> None:
+        self._read: OrderedDict[tuple[str, str], _Read] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def read(self, folder: Root, *, is_final: bool) -> Numbers:
+        """The numbers in the files of a folder that are named like files of numbers.
+
+        Those of a file that grows may be a while old, unless they are `is_final`.
+        """
+        found: list[Scalars] = []
+        paths = list(_files(folder))
+        for at, path in enumerate(paths):
+            if len(found) == MOST_FILES:
+                return Numbers(found, len(paths) - at)
+            with self._lock:
+                scalars = self._of_file(folder, path, is_final=is_final)
+            if scalars.plots or scalars.values:
+                found.append(scalars)
+        return Numbers(found, 0)
+
+    def _of_file(self, folder: Root, path: str, *, is_final: bool) -> Scalars:
+        """The numbers of one file; none of a large one, or of one that cannot be read."""
+        key = (str(folder.path), path)
+        known = self._read.get(key)
+        try:
+            with open_file(folder, path) as file:
+                found = os.fstat(file.fileno())
+                status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+                began = time.monotonic()
+                if known is not None and (known.status == status or (began < known.until and not is_final)):
+                    return known.scalars
+                data = file.read(LARGEST_FILE + 1) if found.st_size <= LARGEST_FILE else b""
+        except (NotFoundError, OSError):
+            return Scalars(path, [], [])
+        scalars = Scalars(path, *_numbers(data if len(data) <= LARGEST_FILE else b""))
+        now = time.monotonic()
+        self._read[key] = _Read(status, now + (now - began) * PAUSE, scalars)
+        self._read.move_to_end(key)
+        if len(self._read) > MOST_REMEMBERED:
+            self._read.popitem(last=False)
+        return scalars
 
 
 def _files(folder: Root) -> Iterator[str]:
@@ -65,16 +120,6 @@ def _files(folder: Root) -> Iterator[str]:
         yield from (entry.path for entry in entries if entry.kind == "file" and _NAME.fullmatch(entry.name))
         if place.count("/") + bool(place) < DEEPEST:
             waiting += (entry.path for entry in entries if entry.kind == "folder")
-
-
-def _read(folder: Root, path: str) -> bytes:
-    """The content of a file; nothing of a large one, or of one that cannot be read."""
-    try:
-        with open_file(folder, path) as file:
-            data = file.read(LARGEST_FILE + 1)
-    except (NotFoundError, OSError):
-        return b""
-    return data if len(data) <= LARGEST_FILE else b""
 
 
 def _numbers(data: bytes) -> tuple[list[Plot], list[tuple[str, float]]]:

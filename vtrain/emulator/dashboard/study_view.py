@@ -38,12 +38,13 @@ def study_of(job: HyperparameterTuningJob) -> Study:
     if not ordered:
         return Study(progress=progress_text(job), headings=[], rows=[], plots=[])
     headings, *cells = TrialTable(job).cells(ordered)
+    state = headings.index("STATE") if "STATE" in headings else -1
     return Study(
         progress=progress_text(job),
         headings=[heading if heading not in _WORDS else heading.capitalize() for heading in headings],
         rows=[
             TrialRow(
-                cells=row,
+                cells=[text.capitalize() if at == state else text for at, text in enumerate(row)],
                 is_best=trial.id in best,
                 address=address_of(trial.custom_job) if parse_name(trial.custom_job) else "",
             )

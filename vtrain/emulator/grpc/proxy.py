@@ -1,6 +1,7 @@
 """A proxy for gRPC (HTTP CONNECT): connections to Vertex AI end at the emulator.
 
-So do those to Resource Manager, which Google's library asks for the id of a project. All others are refused.
+So do those to Resource Manager, which Google's library asks for the id of a project. All others are refused,
+and so are clients that do not send the token, as gRPC does for the user information of `grpc_proxy`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+from vtrain.emulator.storage.guard import has_token
 
 EMULATED = re.compile(
     r"(?:(?:[a-z0-9-]{1,60}-)?aiplatform|cloudresourcemanager)\.googleapis\.com:443", re.IGNORECASE
@@ -28,11 +32,11 @@ _BLOCK = 64 * 1024
 
 
 @contextmanager
-def proxying(port: int) -> Iterator[int]:
-    """A block during which the proxy runs, to a port of this machine; its own port."""
+def proxying(server: Path, token: str) -> Iterator[int]:
+    """A block during which the proxy runs, to a Unix socket; its own port. Without a token all may use it."""
     loop = asyncio.new_event_loop()
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    thread = threading.Thread(target=_run, args=(loop, listener, port), daemon=True)
+    thread = threading.Thread(target=_run, args=(loop, listener, server, token), daemon=True)
     thread.start()
     try:
         yield listener.getsockname()[1]
@@ -42,7 +46,7 @@ def proxying(port: int) -> Iterator[int]:
         listener.close()
 
 
-def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) -> None:
+def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, target: Path, token: str) -> None:
     serving: set[asyncio.Task[None] | None] = set()
     """The loop itself does not keep tasks that wait: it would lose one with a client that only listens."""
 
@@ -54,7 +58,7 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) ->
             with suppress(*_CONNECTION_ERRORS, asyncio.CancelledError):
                 async with _closing(writer):
                     if len(serving) <= MOST_CLIENTS:
-                        await _serve(reader, writer, port)
+                        await _serve(reader, writer, target, token)
                     else:
                         await _refuse(writer, "503 Service Unavailable", _FULL.format(MOST_CLIENTS))
         finally:
@@ -73,24 +77,36 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, port: int) ->
     loop.close()
 
 
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+async def _serve(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: Path, token: str
+) -> None:
     """Answer one CONNECT, and hand bytes on both ways until one side ends."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), HEAD_SECONDS)
     method, _, rest = head.decode("latin-1").partition(" ")
+    if token and not _has_token(rest, token):
+        await _refuse(writer, "407 Proxy Authentication Required", "")
+        return
     target = rest.partition(" ")[0]
     if method != "CONNECT" or not EMULATED.fullmatch(target):
         asked = f"{method} {target}"[:200]
         await _refuse(writer, "403 Forbidden", f"Refused, as it would leave this machine: {asked!r}")
         return
-    inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+    inner_reader, inner_writer = await asyncio.open_unix_connection(server)
     async with _closing(inner_writer):
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         await writer.drain()
         await asyncio.gather(_copy(reader, inner_writer), _answer(inner_reader, writer))
 
 
+def _has_token(head: str, token: str) -> bool:
+    """Whether a request's headers have the token as a password."""
+    found = re.search(r"^proxy-authorization:[ \t]*([^\r\n]*)", head, re.IGNORECASE | re.MULTILINE)
+    return has_token([found[1]] if found else [], token)
+
+
 async def _refuse(writer: asyncio.StreamWriter, status: str, told: str) -> None:
-    print(told, file=sys.stderr, flush=True)
+    if told:
+        print(told, file=sys.stderr, flush=True)
     writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
     await writer.drain()
 

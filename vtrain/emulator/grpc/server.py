@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,9 +17,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from google.longrunning import operations_pb2
 from google.protobuf import empty_pb2, json_format
+from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2
 
-from vtrain.atomic import publish_file
+from vtrain.atomic import publish_file, scratch_folder
 from vtrain.emulator.api.app import told_answer
 from vtrain.emulator.api.call import Call
 from vtrain.emulator.api.methods import EMPTY, METHODS, OPERATION, OPERATIONS, SERVICES, WHOLE, Method
@@ -53,10 +55,13 @@ class Ports(NamedTuple):
 
 
 @contextmanager
-def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell) -> Iterator[Ports]:
-    """A block during which the API answers gRPC, through a proxy of its own.
+def serving_grpc(
+    service: TrainingService, home: Path, project: str, token: str, tell: Tell
+) -> Iterator[Ports]:
+    """A block during which the API answers gRPC, through a proxy of its own, which asks for the token.
 
-    `project` is the id that numbers of projects stand for. `tell` gets a line about each call.
+    The server itself has no port, which every user could reach. `project` is the id that numbers of projects
+    stand for. `tell` gets a line about each call.
     """
     key, certificate = make_certificate()
     server = grpc.server(
@@ -75,18 +80,33 @@ def serving_grpc(service: TrainingService, home: Path, project: str, tell: Tell)
             server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(named, handlers),))
     projects = {"GetProject": _project_handler(project)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PROJECTS, projects), _Unknown()))
-    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
-    server.start()
-    try:
-        with proxying(port) as proxy:
-            file = make_folder(home) / f"certificate-{proxy}.pem"
-            publish_file(file, certificate)
-            try:
-                yield Ports(proxy, file)
-            finally:
-                file.unlink(missing_ok=True)
-    finally:
-        server.stop(CLOSE_SECONDS).wait()
+    with _private_place(home) as place:
+        server.add_secure_port(f"unix:{place}", grpc.ssl_server_credentials([(key, certificate)]))
+        server.start()
+        try:
+            with proxying(place, token) as proxy:
+                file = make_folder(home) / f"certificate-{proxy}.pem"
+                publish_file(file, certificate)
+                try:
+                    yield Ports(proxy, file)
+                finally:
+                    file.unlink(missing_ok=True)
+        finally:
+            server.stop(CLOSE_SECONDS).wait()
+
+
+@contextmanager
+def _private_place(home: Path) -> Iterator[Path]:
+    """The path of a socket that no other user reaches, and that is short: a kernel takes some 100 bytes."""
+    with scratch_folder(home) as folder:
+        if not Path("/proc/self/fd").is_dir():
+            yield folder / "grpc"
+            return
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield Path(f"/proc/self/fd/{descriptor}/grpc")
+        finally:
+            os.close(descriptor)
 
 
 def make_certificate() -> tuple[bytes, bytes]:
@@ -134,9 +154,9 @@ def _handler(
     request = messages[name].pb() if name in messages else getattr(operations_pb2, name)
     answer = _answer_of(method, messages)
 
-    def run(message: Any, context: grpc.ServicerContext) -> Any:
+    def run(data: bytes, context: grpc.ServicerContext) -> Any:
         with timed(tell, lambda: f"gRPC {method.rpc} {getattr(context.code(), 'name', 'OK')}"):
-            return carry_out(message, context)
+            return carry_out(_read(request, data, context), context)
 
     def carry_out(message: Any, context: grpc.ServicerContext) -> Any:
         service.calls.count({name: str(text) for name, text in context.invocation_metadata()}, "gRPC")
@@ -153,26 +173,29 @@ def _handler(
             refusal = refusal_of(error) if isinstance(error, VtrainError) else error
             _abort(context, refusal, project_of(method, message))
 
-    return grpc.unary_unary_rpc_method_handler(
-        run,
-        request_deserializer=request.FromString,
-        response_serializer=lambda made: made.SerializeToString(),
-    )
+    return grpc.unary_unary_rpc_method_handler(run, response_serializer=lambda made: made.SerializeToString())
+
+
+def _read(request: Any, data: bytes, context: grpc.ServicerContext) -> Any:
+    """The message of a request; gRPC itself would call one that cannot be read a fault of the server."""
+    try:
+        return request.FromString(data)
+    except (DecodeError, RecursionError):
+        _abort(
+            context, Refusal("INVALID_ARGUMENT", "The message is damaged, nested too deeply, or not UTF-8.")
+        )
 
 
 def _project_handler(project: str) -> Any:
     """Answer the library's question for the id of the project behind a number."""
     request, answer = load_project_messages()
 
-    def run(message: Any, _context: grpc.ServicerContext) -> Any:
+    def run(data: bytes, context: grpc.ServicerContext) -> Any:
+        message = _read(request, data, context)
         asked = message.name.removeprefix("projects/")
         return answer(name=message.name, project_id=project if asked.isdecimal() else asked)
 
-    return grpc.unary_unary_rpc_method_handler(
-        run,
-        request_deserializer=request.FromString,
-        response_serializer=lambda made: made.SerializeToString(),
-    )
+    return grpc.unary_unary_rpc_method_handler(run, response_serializer=lambda made: made.SerializeToString())
 
 
 def _abort(context: grpc.ServicerContext, refusal: Refusal, project: str = LOCAL_PROJECT) -> None:

@@ -25,7 +25,7 @@ from starlette.types import Message as Event
 from vtrain.emulator.storage import routes, uploads
 from vtrain.emulator.storage.bodies import drain, receive_body
 from vtrain.emulator.storage.call import Call, answer_refusal
-from vtrain.emulator.storage.guard import Admission, Guard, user_information
+from vtrain.emulator.storage.guard import PREFIX, Admission, Guard, user_information
 from vtrain.emulator.storage.refusals import Refusal, invalid
 from vtrain.emulator.storage.service import StorageService
 
@@ -69,7 +69,12 @@ BATCHES = ("/batch/storage/v1", "/batch")
 
 
 def make_app(home: Path, admission: Admission) -> ASGIApp:
-    """The service over the buckets of a home."""
+    """The service over the buckets of a home, for requests that are admitted."""
+    return Guard(make_service(home), admission)
+
+
+def make_service(home: Path) -> ASGIApp:
+    """The service over the buckets of a home, for all requests."""
     service = StorageService(home)
 
     @asynccontextmanager
@@ -87,14 +92,13 @@ def make_app(home: Path, admission: Admission) -> ASGIApp:
         HTTPException: _unknown,
         ClientDisconnect: _gone,
     }
-    app = Starlette(routes=table, exception_handlers=handlers, lifespan=lifespan)
-    whole = RawPaths(app)
+    single = RawPaths(Starlette(routes=table, exception_handlers=handlers))
 
     async def batch(request: Request) -> Response:
-        return await answer_batch(whole, request)
+        return await answer_batch(single, request)
 
-    app.router.routes += [Route(path, batch, methods=["POST"]) for path in BATCHES]
-    return Guard(whole, admission)
+    batches = [Route(path, batch, methods=["POST"]) for path in BATCHES]
+    return RawPaths(Starlette(routes=[*table, *batches], exception_handlers=handlers, lifespan=lifespan))
 
 
 class RawPaths:
@@ -148,7 +152,7 @@ def _build_call(request: Request, body: bytes) -> Call:
         repeated=pairs,
         headers=request.headers,
         body=body,
-        base=f"{request.url.scheme}://{user}{request.headers.get('host', '')}",
+        base=f"{request.url.scheme}://{user}{request.headers.get('host', '')}{request.scope.get(PREFIX, '')}",
     )
 
 
@@ -228,10 +232,12 @@ def _scope(outer: Scope, method: bytes, target: bytes, headers: list[tuple[bytes
     path, _, query = target.partition(b"?")
     if path.startswith((b"http://", b"https://")):
         path = b"/" + path.split(b"/", 3)[-1]
+        path = path.removeprefix(outer.get(PREFIX, "").encode())
     given = [pair for pair in headers if pair[0] not in _OF_THE_BATCH]
     kept_headers = [pair for pair in outer["headers"] if pair[0] in _OF_THE_BATCH]
     inner = {"method": method.decode("latin-1"), "raw_path": path, "query_string": query}
-    kept = {key: outer[key] for key in ("type", "asgi", "http_version", "scheme", "client", "server")}
+    keys = ("type", "asgi", "http_version", "scheme", "client", "server", PREFIX)
+    kept = {key: outer[key] for key in keys if key in outer}
     headers = [*kept_headers, *given]
     return {**kept, **inner, "path": path.decode("latin-1"), "root_path": "", "headers": headers}
 

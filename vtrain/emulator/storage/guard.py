@@ -1,4 +1,8 @@
-"""Checks of every request: it must not come from a web page, and must have the token.
+"""Checks of every request: it must have the token, and must not come from a web page.
+
+Every user of this machine reaches its loopback address, and whoever is answered can run programs as the user
+who serves. The token stands in the first part of the path, for clients that know an address only; a header
+will do as well. A browser that comes by such an address gets a cookie, and goes on without it.
 
 A page in a browser can send requests to this machine. The browser then sends `Origin` or `Sec-Fetch-Site`. A
 page whose own name resolves to this machine (DNS rebinding) is noticed by its name in `Host`. Pages that the
@@ -10,10 +14,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import html
 import ipaddress
+import secrets
 
 import msgspec
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from vtrain.emulator.storage.call import answer_refusal
@@ -21,8 +29,14 @@ from vtrain.emulator.storage.refusals import Refusal
 
 OWN_NAMES = frozenset({"localhost", "host.docker.internal", "host.containers.internal"})
 """Names that lead to this machine from programs and from containers, and that no web page can have."""
-TOKEN_USER = "token"
-"""The user before the token in an address; any other name will do."""
+PREFIX = "vtrain.prefix"
+"""The key of a request's scope for what was taken off its path: `/TOKEN`, which links in answers need."""
+_ENTRY = {"cache-control": "no-store", "referrer-policy": "no-referrer"}
+
+
+def new_token() -> str:
+    """A token, in a form that `messages.secrets` masks wherever it is the first part of a path."""
+    return f"token-{secrets.token_urlsafe(24)}"
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,20 +49,56 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     token: str = ""
     pages: frozenset[str] = frozenset()
 
-    def check(self, headers: Headers, method: str = "", path: str = "") -> None:
+    def without_token(self, scope: Scope) -> Scope:
+        """The request with the token taken off its path, if it begins with it."""
+        first, _, rest = scope["raw_path"][1:].partition(b"/")
+        if not self.token or not hmac.compare_digest(first, self.token.encode()):
+            return scope
+        path = scope["path"][1 + len(self.token) :] or "/"
+        return {**scope, "path": path, "raw_path": b"/" + rest, PREFIX: f"/{self.token}"}
+
+    def is_page(self, scope: Scope) -> bool:
+        """Whether a request asks for a page that the service shows."""
+        return scope["method"] in ("GET", "HEAD") and scope["path"][1:].partition("/")[0] in self.pages
+
+    @property
+    def cookie(self) -> tuple[str, str]:
+        """The name and the value of the cookie that opens pages.
+
+        Browsers send it to every port of this machine: so it does not tell the token, and has its own name.
+        """
+        name, value = (
+            hmac.new(self.token.encode(), what, "sha256").hexdigest() for what in (b"name", b"pages")
+        )
+        return f"vtrain-{name[:8]}", value
+
+    def check(self, scope: Scope) -> None:
         """Raise Refusal for a request of a web page, and for one without the token."""
-        is_own = method in ("GET", "HEAD") and path[1:].partition("/")[0] in self.pages
-        sites = ("none", "same-origin") if is_own else ("none",)
-        if "origin" in headers or headers.get("sec-fetch-site", "none") not in sites:
+        headers, is_page, has_address = Headers(scope=scope), self.is_page(scope), PREFIX in scope
+        is_from_here = headers.get("sec-fetch-site", "none") in (
+            "none",
+            *(("same-origin",) if is_page else ()),
+        )
+        # A page of another origin does not know the address with the token, so that a user has come by it.
+        if "origin" in headers or not (is_from_here or (is_page and has_address)):
             raise Refusal(403, "forbidden", "Requests of web pages are not answered.")
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(_host_name(hosts[0])):
             named = ", ".join(map(repr, hosts)) or "nothing"
             sentence = f"The header Host names {named}, which is not this service."
             raise Refusal(403, "forbidden", f"{sentence} Start it with --allowed-host=NAME.")
-        if self.token and not _has_token(headers.getlist("authorization"), self.token):
-            sentence = "This service asks for the token that it printed when it started."
-            raise Refusal(401, "required", f"{sentence} Use the whole address that it printed.")
+        given = has_address or has_token(headers.getlist("authorization"), self.token)
+        if self.token and not given and not (is_page and self._has_cookie(headers)):
+            sentence = (
+                "This service asks for a token. Use the whole address that it printed when it started, or"
+            )
+            raise Refusal(401, "required", f"{sentence} the variables that `vtrain emulator env` prints.")
+
+    def _has_cookie(self, headers: Headers) -> bool:
+        name, value = self.cookie
+        return hmac.compare_digest(
+            cookie_parser(headers.get("cookie", "")).get(name, "").encode(), value.encode()
+        )
 
     def _is_ours(self, name: str) -> bool:
         return name in OWN_NAMES or name in self.hosts or _is_address(name)
@@ -66,16 +116,33 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = self._admission.without_token(scope)
         try:
-            self._admission.check(Headers(scope=scope), scope["method"], scope["path"])
+            self._admission.check(scope)
         except Refusal as refusal:
             response = answer_refusal(refusal)
             response.headers["connection"] = "close"  # the body of the request has not been read
-            if refusal.status == 401:  # a browser asks for the token, or takes that of the address
-                response.headers["www-authenticate"] = 'Basic realm="vtrain", charset="UTF-8"'
             await response(scope, receive, send)
             return
+        is_browser = "text/html" in Headers(scope=scope).get("accept", "")
+        if PREFIX in scope and is_browser and self._admission.is_page(scope):
+            await _entry(scope, self._admission.cookie)(scope, receive, send)
+            return
         await self._app(scope, receive, send)
+
+
+def _entry(scope: Scope, cookie: tuple[str, str]) -> Response:
+    """The answer to a browser that has come by the address with the token: a cookie, and the way on."""
+    headers, query = Headers(scope=scope), scope["query_string"].decode("latin-1")
+    path = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+    target = f"{scope['scheme']}://{headers['host']}{path}"
+    if headers.get("sec-fetch-site", "none") == "none":
+        response: Response = RedirectResponse(target, 303, _ENTRY)
+    else:  # a browser that another page led here keeps such a cookie from a redirect, but not from a page
+        page = f'<meta http-equiv="refresh" content="0; url={html.escape(target)}"><title>vtrain</title>'
+        response = Response(page, 200, _ENTRY, media_type="text/html; charset=utf-8")
+    response.set_cookie(*cookie, httponly=True, samesite="strict")
+    return response
 
 
 def user_information(authorization: str) -> str:
@@ -89,7 +156,7 @@ def user_information(authorization: str) -> str:
         return ""
 
 
-def _has_token(authorizations: list[str], token: str) -> bool:
+def has_token(authorizations: list[str], token: str) -> bool:
     """Whether a request has the token: as a bearer token, or as a password."""
     if len(authorizations) != 1:
         return False

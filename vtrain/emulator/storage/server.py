@@ -13,7 +13,6 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from vtrain.emulator.request_log import RequestLog, Tell
-from vtrain.emulator.storage.guard import TOKEN_USER
 from vtrain.errors import UnavailableError
 
 SHUTDOWN_SECONDS = 5
@@ -41,10 +40,10 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket, token: str = "") -> str:
-    """The URL at which the service answers, with the token that clients send."""
+    """The URL at which the service answers, with the token as the first part of its path."""
     host, port = listener.getsockname()[:2]
-    user = f"{TOKEN_USER}:{token}@" if token else ""
-    return f"http://{user}[{host}]:{port}" if ":" in host else f"http://{user}{host}:{port}"
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"http://{place}/{token}" if token else f"http://{place}"
 
 
 def make_server(app: ASGIApp) -> uvicorn.Server:

@@ -59,7 +59,12 @@ def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
     check_split(config)
     place = LocalBuckets(home).local_path(config.dataset_id) if "://" in config.dataset_id else None
     path = place or Path(config.dataset_id)
-    files = sorted(file for file in _files(path) if format_of(file))
+    try:
+        files = sorted(file for file in _files(path) if format_of(file))
+    except OSError as error:  # a name that is too long, a folder of another user
+        raise ConfigError(
+            f"--dataset: {config.dataset_id[:300]} cannot be read: {error.strerror}."
+        ) from error
     if not files:
         raise ConfigError(
             f"--dataset: {config.dataset_id} has no file that ends in {', '.join(SUFFIXES)}.",
