@@ -25,6 +25,7 @@ from vtrain.emulator.dashboard.scalars import ScalarReader, Scalars
 from vtrain.emulator.storage.app import RawPaths
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
+from vtrain.rooted import Root
 
 
 def test_the_routes_stand_beside_those_of_another_application(vtrain_home: Path, serve: Any) -> None:
@@ -191,7 +192,7 @@ def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> N
     reader = ScalarReader()
 
     def read(*, is_final: bool) -> Scalars:
-        (found,) = reader.read(tmp_path, is_final=is_final).files
+        (found,) = reader.read(Root(tmp_path), is_final=is_final).files
         return found
 
     first = read(is_final=False)
@@ -202,14 +203,14 @@ def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> N
     last = read(is_final=True)
     assert [plot.title for plot in last.plots] == ["loss", "accuracy"]
     file.unlink()
-    assert reader.read(tmp_path, is_final=True) == ([], 0)
+    assert reader.read(Root(tmp_path), is_final=True) == ([], 0)
 
 
 def test_the_first_trials_are_those_with_the_least_numbers(tmp_path: Path) -> None:
     for number in range(1, 13):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "metrics.json").write_text('{"loss": 1}')
-    numbers = ScalarReader().read(tmp_path, is_final=True)
+    numbers = ScalarReader().read(Root(tmp_path), is_final=True)
     assert [found.path for found in numbers.files] == [f"{number}/metrics.json" for number in (1, 2, 3, 4)]
     assert numbers.left_out == 8
-    assert [entry.name for entry in list_folder(tmp_path, "").entries] == [str(n) for n in range(1, 13)]
+    assert [entry.name for entry in list_folder(Root(tmp_path), "").entries] == [str(n) for n in range(1, 13)]
