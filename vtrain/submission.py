@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,8 +37,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     In the bucket each package has a folder named by its content, unless `flat`. `show` gets the progress of
     staging, for a terminal. Without `checks_imports` the backend checks what trainers can import. With
-    `other_python` they may run on another Python than vtrain does. The machine that trains knows the
-    `indexes` of packages; where they are None, the job's variables tell which.
+    `other_python` they may run on another Python than vtrain does. On a service, the job's variables tell
+    pip the indexes of packages; else the configuration of this machine does.
     """
 
     home: Path
@@ -47,7 +48,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     show: Show = lambda _: None  # nothing, where there is no terminal
     checks_imports: bool = True
     other_python: bool = False
-    indexes: frozenset[str] | None = frozenset()
+    is_service: bool = False
 
     @classmethod
     def on_this_machine(cls, home: Path, *, staging_bucket: str = "", flat: bool = False) -> Place:
@@ -109,18 +110,30 @@ class Unpackaged(Protocol):
     def finish_with_image(self, image_uri: str, module_command: Callable[[str], Sequence[str]]) -> Job: ...
 
 
-def plan_package(source: TrainerSource, image_uri: str, place: Place, *, strict: bool) -> SdistPlan:
+def plan_package(
+    source: TrainerSource,
+    image_uri: str,
+    place: Place,
+    *,
+    strict: bool,
+    indexes: frozenset[str] | None = None,
+) -> SdistPlan:
     """The plan of the package. The image of that URI decides which imports are provided.
 
+    The machine that trains knows the `indexes`; where they are None, those of pip's configuration here.
     Raises ConfigError and PackagingError, as packaging would.
     """
+    if indexes is None:
+        from vtrain.runtime.environments.pip_configuration import known_indexes
+
+        indexes = known_indexes(os.environ)
     return plan_sdist(
         source,
         provided=_provided(image_uri) if place.checks_imports else None,
         strict=strict,
         packages_dir=place.packages,
         other_python=place.other_python or _is_newer(image_uri),
-        indexes=place.indexes or frozenset(),
+        indexes=indexes,
     )
 
 
@@ -210,9 +223,8 @@ def plan_job(
     if source is None:
         return draft.finish("", []), None, ""
     if image is None:
-        known = draft.indexes if place.indexes is None else place.indexes
-        place = msgspec.structs.replace(place, indexes=known)
-        package = plan_package(source, draft.executor_image_uri, place, strict=strict)
+        indexes = draft.indexes if place.is_service else None
+        package = plan_package(source, draft.executor_image_uri, place, strict=strict, indexes=indexes)
         uris = [place.uri(package.content_hash, name) for name in package.file_names]
         return draft.finish(package.python_module, uris), package, ""
     made = plan_trainer_image(source, draft.executor_image_uri, image, strict=strict)

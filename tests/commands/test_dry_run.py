@@ -164,3 +164,17 @@ def test_a_bad_image_is_refused_with_its_pool_before_an_engine_is_asked(vtrain: 
     ended = vtrain(*local_run(script, "--backend=docker", "--executor-image-uri=UPPER/x"))
     assert ended.code == 1
     assert "ERROR: workerPoolSpecs[0]: 'UPPER/x' is not the name of an image." in ended.err
+
+
+@pytest.mark.parametrize("flag", ["", "--env=PIP_EXTRA_INDEX_URL=https://corp.example/simple"])
+def test_a_job_for_vertex_names_the_index_of_its_dependencies(vtrain: Any, tmp_path: Path, flag: str) -> None:
+    text = '[project]\nname = "p"\nversion = "1"\ndependencies = ["six"]\n'
+    text += '[[tool.uv.index]]\nurl = "https://corp.example/simple"\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    (tmp_path / "train.py").write_text("import six\n")
+    words = ["custom-jobs", "create", "--backend=vertex", "--dry-run", "--display-name=d", "--project=demo"]
+    words += ["--region=us-central1", "--staging-bucket=gs://stage", "--executor-image-uri=example.com/i"]
+    words += [f"--local-package-path={tmp_path}", "--script=train.py", *filter(None, [flag])]
+    ended = vtrain(*words)
+    assert ended.code == (0 if flag else 1), ended.err
+    assert ("Set PIP_EXTRA_INDEX_URL=https://corp.example/simple" in ended.err) != bool(flag)

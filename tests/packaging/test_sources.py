@@ -11,6 +11,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.archive import metadata_name, requirements_beside
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
+from vtrain.runtime.environments.pip_configuration import known_indexes
 
 BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
 
@@ -235,3 +236,22 @@ def test_extras_of_a_package_at_hand_are_what_it_names_for_them(tmp_path):
         ["kit[gpu]>=1", "kit", "kit[dev]", "numpy", "kit[gpu]; extra == 'x'"], {"kit": package}
     )
     assert list(found) == ["numpy", "attrs>=20", "six"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "url", ["{root:uri}/../six", "file:///${PROJECT_ROOT}/../six", "file:///srv/six-1.zip"]
+)
+def test_a_dependency_on_a_path_is_refused(make_tree, form, url):
+    with pytest.raises(PackagingError, match="is a path on this machine") as refusal:
+        module(make_tree(app(f"six @ {url}")), **form)
+    assert "extra-packages" in refusal.value.hint
+
+
+def test_the_configuration_of_pip_and_uv_names_indexes(tmp_path):
+    (tmp_path / "uv").mkdir()
+    text = 'extra-index-url = ["https://a.example"]\n[[index]]\nname = "b"\nurl = "https://b.example"\n'
+    (tmp_path / "uv/uv.toml").write_text(text)
+    environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "PIP_EXTRA_INDEX_URL": "https://c.example",
+               "UV_INDEX": "d=https://d.example https://e.example"}  # fmt: skip
+    assert {f"https://{name}.example" for name in "abcde"} <= known_indexes(environ)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -217,8 +216,6 @@ def launch_prepared(session: Session, prepared: Prepared, place: Place) -> Job:
 
 def packages_place(target: Target, trainer: TrainerFlags) -> Place:
     """The place where packages are made and staged. Raises ConfigError in a folder that was removed."""
-    from vtrain.runtime.environments.pip_configuration import known_indexes
-
     check_current_folder()
     return Place(
         home=target.settings.home,
@@ -227,7 +224,7 @@ def packages_place(target: Target, trainer: TrainerFlags) -> Place:
         show=target.console.show_state,
         checks_imports=not target.settings.active_python,
         other_python=bool(target.settings.python or target.settings.active_python),
-        indexes=known_indexes(os.environ) if target.backend.is_local else None,
+        is_service=not target.backend.is_local,
     )
 
 

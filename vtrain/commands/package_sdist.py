@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from vtrain.backends import BackendSettings
 from vtrain.backends.base import checked_access
 from vtrain.backends.registry import find_backend
@@ -24,8 +22,6 @@ COMMAND = "vtrain package sdist"
 
 def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, common: CommonFlags) -> None:
     """Package a trainer as an sdist, unless the package exists, and print its path or URI."""
-    from vtrain.runtime.environments.pip_configuration import known_indexes
-
     console = open_console(common)
     if not output.output_dir:
         raise UsageError("--output-dir: the value is empty.", hint="For the current folder, write a dot.")
@@ -48,7 +44,6 @@ def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, commo
         staging_bucket=destination,
         flat=True,
         show=console.show_state,
-        indexes=known_indexes(os.environ),
     )
     package = plan_package(source, trainer.executor_image_uri, place, strict=trainer.strict)
     warn_all(console, package.warnings)

@@ -30,7 +30,7 @@ from vtrain.packaging.dockerfile import (
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
 from vtrain.packaging.preflight import with_preflight
-from vtrain.packaging.project import version_variables
+from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import (
     PackedFile,
     SdistPlan,
@@ -147,14 +147,7 @@ def _plan_generated(
         folders=frozenset(file.name.partition("/")[0] for file in files),
         entrypoint=image_entrypoint(base, trainer.entry.path, source.python_module),
         beside=bool(requirements.beside),
-        variables=tuple(
-            dict.fromkeys(
-                name
-                for each in trainer.local
-                if each.project is not None
-                for name in version_variables(each.project)
-            )
-        ),
+        variables=tuple(dict.fromkeys(name for each in trainer.local for name in _variables(each.project))),
         project=_project_layer(trainer, requirements),
     )
     plan = ImagePlan(
@@ -183,8 +176,12 @@ def _project_layer(trainer: SdistPlan, requirements: ImageRequirements) -> Proje
     return ProjectLayer(
         alone=project.dependencies is not None,
         tools_below=bool(requirements.tools),
-        variables=version_variables(project),
+        variables=_variables(project),
     )
+
+
+def _variables(project: Project | None) -> tuple[str, ...]:
+    return version_variables(project) if project is not None else ()
 
 
 def _plan_own(source: TrainerSource, dockerfile: Path, platform: str, strict: bool) -> ImagePlan:

@@ -155,7 +155,8 @@ def _check_versions(plan: SdistPlan, work: Path) -> None:
         with suppress(InvalidRequirement):  # the back end refuses it
             requirement = Requirement(line)
             file, version = versions.get(canonical(requirement.name), ("", ""))
-            if file and not requirement.specifier.contains(version, prereleases=True):
+            is_meant = requirement.marker is None or requirement.marker.evaluate()
+            if file and is_meant and not requirement.specifier.contains(version, prereleases=True):
                 raise PackagingError(
                     f"{line} is required, and {file} is version {version}: pip would take it from the index.",
                     hint="Correct the requirement, or the version of the package.",
