@@ -36,6 +36,7 @@ from vtrain.runtime.adoption import check_own
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
+from vtrain.runtime.file_limit import check_files, files_needed
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
@@ -103,6 +104,7 @@ class LocalBackend:
         _grace_seconds()  # refuses what is no time
         plan = self._planner.plan(own)
         self._claim(runnable(plan.job), Claim())
+        check_files(self._files(own))
         planned = without_parent(with_spec(job, runnable(plan.job).job_spec))
         notices = (*name_notices(own.job_spec), *plan.notices)
         return msgspec.structs.replace(plan, job=planned, notices=notices, notes=(*parent_notes, *plan.notes))
@@ -328,6 +330,7 @@ class LocalBackend:
             active_python=self._settings.active_python,
             credentials_file=self._settings.container.credentials_file,
             boot_id=boot_id(),
+            files=self._files(own),
             **parent_parts(job, self._settings),
         )
         order = self._planner.complete(order)
@@ -343,6 +346,12 @@ class LocalBackend:
             project=self._settings.project, location=self._settings.region, collection="", id=""
         )
         return ResourceRegistry(self._open_store()).claim(own.job_spec, place, claim)
+
+    def _files(self, own: CustomJob) -> int:
+        """How many files a supervisor of the job has open."""
+        from vtrain.runtime.replica import replica_ids
+
+        return files_needed(len(replica_ids(own.job_spec)), self._planner.files_per_replica)
 
     def _folder(self, name: str) -> JobFolder:
         parsed = parse_name(name)

@@ -31,6 +31,9 @@ PLANNED_JOB_ID = "0" * 19
 class Planner(Protocol):
     """The planner of jobs on a backend of the local runtime, before a supervisor takes over."""
 
+    files_per_replica: int
+    """How many files a supervisor has open for each replica."""
+
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submitting the job would do; touches nothing."""
 

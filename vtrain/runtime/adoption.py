@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import DamagedError, HomeError
+from vtrain.errors import DamagedError, HomeError, StorageError, UnavailableError
 from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.runtime.database import storage_errors
+from vtrain.runtime.file_limit import check_files
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.locks import closed_on_error, hold_lock, lock_holder
@@ -67,6 +68,8 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
             _bury(store, record, folder)
         os.close(lock)
         return
+    with closed_on_error(lock):
+        _check_files(folder)
     start(folder, lock)
     with suppress(FileNotFoundError):  # the job has ended, and another command deletes it
         os.utime(folder.lock)
@@ -131,6 +134,15 @@ def _known_document(record: Record, folder: JobFolder) -> dict[str, Any]:
         if folder.is_readable():
             return folder.order().document
         return {"name": record.name, "createTime": record.create_time}
+
+
+def _check_files(folder: JobFolder) -> None:
+    """Raise StorageError if a supervisor may not have all files open that the job's replicas need."""
+    order = folder.order()
+    try:
+        check_files(0 if order.is_parent else order.files)
+    except UnavailableError as error:
+        raise StorageError(error.message, hint=error.hint) from error
 
 
 def _check_writable(folder: Path) -> None:

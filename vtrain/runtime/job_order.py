@@ -88,7 +88,8 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     line that made it. `launcher` is a document that only the launcher of the backend reads. With `study`
     it is the order of a tuning job, and `job` what each trial is made of. `trial` says whose trial it is.
     With `pipeline`, its document, it is the order of a training pipeline, and the rest is that of its task.
-    `parent` is the training pipeline whose task it is, and `data` the dataset that its task reads.
+    `parent` is the training pipeline whose task it is, and `data` the dataset that its task reads. `files` is
+    how many files a supervisor has open that runs it.
     """
 
     home: str
@@ -116,6 +117,7 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: dict[str, Any] | None = None
     parent: str = ""
     data: DataPart | None = None
+    files: int = 0
 
     @property
     def is_parent(self) -> bool:

@@ -32,7 +32,7 @@ from vtrain.runtime.log_text import message_of, parts, severity_of, split_object
 _STREAMS = {STDOUT: "stdout", STDERR: "stderr", SERVICE_WORDS: "service"}
 _SEVERITY = {STDOUT: "INFO", STDERR: "ERROR", SERVICE_WORDS: "INFO"}
 _CHUNK_RECORDS = 1024
-MOST_OPEN = 64
+MOST_OPEN = 32
 """Files that are open at a time: a job may have a thousand replicas, a study any number of trials."""
 
 
@@ -91,7 +91,7 @@ class JournalFiles:
         self._open: dict[str, int | None] = {}
 
     def get(self, path: str) -> int | None:
-        """A descriptor for reading, good until the next call; None where there is no file that can be read."""
+        """A descriptor for reading, good until the next call; None where no file can be read."""
         found = self._open.pop(path) if path in self._open else _open_regular(Path(path))
         self._open[path] = found
         if len(self._open) > MOST_OPEN:

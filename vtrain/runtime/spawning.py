@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from vtrain.runtime.file_limit import limit_of_user
+
 
 def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path | None) -> int:
     """Start a program in a session of its own that holds `lock` from now on; its process id.
@@ -30,7 +32,8 @@ def spawn_holding(lock: int, argv: list[str], env: dict[str, str], log: Path | N
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
     try:
-        return os.posix_spawn(argv[0], [*argv, str(held)], env, file_actions=actions, setsid=True)
+        with limit_of_user():
+            return os.posix_spawn(argv[0], [*argv, str(held)], env, file_actions=actions, setsid=True)
     finally:
         os.close(lock)
 

@@ -27,6 +27,7 @@ from vtrain.runtime.boot import boot_id, boot_seconds
 from vtrain.runtime.capacity.queue import attend, release
 from vtrain.runtime.child_jobs import wake_parent
 from vtrain.runtime.database import lacks_room
+from vtrain.runtime.file_limit import allow_files
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.history import FIELD, PARENT_FIELD, replica_records, stored_job
 from vtrain.runtime.inheritance import drop_credentials
@@ -71,7 +72,9 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     os.set_inheritable(lock, False)
     folder = JobFolder(path)
     folder.clear_unpublished()
-    home = Path(folder.order().home)
+    order = folder.order()
+    allow_files(order.files)
+    home = Path(order.home)
     store = Store.open(home)
     supervisor = Supervisor(folder, launcher, store, lock)
     supervisor.run()

@@ -43,6 +43,7 @@ class DockerPlanner:
     """Replicas as containers of a Docker engine whose machine is this one."""
 
     name = "docker"
+    files_per_replica = 5  # its log with the index, its output, and requests about it
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings

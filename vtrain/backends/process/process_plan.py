@@ -38,6 +38,7 @@ class ProcessPlanner:
     """Replicas as processes on this machine."""
 
     name = "process"
+    files_per_replica = 2  # its pipes
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
