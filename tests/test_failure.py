@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from vtrain.failure import TRACEBACK_HEAD, NamedBy, folded, hint, last_traceback, meaning
+from vtrain.failure import NamedBy, folded, hint, last_traceback, meaning
+from vtrain.program_output import TRACEBACK_HEAD
 
 
 def run(tmp_path: Path, code: str) -> str:

@@ -10,8 +10,7 @@ from enum import Enum
 import msgspec
 
 from vtrain.packaging.distributions import known_distribution
-
-TRACEBACK_HEAD = "Traceback (most recent call last):"
+from vtrain.program_output import TRACEBACK_HEAD
 
 _CHAIN = re.compile(
     r"(?:During handling of the above exception, another exception occurred|"

@@ -275,6 +275,21 @@ def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest
     assert b"s3cret" not in b"".join(told)
 
 
+def test_a_build_that_failed_tells_its_reason_and_not_its_last_lines() -> None:
+    wrapped = ("error: Failed to build `/s`", "  cause: Call to `x.build_wheel` failed (exit status: 1)")
+    advice = [f"advice line {number}" for number in range(12)]
+    lines = (
+        "Traceback (most recent call last):",
+        "  x",
+        "RuntimeError: install libfoo first",
+        *advice,
+        *wrapped,
+    )
+    failed = explain_build(InstallerFault("uv", lines), "trainer.tar.gz")
+    _, *shown = failed.message.splitlines()
+    assert shown == [f"  {line}" for line in ("RuntimeError: install libfoo first", *advice)]
+
+
 @pytest.mark.parametrize(
     ("line", "advice"),
     [

@@ -20,6 +20,7 @@ from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
+from vtrain.program_output import reason
 from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 
 _NAMES_SHOWN = 5
-_OUTPUT_LINES, _LONGEST_LINE = 15, 300
-"""The end of a build's output that is shown: so many lines, of so many letters each."""
 
 
 def build_project(plan: SdistPlan, out: Path) -> None:
@@ -112,12 +111,11 @@ def _run_isolated(tree: Path, dist: Path) -> Path:
 
 
 def _reason(error: Exception) -> str:
-    """The last lines that a program wrote, else the error itself; without a full stop."""
+    """The reason in what a program wrote, else the error itself; without a full stop."""
     cause = getattr(error, "exception", error)
     output = getattr(cause, "stderr", None) or getattr(cause, "output", None)
     text = output.decode(errors="replace") if isinstance(output, bytes) else output
-    lines = (text or "").rstrip().splitlines()[-_OUTPUT_LINES:]
-    return "".join(f"\n{line[:_LONGEST_LINE]}" for line in lines) or str(error).rstrip(".")
+    return ("".join(f"\n{line}" for line in reason((text or "").splitlines())) or str(error)).rstrip(".")
 
 
 def _unpack(built: Path, target: Path) -> str:

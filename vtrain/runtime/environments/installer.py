@@ -15,12 +15,13 @@ import msgspec
 
 from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
+from vtrain.program_output import reason
 from vtrain.runtime.environments.interpreters import python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.environments.pip_configuration import UvOptions, uv_options
 from vtrain.runtime.process_tree import signal_all
 
-_LAST_LINES = 5
+_KEPT_LINES = 400
 _MOST_NAMED = 4
 _NAME = re.compile(r"[^\s\[<>=!~;@,]+")
 _LOGIN = re.compile(r"(?<=://)[^/\s]+(?=@)")
@@ -119,11 +120,11 @@ def find_uv() -> str:
 
 
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
-    """Run a program, log its lines as they come; raises InstallerFault with the last ones when it fails.
+    """Run a program, log its lines as they come; raises InstallerFault with the last of them when it fails.
 
     The program keeps `lock` open. An interrupt kills its whole process group.
     """
-    last: deque[str] = deque(maxlen=40)
+    last: deque[str] = deque(maxlen=_KEPT_LINES)
     process = subprocess.Popen(
         argv,
         cwd=cwd,
@@ -159,7 +160,7 @@ def _named(requirements: tuple[str, ...]) -> str:
 
 
 def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFailed:
-    """One sentence on why an installation failed, with the installer's last lines below."""
+    """One sentence on why an installation failed, with the installer's reason below."""
     text = "\n".join(fault.lines)
     culprit = next((match["name"].strip() for p in _CULPRITS if (match := p.search(text))), "")
     what = culprit or ", ".join(installation.requirements)
@@ -176,7 +177,7 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
 
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
-    """One sentence on why a package could not be built, with the back end's last lines below."""
+    """One sentence on why a package could not be built, with the back end's reason below."""
     text = "\n".join(fault.lines)
     if _NO_ROOM in text:
         hint = _MAKE_ROOM
@@ -191,11 +192,11 @@ def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
 
 def _failed(problem: str, fault: InstallerFault, hint: str) -> EnvironmentFailed:
     if _NO_ROOM in "\n".join(fault.lines):
-        reason = "the disk is full"
+        why = "the disk is full"
     else:
-        reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
-    shown = [line for line in fault.lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
-    text = "\n".join([f"{problem}: {reason}.", *(f"  {line}" for line in shown)])
+        why = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
+    shown = reason(fault.lines)
+    text = "\n".join([f"{problem}: {why}.", *(f"  {line}" for line in shown)])
     # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
     return EnvironmentFailed(_LOGIN.sub("****", text), hint=hint)
 
