@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from vtrain.text_files import encoding_of, why_not_utf8
+
 _MOST_PLACES = 20
 """Lines that may give a key: to look at one costs a look at all that stands above it."""
 _LONGEST = 50
@@ -20,6 +22,17 @@ def load_toml(text: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
     return tomllib.loads(text)
+
+
+def toml_text(data: bytes) -> str:
+    """The text of a file. Raises ValueError for one that no reader of TOML takes, with what it is."""
+    if reason := why_not_utf8(data):
+        raise ValueError(reason)
+    if encoding_of(data):
+        raise ValueError(
+            "it begins with a byte-order mark, which TOML does not have; save it as UTF-8 without"
+        )
+    return data.decode("utf-8")
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:

@@ -42,6 +42,7 @@ from vtrain.packaging.sdist_plan import (
 )
 from vtrain.packaging.source import TrainerSource, check_source
 from vtrain.packaging.tree import belonging_files
+from vtrain.text_files import why_not_utf8
 
 LAYOUT_VERSION = 1
 """Changes whenever the same files would give another image."""
@@ -293,13 +294,14 @@ def _name_in(folder: Path, dockerfile: Path, files: tuple[str, ...]) -> str:
 
 def _text(folder: Path, dockerfile: Path) -> str:
     try:
-        text = dockerfile.read_text("utf-8-sig")
+        data = dockerfile.read_bytes()
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         below = folder / dockerfile
         hint = f"There is {below}; the path is read from the current folder." if below.is_file() else ""
         raise ConfigError(f"--dockerfile: there is no file {dockerfile}.", hint=hint) from None
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else why_not_utf8(data)
         raise ConfigError(f"--dockerfile: cannot read {dockerfile}: {reason}.") from None
     if not text.strip():
         raise ConfigError(f"--dockerfile: {dockerfile} is empty.")

@@ -34,6 +34,7 @@ from vtrain.packaging.module_imports import (
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, printable
 from vtrain.project_names import canonical, distribution_name
+from vtrain.text_files import encoding_of, why_not_utf8
 
 _HERE = ".".join(map(str, sys.version_info[:2]))
 _PYTHON = sys.stdlib_module_names | {"__main__", "test"}
@@ -180,6 +181,8 @@ def check_syntax(folder: Path, entry: Entry) -> None:
     if len(source) > LARGEST_SOURCE:
         return
     shown = shown_path(folder / entry.path)
+    if encoding_of(source) not in ("", "UTF-8"):
+        raise PackagingError(f"Python cannot read {shown}: {why_not_utf8(source)}.")
     try:
         parse(decode_source(source))  # in bytes, Python before 3.13 would count columns in bytes too
     except SyntaxError as error:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-import sys
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.module_imports import UNREADABLE, parse
 from vtrain.special_files import why_special
+from vtrain.text_files import why_not_utf8
+from vtrain.toml_reader import load_toml, toml_text
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
@@ -85,9 +85,8 @@ def _read_pyproject(path: Path) -> _Pyproject:
     _check_readable(path)
     if not path.is_file():
         return _Pyproject()
-    toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        return msgspec.convert(toml.loads(path.read_text("utf-8")), _Pyproject)
+        return msgspec.convert(load_toml(toml_text(path.read_bytes())), _Pyproject)
     except msgspec.ValidationError as error:
         words = str(error).replace("object", "table").replace(" | null", "")
         problem, _, place = words.partition(" - at `$.")
@@ -105,7 +104,7 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
     try:
         parser.read(folder / "setup.cfg", encoding="utf-8")
     except (configparser.Error, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = why_not_utf8((folder / "setup.cfg").read_bytes()) or str(error).splitlines()[0]
         raise PackagingError(f"setup.cfg in {folder} cannot be read: {reason}.") from None
     return parser
 
