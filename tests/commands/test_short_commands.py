@@ -195,3 +195,40 @@ def test_logs_prints_what_there_is_and_follows_to_the_end(vtrain: Any, memory: M
 def test_every_short_command_has_an_example_of_its_own() -> None:
     for info in COMMANDS:
         assert all(line.startswith(f"vtrain {info.name} ") for _, line in info.examples), info.name
+
+
+@pytest.mark.parametrize("module", ["01-first.train", "01-first", "my trainer.2nd.train", "é-x.train"])
+def test_any_module_that_python_runs_is_run(vtrain: Any, tmp_path: Path, module: str) -> None:
+    place = tmp_path / "project"
+    package = place.joinpath(*module.removesuffix(".train").split("."))
+    package.mkdir(parents=True)
+    for folder in (package, place / module.split(".")[0]):
+        (folder / "__init__.py").touch()
+    (package / "other.py").write_text("WORD = 'found'\n")
+    name = "train.py" if module.endswith(".train") else "__main__.py"
+    (package / name).write_text("from . import other\nprint(other.WORD, __name__)\n")
+    os.chdir(place)
+    pool = f"replica-count=1,machine-type=n1-standard-4,local-package-path={place},python-module={module}"
+    for words in (
+        ("run", "-m", module),
+        (
+            "ai-platform",
+            "local",
+            "train",
+            f"--module-name={module}",
+            f"--package-path={place / module.split('.')[0]}",
+        ),
+        (
+            "custom-jobs",
+            "create",
+            "--backend=process",
+            "--display-name=x",
+            "--wait",
+            "--stream-logs",
+            "--worker-pool-spec",
+            pool,
+        ),
+    ):
+        ended = vtrain(*words)
+        assert ended.code == 0, ended.err
+        assert "found __main__" in ended.out + ended.err

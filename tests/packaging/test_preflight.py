@@ -27,7 +27,12 @@ def plan(folder, module="trainer.task", **given):
         ("trainer/task.py", "python-module takes a module, not a file: use trainer.task"),
         ("trainer.task.py", "use trainer.task"),
         ("trainer", "not inside the package"),
-        ("train-er.task", "is not a name that Python can import"),
+        ("train-er.task", "The module train-er.task is not inside the package; the nearest is trainer.task"),
+        ("trainer..task", "is not a name that Python can import"),
+        ("trainer.task.", "is not a name that Python can import"),
+        ("trainer\\task", "is not a name that Python can import"),
+        ("trainer\n.task", "is not a name that Python can import"),
+        (" ", "is not a name that Python can import"),
     ],
 )
 def test_an_entry_module_that_is_not_there(make_tree, module, words):
@@ -310,3 +315,16 @@ def test_a_module_may_import_from_its_package(make_tree):
     assert (
         plan(make_tree({"trainer/task.py": "from . import model\n", "trainer/model.py": ""})).warnings == ()
     )
+
+
+def test_a_name_that_a_build_leaves_out_gets_the_flag_that_runs_it(make_tree, tmp_path):
+    setup = "from setuptools import setup\nsetup(name='x', packages=['other'])\n"
+    folder = make_tree(
+        {"setup.py": setup, "01-first/__init__.py": "", "01-first/train.py": "", "other/__init__.py": ""}
+    )
+    with pytest.raises(PackagingError, match=r"leaves out 01-first/train\.py, the entry module") as refused:
+        build_sdist(plan(folder, "01-first.train"), tmp_path / "out")
+    assert "Give --script=01-first/train.py, or rename it." in refused.value.hint
+    found = setup.replace("['other']", "__import__('setuptools').find_packages()")
+    (folder / "setup.py").write_text(found)
+    assert build_sdist(plan(folder, "01-first.train"), tmp_path / "out").built

@@ -152,9 +152,15 @@ def _check_credentials(top: Path, names: tuple[str, ...]) -> None:
 def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
     tail = plan.entry.path.removeprefix(f"{plan.entry.root}/")
     if not any(name == tail or name.endswith(f"/{tail}") for name in names):
+        hint = "Look at the package list in pyproject.toml, setup.cfg or setup.py."
+        unusual = next((part for part in plan.python_module.split(".") if not part.isidentifier()), "")
+        if unusual:
+            hint = (
+                f"Build tools look for names like those in an import statement, and {unusual!r} is not one. "
+            )
+            hint += f"Give --script={plan.entry.path}, or rename it."
         raise PackagingError(
-            f"The folder's own build leaves out {plan.entry.path}, the entry module.",
-            hint="Look at the package list in pyproject.toml, setup.cfg or setup.py.",
+            f"The folder's own build leaves out {plan.entry.path}, the entry module.", hint=hint
         )
 
 
