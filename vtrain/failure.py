@@ -267,7 +267,7 @@ def missing_module(exception: str) -> str:
 
 def _distribution_hint(module: str, named_by: NamedBy) -> str:
     known, top = known_distribution(module), module.partition(".")[0]
-    name = known or top
+    name = known or "NAME"  # on an index a module's name may be a stranger's
     if named_by is NamedBy.ENVIRONMENT:
         what = known or f"the package that brings `{top}`"
         return (

@@ -232,3 +232,30 @@ def test_any_module_that_python_runs_is_run(vtrain: Any, tmp_path: Path, module:
         ended = vtrain(*words)
         assert ended.code == 0, ended.err
         assert "found __main__" in ended.out + ended.err
+
+
+@pytest.mark.parametrize("late", ["", "def main():\n    "])
+def test_a_module_elsewhere_in_the_folder_is_named_by_the_card_too(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """No warning says so where the import is in a function."""
+    for name in ("jobs", "utils"):
+        (tmp_path / "project" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+    code = f"{late}from utils.a import A\n" + ("main()\n" if late else "")
+    Path("jobs/train.py").write_text(code)
+    Path("utils/a.py").write_text("A = 1\n")
+    ended = vtrain("run", "jobs/train.py")
+    advice = "`utils` is in this folder; run it as a module: vtrain run -m jobs.train"
+    assert ended.code == 1
+    assert f"  hint    {advice}." in " ".join(ended.err.split(" "))
+    assert (f"WARNING: jobs/train.py:1: {advice}\n" in ended.err) == (not late)
+    assert "requirements" not in ended.err
+    assert vtrain("run", "-m", "jobs.train").code == 0
+
+
+def test_no_stranger_of_an_unknown_name_is_offered(vtrain: Any, folder: Path) -> None:
+    (folder / "late.py").write_text("def main():\n    import fourier_of_mine\nmain()\n")
+    ended = vtrain("run", "late.py")
+    assert "--requirements=fourier_of_mine" not in ended.err
+    assert "Add the package that brings `fourier_of_mine` to requirements.txt" in ended.err

@@ -188,12 +188,12 @@ def test_the_same_is_told_when_the_package_is_there(make_tree, tmp_path):
 @pytest.mark.parametrize(
     ("statement", "advice"),
     [
-        ("import model", "`model`; it is a module of trainer: write `from trainer import model`"),
-        ("import model.layers", "`model`; it is a module of trainer: write `import trainer.model.layers`"),
+        ("import model", "`model` is a module of trainer: write `from trainer import model`"),
+        ("import model.layers", "`model` is a module of trainer: write `import trainer.model.layers`"),
         ("from model import fit, Net", "write `from trainer.model import fit, Net`"),
         (
             "import metrics",
-            "`metrics`; it is a module of trainer.tools: write `from trainer.tools import metrics`",
+            "`metrics` is a module of trainer.tools: write `from trainer.tools import metrics`",
         ),
     ],
 )
@@ -202,13 +202,6 @@ def test_a_sibling_is_named_and_no_stranger(make_tree, statement, advice):
     (warning,) = plan(make_tree({**tree, "trainer/model/__init__.py": ""})).warnings
     assert advice in warning
     assert "requirements" not in warning
-
-
-def test_a_sibling_that_python_could_not_find_is_not_named(make_tree):
-    tree = {"jobs/task.py": "import model", "lib/model.py": "", "more/model.py": ""}
-    for given in ({"module": "jobs.task"}, {"module": "", "script": "jobs/task.py"}):
-        (warning,) = plan(make_tree(tree), **given).warnings
-        assert warning.endswith("`model`; add the distribution that brings it to requirements")
 
 
 @pytest.mark.parametrize(

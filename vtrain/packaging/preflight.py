@@ -31,6 +31,7 @@ from vtrain.packaging.module_imports import (
     parse,
     reached_imports,
 )
+from vtrain.packaging.own_modules import own_module
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, printable
 from vtrain.project_names import canonical, distribution_name
@@ -69,17 +70,26 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
     modules = Modules(frozenset(file.path for file in plan.files), tuple(dict.fromkeys(roots)))
     brought, own_names = _extra_contents(plan)
 
-    def read(path: str) -> bytes:
-        return (plan.source.folder / path).read_bytes()
+    changes_path = False
 
+    def read(path: str) -> bytes:
+        nonlocal changes_path
+        source = (plan.source.folder / path).read_bytes()
+        changes_path = changes_path or b"sys.path" in source
+        return source
+
+    imports = reached_imports(modules, read, plan.entry.path, plan.source.python_module)
     return TrainerImports(
-        imports=reached_imports(modules, read, plan.entry.path, plan.source.python_module),
+        imports=imports,
         modules=modules,
         folder=str(plan.source.folder),
         own_names=own_names,
         brought=brought,
+        entry=plan.entry.path,
         script=plan.entry.path if plan.source.script else "",
         has_build=plan.pep517,
+        changes_path=changes_path,
+        in_pool_spec=plan.source.in_pool_spec,
     )
 
 
@@ -145,11 +155,10 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
         return MissingImport(
             item=item, place=place, shown=top, fault=f"the package has no module `{item.module}`"
         )
-    if package := trainer.modules.sibling(item.path, top):
-        advice = f"it is a module of {package}: {_qualified(item, package)}"
-        return MissingImport(
-            item=item, place=place, shown=top, fault=f"nothing provides the import `{top}`; {advice}"
-        )
+    if trainer.changes_path and trainer.modules.homes(top):
+        return None
+    if fault := own_module(item, trainer, Path.cwd()):
+        return MissingImport(item=item, place=place, shown=top, fault=fault)
     tries = item.dotted_members or (item.module,)
     brings = next(filter(None, map(known_distribution, tries)), "")
     if not brings and any(may_bring(name, item.module) for name in available):
@@ -162,15 +171,6 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
         shown=shown,
         advice=f"add {brings or 'the distribution that brings it'} to requirements",
     )
-
-
-def _qualified(item: Import, package: str) -> str:
-    """The import statement as Python finds the module in its package."""
-    if item.members:
-        return f"write `from {package}.{item.module} import {', '.join(item.members)}`"
-    if "." in item.module:
-        return f"write `import {package}.{item.module}`"
-    return f"write `from {package} import {item.module}`"
 
 
 def check_syntax(folder: Path, entry: Entry) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from vtrain.errors import PackagingError
 from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_module
 from vtrain.messages.base import Status
 from vtrain.runtime.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
@@ -71,7 +73,7 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
-    sibling = sibling_hint(trace, source_folder) if trace is not None else ""
+    own = _own_module(trace, order, folder) or sibling_hint(trace, source_folder) if trace is not None else ""
     trace = in_source(trace, source_folder) if trace is not None else None
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
     if end.signal:
@@ -81,7 +83,7 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
     if trace is not None and trace.file:
         metadata |= {"file": trace.file, "line": str(trace.line)}
     telling = trace.exception if trace is not None else text[-4096:]
-    metadata["hint"] = sibling or _hint(telling, end, _named_by(order))
+    metadata["hint"] = own or _hint(telling, end, _named_by(order))
     code, message = _describe(replica, end, trace, text, log)
     reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
     details = [error_info(reason, metadata)]
@@ -274,6 +276,47 @@ def _path(file: str, source_folder: str) -> str:
         if match and (root / match[1]).is_file():
             return str(root / match[1])
     return file
+
+
+def _own_module(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
+    """Where a module that was not found lies among the trainer's files, and how to run it; or nothing."""
+    module = missing_module(trace.exception)
+    if not (module and order.source_folder):
+        return ""
+    from vtrain.packaging.archive import packed_files
+    from vtrain.packaging.module_imports import Import, Modules, TrainerImports
+    from vtrain.packaging.own_modules import own_module
+    from vtrain.runtime.working_folder import kept_files
+
+    with suppress(PackagingError, OSError):
+        archive = kept_files(folder)
+        packed = (
+            [(str(entry.path), entry.of_script) for entry in packed_files(Path(archive))] if archive else []
+        )
+        files = frozenset(path for path, _ in packed)
+        frames = [
+            match[1]
+            for line in trace.lines
+            for _, file, _ in _FRAME.findall(line)
+            if (match := _INSTALLED.fullmatch(file))
+        ]
+        run = [path for path in frames if path in files]
+        is_script = any(of_script for _, of_script in packed)
+        modules = Modules(files, (run[0].rpartition("/")[0] if is_script and run else "",))
+        if not run or modules.is_local(module.partition(".")[0]):
+            return ""
+        trainer = TrainerImports(
+            imports=(),
+            modules=modules,
+            folder=order.source_folder,
+            entry=run[0],
+            script=run[0] if is_script else "",
+            in_pool_spec=order.in_pool_spec,
+        )
+        here = Path(order.command.folder if order.command else order.source_folder)
+        advice = own_module(Import(path=run[-1], line=0, module=module), trainer, here)
+        return f"{advice}." if advice else ""
+    return ""
 
 
 def sibling_hint(trace: Traceback, source_folder: str) -> str:
