@@ -321,3 +321,44 @@ def test_a_name_that_a_build_leaves_out_gets_the_flag_that_runs_it(make_tree, tm
     found = setup.replace("['other']", "__import__('setuptools').find_packages()")
     (folder / "setup.py").write_text(found)
     assert build_sdist(plan(folder, "01-first.train"), tmp_path / "out").built
+
+
+@pytest.mark.parametrize(
+    ("statement", "requirement", "advice"),
+    [
+        ("import omegaconf", "hydra-core>=1.3", "omegaconf"),
+        ("import torch", "stable-baselines3", "torch"),
+        ("import click", "typer", "click"),
+        ("import pandas", "mlflow==2.*", "pandas"),
+        ("import yaml", "my-private-lib", "pyyaml"),
+        (
+            "import accelerate",
+            "transformers[torch]",
+            "accelerate",
+        ),  # an extra brings more than the tables say
+        ("import pandas", "kit @ https://example.test/kit.zip", "pandas"),
+    ],
+)
+def test_a_requirement_may_bring_what_is_not_known_of_it(make_tree, statement, requirement, advice):
+    folder = make_tree({"trainer/task.py": statement})
+    (warning,) = plan(folder, requirements=("numpy", requirement), strict=True).warnings
+    top = statement.removeprefix("import ")
+    words = f"no requirement is known to bring the import `{top}`; if none does, add {advice} to requirements"
+    assert warning.endswith(words)
+
+
+def test_where_all_requirements_are_known_an_import_is_surely_missing(make_tree):
+    folder = make_tree({"trainer/task.py": "import yaml"})
+    known = ("numpy>=1", "scikit-learn", "requests ; python_version>'3'", "six")
+    with pytest.raises(PackagingError, match="nothing provides the import `yaml`; add pyyaml"):
+        plan(folder, requirements=known, strict=True)
+    # A module of the trainer's own is no requirement's.
+    folder = make_tree({"trainer/task.py": "import model", "trainer/model.py": ""})
+    with pytest.raises(PackagingError, match="is a module of trainer"):
+        plan(folder, requirements=("mlflow",), strict=True)
+
+
+def test_an_extra_package_may_bring_what_it_does_not_tell(make_tree, tmp_path):
+    folder = make_tree({"trainer/task.py": "import yaml", "kit-1.tar.gz": "x"})
+    (warning,) = plan(folder, extra_packages=("kit-1.tar.gz",), strict=True).warnings
+    assert "no requirement is known to bring the import `yaml`" in warning

@@ -139,8 +139,9 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
 
     Its files are in `folder` (empty: in an archive). `entry` is the one that starts it, and `script` the same
     where it starts as a script. Packages beside it bring the import names `own_names` and the distributions
-    `brought`. With `has_build` a build may add modules; with `changes_path` a file names `sys.path`. With
-    `in_pool_spec` the command line names the trainer in --worker-pool-spec.
+    `brought`; with `all_known` it is known what all requirements bring. With `has_build` a build may add
+    modules; with `changes_path` a file names `sys.path`. With `in_pool_spec` the command line names the
+    trainer in --worker-pool-spec.
     """
 
     imports: tuple[Import, ...]
@@ -148,6 +149,7 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     own_names: frozenset[str] = frozenset()
     brought: frozenset[str] = frozenset()
+    all_known: bool = True
     entry: str = ""
     script: str = ""
     has_build: bool = False

@@ -17,6 +17,7 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.archive import import_names, metadata_name, requires_dist
 from vtrain.packaging.distributions import (
+    are_known,
     candidates,
     installed_distribution,
     known_distribution,
@@ -49,7 +50,8 @@ MOST_UNKNOWN = 100
 class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
     """An import that surely runs and that nothing is known to provide.
 
-    `advice` says what to add; a `fault` is wrong with the import itself, whatever is installed.
+    `advice` says what to add; a `fault` is wrong with the import itself, whatever is installed. It `is_sure`
+    unless a requirement may bring the import, of which that is not known.
     """
 
     item: Import
@@ -57,18 +59,24 @@ class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
     shown: str
     advice: str = ""
     fault: str = ""
+    is_sure: bool = True
 
     @property
     def sentence(self) -> str:
         """The warning where nothing at all provides it."""
-        return f"{self.place}: {self.fault or f'nothing provides the import `{self.shown}`; {self.advice}'}"
+        if self.fault:
+            return f"{self.place}: {self.fault}"
+        if self.is_sure:
+            return f"{self.place}: nothing provides the import `{self.shown}`; {self.advice}"
+        unsure = f"no requirement is known to bring the import `{self.shown}`; if none does, {self.advice}"
+        return f"{self.place}: {unsure}"
 
 
 def trainer_imports(plan: SdistPlan) -> TrainerImports:
     """The imports of the trainer in a folder."""
     roots = (plan.entry.root, *(("", "src") if plan.project else ()))
     modules = Modules(frozenset(file.path for file in plan.files), tuple(dict.fromkeys(roots)))
-    brought, own_names = _extra_contents(plan)
+    brought, own_names, all_known = _extra_contents(plan)
 
     changes_path = False
 
@@ -85,6 +93,7 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
         folder=str(plan.source.folder),
         own_names=own_names,
         brought=brought,
+        all_known=all_known and are_known(plan.requirements),
         entry=plan.entry.path,
         script=plan.entry.path if plan.source.script else "",
         has_build=plan.pep517,
@@ -93,17 +102,22 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
     )
 
 
-def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
-    """Distributions and import names that the extra packages bring."""
+def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str], bool]:
+    """Distributions and import names that the extra packages bring, and whether those are all."""
     distributions: set[str] = set()
     names: set[str] = set()
+    all_known = True
     for extra in plan.extra_packages:
+        is_known = False
         # pip also installs a source archive without metadata, whose contents are not known before.
         with contextlib.suppress(PackagingError):
             names.update(import_names(extra.path))
             distributions.add(canonical(metadata_name(extra.path)))
-            distributions.update(map(distribution_name, requires_dist(extra.path) or ()))
-    return frozenset(distributions), frozenset(names)
+            required = requires_dist(extra.path) or ()
+            distributions.update(map(distribution_name, required))
+            is_known = extra.path.suffix == ".whl" and are_known(required)
+        all_known = all_known and is_known
+    return frozenset(distributions), frozenset(names), all_known
 
 
 def place_of(item: Import, trainer: TrainerImports) -> str:
@@ -170,6 +184,7 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
         place=place,
         shown=shown,
         advice=f"add {brings or 'the distribution that brings it'} to requirements",
+        is_sure=trainer.all_known,
     )
 
 
@@ -246,11 +261,13 @@ def with_preflight(
             raise
         doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
     imports = trainer_imports(plan)
-    missing: tuple[str, ...] = ()
+    missing: tuple[MissingImport, ...] = ()
     if provided is not None and (plan.project is None or plan.project.dependencies is not None):
         named = frozenset(map(distribution_name, plan.requirements))
         available = with_brought_along(named | imports.brought | provided)
-        missing = tuple(each.sentence for each in missing_imports(imports, available))
-    if missing and strict:
-        raise PackagingError("\n".join(missing), hint="Without --strict this is a warning.")
-    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *missing))
+        missing = missing_imports(imports, available)
+    sure = [each.sentence for each in missing if each.is_sure]
+    if sure and strict:
+        raise PackagingError("\n".join(sure), hint="Without --strict this is a warning.")
+    sentences = (each.sentence for each in missing)
+    return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *sentences))
