@@ -259,3 +259,12 @@ def test_no_stranger_of_an_unknown_name_is_offered(vtrain: Any, folder: Path) ->
     ended = vtrain("run", "late.py")
     assert "--requirements=fourier_of_mine" not in ended.err
     assert "Add the package that brings `fourier_of_mine` to requirements.txt" in ended.err
+
+
+def test_a_shell_script_with_windows_line_ends_is_warned_of(vtrain: Any, folder: Path) -> None:
+    (folder / "train.sh").write_bytes(b"if true\r\nthen\r\n  echo yes\r\nfi\r\n")
+    ended = vtrain("run", "train.sh")
+    assert ended.code == 2
+    assert "WARNING: train.sh has Windows line ends" in ended.err
+    assert "hint    The shell cannot read the script. Where that has Windows line ends" in ended.err
+    assert "argparse" not in ended.err

@@ -142,7 +142,7 @@ _ALONE = frozenset(
     "absl-py certifi charset-normalizer click cloudml-hypertune cloudpickle einops filelock fire fsspec idna "
     "joblib jsonschema lxml msgpack ml-dtypes networkx numpy orjson packaging pillow plotly protobuf psutil "
     "pyarrow pydantic python-dotenv pytz pyyaml regex safetensors setuptools simplejson six tabulate "
-    "termcolor threadpoolctl tomli toml tqdm typing-extensions tzdata ujson urllib3 wheel wrapt xxhash".split()
+    "termcolor threadpoolctl tomli toml tqdm typing-extensions tzdata urllib3 wheel wrapt xxhash".split()
 )
 
 # Distributions that are known to bring an import of their own name.

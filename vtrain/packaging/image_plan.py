@@ -30,6 +30,7 @@ from vtrain.packaging.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
+from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.project import read_project, version_variables
 from vtrain.packaging.sdist_plan import (
@@ -264,7 +265,8 @@ def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
     text = _text(folder, dockerfile)
     belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
     files = tuple(pack_file(folder, path) for path in belonging.files)
-    warnings = (*belonging.warnings, *_baked_secrets(text), *size_warnings(files))
+    scripts = line_end_warnings(folder, ((file.path, file.executable) for file in files))
+    warnings = (*belonging.warnings, *_baked_secrets(text), *scripts, *size_warnings(files))
     return OwnContext(
         dockerfile=text,
         name=_name_in(folder, dockerfile, belonging.files),

@@ -15,6 +15,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.keys import check_archive
+from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions
 from vtrain.packaging.requirements import Requirements, read_given, read_requirements
@@ -171,7 +172,12 @@ def _plan(
         requirements=tuple(dict.fromkeys((*own, *requirements.lines))),
         extra_packages=extras,
         extra_dirs=extra_dirs,
-        warnings=(*belonging.warnings, *requirements.warnings, *size_warnings(files)),
+        warnings=(
+            *belonging.warnings,
+            *requirements.warnings,
+            *line_end_warnings(source.folder, ((file.path, file.executable) for file in files), entry.path),
+            *size_warnings(files),
+        ),
         project=project,
         tool_versions=() if project is None or source.script else tool_versions(project.build_requires),
         credentials=belonging.credentials,
