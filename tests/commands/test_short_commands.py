@@ -268,3 +268,45 @@ def test_a_shell_script_with_windows_line_ends_is_warned_of(vtrain: Any, folder:
     assert "WARNING: train.sh has Windows line ends" in ended.err
     assert "hint    The shell cannot read the script. Where that has Windows line ends" in ended.err
     assert "argparse" not in ended.err
+
+
+SETUP = "from setuptools import setup\nsetup(name='trainer', packages=['trainer'])\n"
+READS = "import pathlib\nprint(pathlib.Path(__file__).with_name('x.csv').read_text())\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (
+            {"setup.py": SETUP},
+            "`trainer/x.csv` is in the folder, and its own build leaves it out: name it among",
+        ),
+        (
+            {".gitignore": "*.csv\n"},
+            "`trainer/x.csv` is in the folder, and .gitignore leaves it out of the package",
+        ),
+    ],
+)
+def test_the_card_comes_back_to_a_file_that_is_not_packed(
+    vtrain: Any, folder: Path, files: dict[str, str], hint: str
+) -> None:
+    for name, text in {**files, "trainer/task.py": READS, "trainer/x.csv": "1\n"}.items():
+        (folder / name).write_text(text)
+    ended = vtrain("run", "-m", "trainer.task")
+    assert ended.code == 1
+    assert f"  hint    {hint}" in ended.err
+    warning = "WARNING: the folder's own build leaves out "
+    assert (warning in ended.err) == ("setup.py" in files)
+
+
+@pytest.mark.parametrize("name", ["data.csv", "./data.csv"])
+def test_a_relative_file_that_is_not_packed_is_named(vtrain: Any, folder: Path, name: str) -> None:
+    (folder / "late.py").write_text(f"open({name!r})\n")
+    (folder / "data.csv").touch()
+    (folder / ".vtrainignore").write_text("data.csv\n")
+    ended = vtrain("run", "late.py")
+    assert (
+        "  hint    `data.csv` is in the folder, and .vtrainignore leaves it out of the package" in ended.err
+    )
+    (folder / "data.csv").unlink()
+    assert "is looked for in the working directory" in vtrain("run", "late.py").err

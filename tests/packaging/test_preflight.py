@@ -362,3 +362,42 @@ def test_an_extra_package_may_bring_what_it_does_not_tell(make_tree, tmp_path):
     folder = make_tree({"trainer/task.py": "import yaml", "kit-1.tar.gz": "x"})
     (warning,) = plan(folder, extra_packages=("kit-1.tar.gz",), strict=True).warnings
     assert "no requirement is known to bring the import `yaml`" in warning
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "tabulate.py",
+            "tabulate.py has the name of the requirement tabulate, and one hides the other; rename it",
+        ),
+        ("yaml.py", "yaml.py has the name of the requirement pyyaml, and one hides the other; rename it"),
+        ("random.py", "random.py has the name of a module of Python, and one hides the other; rename it"),
+    ],
+)
+def test_a_script_that_hides_what_it_imports(make_tree, name, words):
+    folder = make_tree({name: "import tabulate, yaml, random\n", "requirements.txt": "tabulate\nPyYAML>=6\n"})
+    assert plan(folder, "", script=name).warnings == (words,)
+
+
+@pytest.mark.parametrize("beside", ["random.py", "random/__init__.py", "tabulate/__init__.py"])
+def test_a_module_beside_the_entry_hides_as_well(make_tree, beside):
+    files = {"train.py": "", "pkg/train.py": "", beside: ""}
+    folder = make_tree({**files, "requirements.txt": "tabulate\n"})
+    for given in ({"script": "train.py"}, {"python_module": "pkg.train"}):
+        (warning,) = plan_sdist(TrainerSource(folder=folder, **given)).warnings
+        assert warning.startswith(f"{beside} has the name of ")
+    assert plan_sdist(TrainerSource(folder=folder, script="pkg/train.py")).warnings == ()
+
+
+def test_a_script_called_like_a_framework_that_it_imports(make_tree):
+    folder = make_tree({"torch.py": "import torch\n", "ray.py": "print(1)\n"})
+    there = frozenset({"torch", "ray"})
+    (warning,) = plan(folder, "", script="torch.py", provided=there).warnings
+    assert warning.startswith("torch.py has the name of the requirement torch, ")
+    assert plan(folder, "", script="ray.py", provided=there).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["train.py", "test/a.py", "random/a.txt", "pkg/random.py", "setup.py"])
+def test_names_that_hide_nothing(make_tree, name):
+    assert plan(make_tree({"main.py": "", name: ""}), "", script="main.py").warnings == ()

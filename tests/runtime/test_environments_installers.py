@@ -305,3 +305,19 @@ def test_a_build_that_failed_gets_advice_for_its_cause(line: str, advice: str) -
     failed = explain_build(InstallerFault("the build", ("Traceback", line)), "trainer.tar.gz")
     assert advice in failed.hint
     assert line in failed.message
+
+
+def test_a_requirement_that_two_packages_name_is_told_once(
+    tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("left", "right"):
+        wheel(tmp_path / "wheels", name)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    extras = direct_sdist(tmp_path, "", ("left",), name="extras")
+    package = direct_sdist(tmp_path, "import left", ("left>=1", "right"))
+    told: list[bytes] = []
+    plan = plan_environment(EnvironmentSpec(packages=(extras, package)), tmp_path / "home")
+    make_environment(plan, told.append)
+    lines = [line.decode() for line in told if line.startswith(b"Installing ")]
+    assert lines == ["Installing left …\n", "Installing right …\n"]

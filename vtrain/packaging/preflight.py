@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import unicodedata
+from collections.abc import Iterator
 from importlib.util import decode_source
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -188,6 +190,25 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
     )
 
 
+def _hiding(trainer: TrainerImports, named: frozenset[str], available: frozenset[str]) -> Iterator[str]:
+    """A sentence for each of the trainer's own modules that is called like one of Python's or a requirement.
+
+    The distributions in `named` are required; those in `available` matter where the trainer imports them.
+    """
+    imported = {item.module.partition(".")[0] for item in trainer.imports}
+    for root, path in product(trainer.modules.roots, sorted(trainer.modules.files)):
+        below = path.removeprefix(f"{root}/" if root else "")
+        top = below.removesuffix("/__init__.py").removesuffix(".py")
+        if top == below or "/" in top or (root and below == path):
+            continue
+        known = named | (available if top in imported else frozenset())
+        whose = next((f"the requirement {name}" for name in candidates(top) if name in known), "")
+        if top in sys.stdlib_module_names:
+            whose = "a module of Python"
+        if whose:
+            yield f"{printable(path)} has the name of {whose}, and one hides the other; rename it"
+
+
 def check_syntax(folder: Path, entry: Entry) -> None:
     """Refuse an entry module that Python cannot compile: file, line, the line itself. Shell scripts pass."""
     if not entry.path.endswith(".py"):
@@ -262,9 +283,10 @@ def with_preflight(
         doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
     imports = trainer_imports(plan)
     missing: tuple[MissingImport, ...] = ()
+    named = frozenset(map(distribution_name, plan.requirements))
+    available = with_brought_along(named | imports.brought | (provided or frozenset()))
+    doubts += tuple(_hiding(imports, named, available))
     if provided is not None and (plan.project is None or plan.project.dependencies is not None):
-        named = frozenset(map(distribution_name, plan.requirements))
-        available = with_brought_along(named | imports.brought | provided)
         missing = missing_imports(imports, available)
     sure = [each.sentence for each in missing if each.is_sure]
     if sure and strict:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ _TYPE = "type.googleapis.com/google.rpc."
 _INSTALLED = re.compile(r".*/(?:site-packages|files|work|usr/app|opt/vtrain/site)/(.+)")
 _PACKAGED = re.compile(r".*/(?:site-packages|work|usr/app|opt/vtrain/site)/((?!vtrain_script/).+)")
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")  # Python colours its tracebacks on a terminal
+_NO_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] [^']{0,300}'([^']+)'$")
 _FRAME = re.compile(r'(File ")([^"]+)(", line \d+.*)')
 
 
@@ -73,7 +73,7 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
-    own = _own_module(trace, order, folder) or sibling_hint(trace, source_folder) if trace is not None else ""
+    own = _own_file(trace, order, folder) or sibling_hint(trace, source_folder) if trace is not None else ""
     trace = in_source(trace, source_folder) if trace is not None else None
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
     if end.signal:
@@ -278,45 +278,68 @@ def _path(file: str, source_folder: str) -> str:
     return file
 
 
-def _own_module(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
-    """Where a module that was not found lies among the trainer's files, and how to run it; or nothing."""
-    module = missing_module(trace.exception)
-    if not (module and order.source_folder):
+def _own_file(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
+    """What to do about a module or a file that was not found, and is one of the trainer's; or nothing."""
+    missing, lost = missing_module(trace.exception), _NO_FILE.search(trace.exception)
+    if not (order.source_folder and (missing or lost)):
         return ""
     from vtrain.packaging.archive import packed_files
-    from vtrain.packaging.module_imports import Import, Modules, TrainerImports
-    from vtrain.packaging.own_modules import own_module
     from vtrain.runtime.working_folder import kept_files
 
-    with suppress(PackagingError, OSError):
-        archive = kept_files(folder)
-        packed = (
-            [(str(entry.path), entry.of_script) for entry in packed_files(Path(archive))] if archive else []
-        )
-        files = frozenset(path for path, _ in packed)
-        frames = [
-            match[1]
-            for line in trace.lines
-            for _, file, _ in _FRAME.findall(line)
-            if (match := _INSTALLED.fullmatch(file))
-        ]
-        run = [path for path in frames if path in files]
-        is_script = any(of_script for _, of_script in packed)
-        modules = Modules(files, (run[0].rpartition("/")[0] if is_script and run else "",))
-        if not run or modules.is_local(module.partition(".")[0]):
-            return ""
-        trainer = TrainerImports(
-            imports=(),
-            modules=modules,
-            folder=order.source_folder,
-            entry=run[0],
-            script=run[0] if is_script else "",
-            in_pool_spec=order.in_pool_spec,
-        )
-        here = Path(order.command.folder if order.command else order.source_folder)
-        advice = own_module(Import(path=run[-1], line=0, module=module), trainer, here)
-        return f"{advice}." if advice else ""
-    return ""
+    archive = kept_files(folder)
+    try:
+        packed = {str(one.path): one.of_script for one in packed_files(Path(archive))} if archive else {}
+    except (PackagingError, OSError):
+        return ""
+    advice = _own_module(trace, missing, packed, order) if missing else ""
+    if lost and packed:
+        advice = _left_out(lost[1], packed, Path(order.source_folder))
+    return f"{advice}." if advice else ""
+
+
+def _own_module(trace: Traceback, module: str, packed: dict[str, bool], order: JobOrder) -> str:
+    from vtrain.packaging.module_imports import Import, Modules, TrainerImports
+    from vtrain.packaging.own_modules import own_module
+
+    frames = (_FRAME.search(line) for line in trace.lines)
+    ran = (_INSTALLED.fullmatch(frame[2]) for frame in frames if frame)
+    run = [match[1] for match in ran if match and match[1] in packed]
+    if not run:
+        return ""
+    script = run[0] if packed[run[0]] else ""
+    modules = Modules(frozenset(packed), (script.rpartition("/")[0],))
+    if modules.is_local(module.partition(".")[0]):
+        return ""
+    trainer = TrainerImports(
+        imports=(),
+        modules=modules,
+        folder=order.source_folder,
+        entry=run[0],
+        script=script,
+        in_pool_spec=order.in_pool_spec,
+    )
+    here = Path(order.command.folder if order.command else order.source_folder)
+    return own_module(Import(path=run[-1], line=0, module=module), trainer, here)
+
+
+def _left_out(path: str, packed: dict[str, bool], source: Path) -> str:
+    """The advice about a file of the trainer's folder that was looked for in vain; or nothing."""
+    from vtrain.packaging.ignore_files import IGNORE_FILES
+
+    installed = _PACKAGED.fullmatch(path)
+    below = installed[1] if installed else os.path.normpath(path)
+    name = next((name for name in (below, f"src/{below}") if (source / name).is_file()), "")
+    if not name or Path(below).is_absolute():
+        return ""
+    if name not in packed:
+        by = next((file for file in IGNORE_FILES if (source / file).is_file()), "an ignore file")
+        return f"`{name}` is in the folder, and {by} leaves it out of the package"
+    if not installed:
+        return ""  # it was in the working directory: the trainer has changed to another
+    return (
+        f"`{name}` is in the folder, and its own build leaves it out: name it among the package's data, as "
+        "in package-data of setuptools"
+    )
 
 
 def sibling_hint(trace: Traceback, source_folder: str) -> str:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -65,6 +66,7 @@ class Installer:
         """`log` receives the output of uv. Relative paths of pip's configuration count from `folder`."""
         self.log = log
         self._folder = folder
+        self._told: set[str] = set()
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; `lock` is the descriptor that uv keeps open. Raises EnvironmentFailed."""
@@ -72,7 +74,11 @@ class Installer:
         # A trainer may write to what is installed: a link would let that reach uv's cache.
         argv = ["pip", "install", f"--python={python_of(installation.environment)}", "--link-mode=copy"]
         argv += [*options.flags, *installation.options, "--", *installation.requirements]
-        self.log(f"Installing {_named(installation.requirements)} …\n".encode())
+        names = [name for name in _names(installation.requirements) if name not in self._told]
+        self._told.update(names)
+        if names:  # of a requirement that several packages name, uv installs what is missing
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            self.log(f"Installing {', '.join(names[:_MOST_NAMED])}{more} …\n".encode())
         try:
             self._run(argv, options, installation.environment, lock)
         except InstallerFault as fault:
@@ -151,12 +157,10 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
         raise InstallerFault(tool, tuple(last))
 
 
-def _named(requirements: tuple[str, ...]) -> str:
-    """The names of the first requirements, and how many more there are."""
-    names = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
-    shown = [match[0] for match in names if match]
-    more = len(shown) - _MOST_NAMED
-    return ", ".join(shown[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _names(requirements: tuple[str, ...]) -> Iterator[str]:
+    """The names of requirements, each once; of a file its own."""
+    found = (_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements)
+    yield from dict.fromkeys(match[0] for match in found if match)
 
 
 def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFailed:
