@@ -196,6 +196,7 @@ def test_meanings() -> None:
         ("train.sh: line 5: syntax error: unexpected end of file", 2, "Windows line ends"),
         ("/w/train.sh: line 2: $'\\r': command not found", 127, "Windows line ends"),
         ("train.sh: line 2: cd: data\r: No such file or directory", 1, "Windows line ends"),
+        ("train.sh: line 2: cd: data: No such file or directory\r\n", 1, ""),  # of a terminal
         ("grep: nothing: No such file or directory", 2, ""),
         ("", 2, ""),
         ("bdb.BdbQuit", 1, "--interactive"),

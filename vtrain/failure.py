@@ -336,7 +336,7 @@ _HINTS = (
         "--config.",
     ),
     (
-        r"\\r'?: command not found|(?<![^\n])\S+: line \d+: [^\n]*(?:syntax error|\r)",
+        r"\\r'?: command not found|(?<![^\n])\S+: line \d+: [^\n]*(?:syntax error|\r(?=[^\n]))",
         "The shell cannot read the script. Where that has Windows line ends, `sed -i 's/\\r$//' FILE` "
         "removes them.",
     ),

@@ -283,7 +283,7 @@ READS = "import pathlib\nprint(pathlib.Path(__file__).with_name('x.csv').read_te
         ),
         (
             {".gitignore": "*.csv\n"},
-            "`trainer/x.csv` is in the folder, and .gitignore leaves it out of the package",
+            "`trainer/x.csv` is in the folder, and not in the package: .gitignore leaves it out",
         ),
     ],
 )
@@ -306,7 +306,7 @@ def test_a_relative_file_that_is_not_packed_is_named(vtrain: Any, folder: Path, 
     (folder / ".vtrainignore").write_text("data.csv\n")
     ended = vtrain("run", "late.py")
     assert (
-        "  hint    `data.csv` is in the folder, and .vtrainignore leaves it out of the package" in ended.err
+        "  hint    `data.csv` is in the folder, and not in the package: .vtrainignore leaves it" in ended.err
     )
     (folder / "data.csv").unlink()
     assert "is looked for in the working directory" in vtrain("run", "late.py").err

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
+from environment_packages import wheel
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.sdist import build_sdist, plan_sdist
@@ -362,6 +364,10 @@ def test_an_extra_package_may_bring_what_it_does_not_tell(make_tree, tmp_path):
     folder = make_tree({"trainer/task.py": "import yaml", "kit-1.tar.gz": "x"})
     (warning,) = plan(folder, extra_packages=("kit-1.tar.gz",), strict=True).warnings
     assert "no requirement is known to bring the import `yaml`" in warning
+    kit = wheel(tmp_path / "project", "my_kit", requirements=("numpy",))
+    given = {"extra_packages": (Path(kit).name,), "requirements": ("my-kit",), "strict": True}
+    with pytest.raises(PackagingError, match="nothing provides the import `yaml`"):  # a wheel tells all
+        plan(folder, **given)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
         folder=str(plan.source.folder),
         own_names=own_names,
         brought=brought,
-        all_known=all_known and are_known(plan.requirements),
+        all_known=all_known,
         entry=plan.entry.path,
         script=plan.entry.path if plan.source.script else "",
         has_build=plan.pep517,
@@ -105,21 +105,26 @@ def trainer_imports(plan: SdistPlan) -> TrainerImports:
 
 
 def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str], bool]:
-    """Distributions and import names that the extra packages bring, and whether those are all."""
-    distributions: set[str] = set()
+    """Distributions and import names that the extra packages bring, and whether all is known.
+
+    That is where the tables have what they and all requirements bring.
+    """
+    own: set[str] = set()
     names: set[str] = set()
+    required: list[str] = []
     all_known = True
     for extra in plan.extra_packages:
-        is_known = False
+        is_wheel = False
         # pip also installs a source archive without metadata, whose contents are not known before.
         with contextlib.suppress(PackagingError):
             names.update(import_names(extra.path))
-            distributions.add(canonical(metadata_name(extra.path)))
-            required = requires_dist(extra.path) or ()
-            distributions.update(map(distribution_name, required))
-            is_known = extra.path.suffix == ".whl" and are_known(required)
-        all_known = all_known and is_known
-    return frozenset(distributions), frozenset(names), all_known
+            own.add(canonical(metadata_name(extra.path)))
+            required += requires_dist(extra.path) or ()
+            is_wheel = extra.path.suffix == ".whl"
+        all_known = all_known and is_wheel
+    others = (line for line in (*plan.requirements, *required) if distribution_name(line) not in own)
+    all_known = all_known and are_known(others)
+    return frozenset(own.union(map(distribution_name, required))), frozenset(names), all_known
 
 
 def place_of(item: Import, trainer: TrainerImports) -> str:

@@ -329,11 +329,14 @@ def _left_out(path: str, packed: dict[str, bool], source: Path) -> str:
     installed = _PACKAGED.fullmatch(path)
     below = installed[1] if installed else os.path.normpath(path)
     name = next((name for name in (below, f"src/{below}") if (source / name).is_file()), "")
-    if not name or Path(below).is_absolute():
+    if not name or below.startswith(("/", "../")):
         return ""
+    if (source / name).is_symlink() and name not in packed:
+        return f"`{name}` is a link to a file outside, which is not packed; put a copy in its place"
     if name not in packed:
-        by = next((file for file in IGNORE_FILES if (source / file).is_file()), "an ignore file")
-        return f"`{name}` is in the folder, and {by} leaves it out of the package"
+        by = next((file for file in IGNORE_FILES if (source / file).is_file()), "")
+        why = f"{by} leaves it out" if by else "an ignore file leaves it out, or the script is packed alone"
+        return f"`{name}` is in the folder, and not in the package: {why}"
     if not installed:
         return ""  # it was in the working directory: the trainer has changed to another
     return (

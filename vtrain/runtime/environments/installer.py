@@ -164,7 +164,7 @@ def _names(requirements: tuple[str, ...]) -> Iterator[str]:
 
 
 def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFailed:
-    """One sentence on why an installation failed, with the installer's reason below."""
+    """One sentence on why an installation failed, with the reason that the installer wrote below."""
     text = "\n".join(fault.lines)
     culprit = next((match["name"].strip() for p in _CULPRITS if (match := p.search(text))), "")
     what = culprit or ", ".join(installation.requirements)
@@ -181,7 +181,7 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
 
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
-    """One sentence on why a package could not be built, with the back end's reason below."""
+    """One sentence on why a package could not be built, with the reason that the back end wrote below."""
     text = "\n".join(fault.lines)
     if _NO_ROOM in text:
         hint = _MAKE_ROOM
@@ -199,10 +199,10 @@ def _failed(problem: str, fault: InstallerFault, hint: str) -> EnvironmentFailed
         why = "the disk is full"
     else:
         why = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
-    shown = reason(fault.lines)
-    text = "\n".join([f"{problem}: {why}.", *(f"  {line}" for line in shown)])
     # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
-    return EnvironmentFailed(_LOGIN.sub("****", text), hint=hint)
+    shown = reason(_LOGIN.sub("****", line) for line in fault.lines)
+    sentence = _LOGIN.sub("****", f"{problem}: {why}.")
+    return EnvironmentFailed("\n".join([sentence, *(f"  {line}" for line in shown)]), hint=hint)
 
 
 def is_unreachable(fault: InstallerFault) -> bool:

@@ -26,7 +26,7 @@ from vtrain.packaging.module_imports import (
 )
 from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents, contents, works_on
 from vtrain.packaging.preflight import missing_imports, place_of, trainer_imports
-from vtrain.project_names import distribution_name
+from vtrain.project_names import canonical, distribution_name
 from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.environments.provisions import (
     Provisions,
@@ -94,17 +94,17 @@ def packaged_trainer(packages: Iterable[Path], python_module: str = "") -> Train
     """The trainer in packages that are given, with the packages themselves among the requirements."""
     packages = tuple(packages)
     requirements: list[str] | None = []
-    declared_by_all: list[str] = []
     for package in packages:
         declared = declared_requirements(package)
-        declared_by_all += declared or ()
         if declared is None or requirements is None:
             requirements = None
         else:
             requirements += [metadata_name(package), *declared]
+    own = frozenset(map(canonical, map(metadata_name, packages)))
+    others = [line for line in filter(None, requirements or ()) if distribution_name(line) not in own]
     return Trainer(
         modules=imported_modules(packages),
-        imports=_packaged_imports(packages, python_module, all_known=are_known(declared_by_all)),
+        imports=_packaged_imports(packages, python_module, all_known=are_known(others)),
         requirements=None if requirements is None else tuple(filter(None, requirements)),
         requires_python=tuple(filter(None, map(requires_python, packages))),
     )
