@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from vtrain.failure import TRACEBACK_HEAD, NamedBy, folded, hint, last_traceback, meaning
+from vtrain.failure import NamedBy, folded, hint, last_traceback, meaning
+from vtrain.program_output import TRACEBACK_HEAD
 
 
 def run(tmp_path: Path, code: str) -> str:
@@ -189,6 +190,15 @@ def test_meanings() -> None:
             1,
             "--aip-dirs=local",
         ),
+        ("usage: task.py [-h]\ntask.py: error: no", 2, "--args"),
+        ("Usage: task [OPTIONS]\nTry 'task --help' for help.\n", 2, "--args"),
+        ("train.sh: line 3: syntax error near unexpected token `fi\r'", 2, "Windows line ends"),
+        ("train.sh: line 5: syntax error: unexpected end of file", 2, "Windows line ends"),
+        ("/w/train.sh: line 2: $'\\r': command not found", 127, "Windows line ends"),
+        ("train.sh: line 2: cd: data\r: No such file or directory", 1, "Windows line ends"),
+        ("train.sh: line 2: cd: data: No such file or directory\r\n", 1, ""),  # of a terminal
+        ("grep: nothing: No such file or directory", 2, ""),
+        ("", 2, ""),
         ("bdb.BdbQuit", 1, "--interactive"),
         ("EOFError: EOF when reading a line", 1, "--interactive"),
         ("ValueError: {curly}", 1, ""),

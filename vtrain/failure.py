@@ -10,8 +10,7 @@ from enum import Enum
 import msgspec
 
 from vtrain.packaging.distributions import known_distribution
-
-TRACEBACK_HEAD = "Traceback (most recent call last):"
+from vtrain.program_output import TRACEBACK_HEAD
 
 _CHAIN = re.compile(
     r"(?:During handling of the above exception, another exception occurred|"
@@ -34,7 +33,7 @@ _OWNER = re.compile(
 _MEANINGS = {
     0: "success",
     1: "an uncaught exception, or sys.exit(1)",
-    2: "bad arguments: argparse and most shells end so",
+    2: "bad arguments, or a script that its shell cannot read",
     125: "the container could not be created",
     126: "the program could not be executed",
     127: "the program was not found",
@@ -268,7 +267,7 @@ def missing_module(exception: str) -> str:
 
 def _distribution_hint(module: str, named_by: NamedBy) -> str:
     known, top = known_distribution(module), module.partition(".")[0]
-    name = known or top
+    name = known or "NAME"  # on an index a module's name may be a stranger's
     if named_by is NamedBy.ENVIRONMENT:
         what = known or f"the package that brings `{top}`"
         return (
@@ -332,9 +331,14 @@ _HINTS = (
         "Take the port from CLUSTER_SPEC or MASTER_PORT, which are free; a fixed one may be taken.",
     ),
     (
-        r"error: (?:unrecognized arguments|the following arguments are required|argument ).*",
+        r"(?:^|\n)[Uu]sage: |error: (?:unrecognized|the following) arguments|error: argument ",
         "The trainer refused its arguments. They are what follows `--`, or --args, or args in the file of "
         "--config.",
+    ),
+    (
+        r"\\r'?: command not found|(?<![^\n])\S+: line \d+: [^\n]*(?:syntax error|\r(?=[^\n]))",
+        "The shell cannot read the script. Where that has Windows line ends, `sed -i 's/\\r$//' FILE` "
+        "removes them.",
     ),
     (
         r"DefaultCredentialsError",
@@ -361,7 +365,6 @@ _HINTS = (
     ),
 )
 _EXIT_HINTS = {
-    2: "argparse ends with 2. The trainer's arguments are what follows `--`, or --args.",
     126: "Check that the file is executable and has a valid first line.",
     127: "Check the name of the program and the PATH.",
     134: "Add --env=PYTHONFAULTHANDLER=1 to see the Python line where it aborted.",

@@ -246,7 +246,7 @@ def _create(
 
     flags = TrainerFlags(**packaging)
     target = find_target(_silent(project), PlaceFlags(**place))
-    packages = packages_place(target, flags)
+    packages = msgspec.structs.replace(packages_place(target, flags), warn=logger.warning)
     draft = draft_request(target, request)
     session, prepared = prepare_in_session(target, draft, packages, flags, ContainerFlags())
     told = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=flags.strict)

@@ -14,6 +14,7 @@ from msgspec import Meta
 from vtrain.errors import ConfigError
 from vtrain.messages.nearest import did_you_mean
 from vtrain.special_files import why_special
+from vtrain.text_files import decoded, why_not_utf8
 from vtrain.toml_reader import line_of, load_toml
 
 TABLE = ("tool", "vtrain")
@@ -161,11 +162,12 @@ def read_pyproject(file: Path) -> Pyproject:
     if file.stat().st_size > MAX_SIZE:  # every command reads it
         raise ConfigError(f"{file} is larger than 16 MB.", hint="Rename it, or work elsewhere.")
     try:
-        return parse_pyproject(file, file.read_text(encoding="utf-8"))
+        data = file.read_bytes()
+        if reason := why_not_utf8(data):
+            raise ConfigError(f"{file} is not TOML: {reason}.", hint="Save it as UTF-8, or rename it.")
+        return parse_pyproject(file, decoded(data))
     except PermissionError:
         raise ConfigError(f"{file} cannot be read: permission denied.", hint="Make it readable.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file} is not UTF-8 text, as TOML is.", hint="Fix or rename it.") from None
 
 
 @lru_cache(maxsize=4)

@@ -6,6 +6,8 @@ import re
 import sys
 from typing import Any
 
+from vtrain.text_files import encoding_of, why_not_utf8
+
 _LONG = re.compile(r"[0-9_]{4300}")
 _MOST_PLACES = 20
 """Lines that may give a key: to look at one costs a look at all that stands above it."""
@@ -29,6 +31,17 @@ def load_toml(text: str) -> dict[str, Any]:
         found = _LONG.search(text)
         line = text.count("\n", 0, found.start() if found else 0) + 1
         raise ValueError(f"an integer has more than 4300 digits (at line {line}, column 1)") from error
+
+
+def toml_text(data: bytes) -> str:
+    """The text of a file. Raises ValueError for one that no reader of TOML takes, with what it is."""
+    if reason := why_not_utf8(data):
+        raise ValueError(reason)
+    if encoding_of(data):
+        raise ValueError(
+            "it begins with a byte-order mark, which TOML does not have; save it as UTF-8 without"
+        )
+    return data.decode("utf-8")
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:

@@ -208,7 +208,7 @@ def test_zsh_completes(home: Path) -> None:
     ],
 )
 def test_values_are_offered(asked: Asked, tmp_path: Path, words: str, expected: str) -> None:
-    for name in ("__init__", "task", "deep/leaf", "no-module/x"):
+    for name in ("__init__", "task", "deep/leaf", "no.module/x"):
         (tmp_path / "pack" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "pack" / f"{name}.py").touch()
     assert [value for value, _ in asked(*words.split(" "))] == expected.split()

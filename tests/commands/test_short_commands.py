@@ -195,3 +195,118 @@ def test_logs_prints_what_there_is_and_follows_to_the_end(vtrain: Any, memory: M
 def test_every_short_command_has_an_example_of_its_own() -> None:
     for info in COMMANDS:
         assert all(line.startswith(f"vtrain {info.name} ") for _, line in info.examples), info.name
+
+
+@pytest.mark.parametrize("module", ["01-first.train", "01-first", "my trainer.2nd.train", "é-x.train"])
+def test_any_module_that_python_runs_is_run(vtrain: Any, tmp_path: Path, module: str) -> None:
+    place = tmp_path / "project"
+    package = place.joinpath(*module.removesuffix(".train").split("."))
+    package.mkdir(parents=True)
+    for folder in (package, place / module.split(".")[0]):
+        (folder / "__init__.py").touch()
+    (package / "other.py").write_text("WORD = 'found'\n")
+    name = "train.py" if module.endswith(".train") else "__main__.py"
+    (package / name).write_text("from . import other\nprint(other.WORD, __name__)\n")
+    os.chdir(place)
+    pool = f"replica-count=1,machine-type=n1-standard-4,local-package-path={place},python-module={module}"
+    for words in (
+        ("run", "-m", module),
+        (
+            "ai-platform",
+            "local",
+            "train",
+            f"--module-name={module}",
+            f"--package-path={place / module.split('.')[0]}",
+        ),
+        (
+            "custom-jobs",
+            "create",
+            "--backend=process",
+            "--display-name=x",
+            "--wait",
+            "--stream-logs",
+            "--worker-pool-spec",
+            pool,
+        ),
+    ):
+        ended = vtrain(*words)
+        assert ended.code == 0, ended.err
+        assert "found __main__" in ended.out + ended.err
+
+
+@pytest.mark.parametrize("late", ["", "def main():\n    "])
+def test_a_module_elsewhere_in_the_folder_is_named_by_the_card_too(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """No warning says so where the import is in a function."""
+    for name in ("jobs", "utils"):
+        (tmp_path / "project" / name).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+    code = f"{late}from utils.a import A\n" + ("main()\n" if late else "")
+    Path("jobs/train.py").write_text(code)
+    Path("utils/a.py").write_text("A = 1\n")
+    ended = vtrain("run", "jobs/train.py")
+    advice = "`utils` is in this folder; run it as a module: vtrain run -m jobs.train"
+    assert ended.code == 1
+    assert f"  hint    {advice}." in " ".join(ended.err.split(" "))
+    assert (f"WARNING: jobs/train.py:1: {advice}\n" in ended.err) == (not late)
+    assert "requirements" not in ended.err
+    assert vtrain("run", "-m", "jobs.train").code == 0
+
+
+def test_no_stranger_of_an_unknown_name_is_offered(vtrain: Any, folder: Path) -> None:
+    (folder / "late.py").write_text("def main():\n    import fourier_of_mine\nmain()\n")
+    ended = vtrain("run", "late.py")
+    assert "--requirements=fourier_of_mine" not in ended.err
+    assert "Add the package that brings `fourier_of_mine` to requirements.txt" in ended.err
+
+
+def test_a_shell_script_with_windows_line_ends_is_warned_of(vtrain: Any, folder: Path) -> None:
+    (folder / "train.sh").write_bytes(b"if true\r\nthen\r\n  echo yes\r\nfi\r\n")
+    ended = vtrain("run", "train.sh")
+    assert ended.code == 2
+    assert "WARNING: train.sh has Windows line ends" in ended.err
+    assert "hint    The shell cannot read the script. Where that has Windows line ends" in ended.err
+    assert "argparse" not in ended.err
+
+
+SETUP = "from setuptools import setup\nsetup(name='trainer', packages=['trainer'])\n"
+READS = "import pathlib\nprint(pathlib.Path(__file__).with_name('x.csv').read_text())\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        (
+            {"setup.py": SETUP},
+            "`trainer/x.csv` is in the folder, and its own build leaves it out: name it among",
+        ),
+        (
+            {".gitignore": "*.csv\n"},
+            "`trainer/x.csv` is in the folder, and not in the package: .gitignore leaves it out",
+        ),
+    ],
+)
+def test_the_card_comes_back_to_a_file_that_is_not_packed(
+    vtrain: Any, folder: Path, files: dict[str, str], hint: str
+) -> None:
+    for name, text in {**files, "trainer/task.py": READS, "trainer/x.csv": "1\n"}.items():
+        (folder / name).write_text(text)
+    ended = vtrain("run", "-m", "trainer.task")
+    assert ended.code == 1
+    assert f"  hint    {hint}" in ended.err
+    warning = "WARNING: the folder's own build leaves out "
+    assert (warning in ended.err) == ("setup.py" in files)
+
+
+@pytest.mark.parametrize("name", ["data.csv", "./data.csv"])
+def test_a_relative_file_that_is_not_packed_is_named(vtrain: Any, folder: Path, name: str) -> None:
+    (folder / "late.py").write_text(f"open({name!r})\n")
+    (folder / "data.csv").touch()
+    (folder / ".vtrainignore").write_text("data.csv\n")
+    ended = vtrain("run", "late.py")
+    assert (
+        "  hint    `data.csv` is in the folder, and not in the package: .vtrainignore leaves it" in ended.err
+    )
+    (folder / "data.csv").unlink()
+    assert "is looked for in the working directory" in vtrain("run", "late.py").err

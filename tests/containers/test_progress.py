@@ -97,13 +97,13 @@ def test_the_first_failure_counts_and_not_those_it_causes(lines: list[str]) -> N
     steps = BuildSteps(lines.append)
     for key in "ab":
         steps.begin(key, f"[{key}] RUN x")
-    steps.write("b", b"".join(b"%d\n" % number for number in range(30)))
+    steps.write("b", b"".join(b"%d\n" % number for number in range(LAST_LINES + 20)))
     steps.fail("a", "[a] RUN x", "context canceled")
     steps.fail("b", "[b] RUN x", "exit code: 1")
     steps.fail("a", "[a] RUN x", "exit code: 2")
     assert steps.failed is not None
     assert steps.failed.name == "[b] RUN x"
-    assert list(steps.failed.last) == [str(number) for number in range(30 - LAST_LINES, 30)]
+    assert list(steps.failed.last) == [str(number) for number in range(20, LAST_LINES + 20)]
 
 
 def test_a_line_without_an_end_is_told_in_pieces(lines: list[str]) -> None:

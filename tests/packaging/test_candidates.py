@@ -87,7 +87,7 @@ def test_only_files_with_names_in_text_are_proposed(tmp_path: Path) -> None:
         ("", None),
         ("../plain.py", None),
         ("trainer", None),
-        ("a b.other", None),
+        ("a b.other", ("a b.other", "")),
         ("a b/other.py", ("a b/other.py", "")),
     ],
 )

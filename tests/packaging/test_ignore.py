@@ -211,3 +211,13 @@ def test_dockerignore_means_what_it_means_to_docker(make_tree, line, left_out):
     names = ("a.log", "s/a.log", "s/t/b.log", "s/t/c", "stop")
     folder = make_tree({**dict.fromkeys(names, ""), ".dockerignore": f"{line}\n!.dockerignore\n"})
     assert set(belonging_files(folder).files) == {".dockerignore", *names} - left_out
+
+
+def test_an_extra_folder_is_packed_and_not_said_to_be_left_out(make_tree, tmp_path):
+    elsewhere = make_tree({"a.csv": "", "deep/b.csv": ""}, "elsewhere")
+    folder = make_tree({"t.py": "", "own/c.csv": "", "own/d/e.csv": "", ".gitignore": "own/d/\n"})
+    (folder / "data").symlink_to(elsewhere)
+    found = belonging_files(folder, extra_dirs=("data", "own"))
+    assert {"data/a.csv", "data/deep/b.csv", "own/c.csv", "own/d/e.csv"} <= set(found.files)
+    assert (found.left_out, found.warnings) == ((), ())
+    assert any("name it in extra-dirs" in warning for warning in belonging_files(folder).warnings)

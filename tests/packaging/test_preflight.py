@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
+from environment_packages import wheel
 
 from vtrain.errors import PackagingError
 from vtrain.packaging.sdist import build_sdist, plan_sdist
@@ -27,7 +29,12 @@ def plan(folder, module="trainer.task", **given):
         ("trainer/task.py", "python-module takes a module, not a file: use trainer.task"),
         ("trainer.task.py", "use trainer.task"),
         ("trainer", "not inside the package"),
-        ("train-er.task", "is not a name that Python can import"),
+        ("train-er.task", "The module train-er.task is not inside the package; the nearest is trainer.task"),
+        ("trainer..task", "is not a name that Python can import"),
+        ("trainer.task.", "is not a name that Python can import"),
+        ("trainer\\task", "is not a name that Python can import"),
+        ("trainer\n.task", "is not a name that Python can import"),
+        (" ", "is not a name that Python can import"),
     ],
 )
 def test_an_entry_module_that_is_not_there(make_tree, module, words):
@@ -183,12 +190,12 @@ def test_the_same_is_told_when_the_package_is_there(make_tree, tmp_path):
 @pytest.mark.parametrize(
     ("statement", "advice"),
     [
-        ("import model", "`model`; it is a module of trainer: write `from trainer import model`"),
-        ("import model.layers", "`model`; it is a module of trainer: write `import trainer.model.layers`"),
+        ("import model", "`model` is a module of trainer: write `from trainer import model`"),
+        ("import model.layers", "`model` is a module of trainer: write `import trainer.model.layers`"),
         ("from model import fit, Net", "write `from trainer.model import fit, Net`"),
         (
             "import metrics",
-            "`metrics`; it is a module of trainer.tools: write `from trainer.tools import metrics`",
+            "`metrics` is a module of trainer.tools: write `from trainer.tools import metrics`",
         ),
     ],
 )
@@ -197,13 +204,6 @@ def test_a_sibling_is_named_and_no_stranger(make_tree, statement, advice):
     (warning,) = plan(make_tree({**tree, "trainer/model/__init__.py": ""})).warnings
     assert advice in warning
     assert "requirements" not in warning
-
-
-def test_a_sibling_that_python_could_not_find_is_not_named(make_tree):
-    tree = {"jobs/task.py": "import model", "lib/model.py": "", "more/model.py": ""}
-    for given in ({"module": "jobs.task"}, {"module": "", "script": "jobs/task.py"}):
-        (warning,) = plan(make_tree(tree), **given).warnings
-        assert warning.endswith("`model`; add the distribution that brings it to requirements")
 
 
 @pytest.mark.parametrize(
@@ -344,3 +344,100 @@ def test_a_missing_import_is_said_once_also_where_a_requirement_has_its_name(mak
     folder = make_tree({**TREE, "trainer/task.py": "import yaml\n"})
     (warning,) = plan(folder, requirements=("yaml",), provided=frozenset()).warnings
     assert "add pyyaml" in warning
+
+
+def test_a_name_that_a_build_leaves_out_gets_the_flag_that_runs_it(make_tree, tmp_path):
+    setup = "from setuptools import setup\nsetup(name='x', packages=['other'])\n"
+    folder = make_tree(
+        {"setup.py": setup, "01-first/__init__.py": "", "01-first/train.py": "", "other/__init__.py": ""}
+    )
+    with pytest.raises(PackagingError, match=r"leaves out 01-first/train\.py, the entry module") as refused:
+        build_sdist(plan(folder, "01-first.train"), tmp_path / "out")
+    assert "Give --script=01-first/train.py, or rename it." in refused.value.hint
+    found = setup.replace("['other']", "__import__('setuptools').find_packages()")
+    (folder / "setup.py").write_text(found)
+    assert build_sdist(plan(folder, "01-first.train"), tmp_path / "out").built
+
+
+@pytest.mark.parametrize(
+    ("statement", "requirement", "advice"),
+    [
+        ("import omegaconf", "hydra-core>=1.3", "omegaconf"),
+        ("import torch", "stable-baselines3", "torch"),
+        ("import click", "typer", "click"),
+        ("import pandas", "mlflow==2.*", "pandas"),
+        ("import yaml", "my-private-lib", "pyyaml"),
+        (
+            "import accelerate",
+            "transformers[torch]",
+            "accelerate",
+        ),  # an extra brings more than the tables say
+        ("import pandas", "kit @ https://example.test/kit.zip", "pandas"),
+    ],
+)
+def test_a_requirement_may_bring_what_is_not_known_of_it(make_tree, statement, requirement, advice):
+    folder = make_tree({"trainer/task.py": statement})
+    (warning,) = plan(folder, requirements=("numpy", requirement), strict=True).warnings
+    top = statement.removeprefix("import ")
+    words = f"no requirement is known to bring the import `{top}`; if none does, add {advice} to requirements"
+    assert warning.endswith(words)
+
+
+def test_where_all_requirements_are_known_an_import_is_surely_missing(make_tree):
+    folder = make_tree({"trainer/task.py": "import yaml"})
+    known = ("numpy>=1", "scikit-learn", "requests ; python_version>'3'", "six")
+    with pytest.raises(PackagingError, match="nothing provides the import `yaml`; add pyyaml"):
+        plan(folder, requirements=known, strict=True)
+    # A module of the trainer's own is no requirement's.
+    folder = make_tree({"trainer/task.py": "import model", "trainer/model.py": ""})
+    with pytest.raises(PackagingError, match="is a module of trainer"):
+        plan(folder, requirements=("mlflow",), strict=True)
+
+
+def test_an_extra_package_may_bring_what_it_does_not_tell(make_tree, tmp_path):
+    folder = make_tree({"trainer/task.py": "import yaml", "kit-1.tar.gz": "x"})
+    (warning,) = plan(folder, extra_packages=("kit-1.tar.gz",), strict=True).warnings
+    assert "no requirement is known to bring the import `yaml`" in warning
+    kit = wheel(tmp_path / "project", "my_kit", requirements=("numpy",))
+    given = {"extra_packages": (Path(kit).name,), "requirements": ("my-kit",), "strict": True}
+    with pytest.raises(PackagingError, match="nothing provides the import `yaml`"):  # a wheel tells all
+        plan(folder, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "tabulate.py",
+            "tabulate.py has the name of the requirement tabulate, and one hides the other; rename it",
+        ),
+        ("yaml.py", "yaml.py has the name of the requirement pyyaml, and one hides the other; rename it"),
+        ("random.py", "random.py has the name of a module of Python, and one hides the other; rename it"),
+    ],
+)
+def test_a_script_that_hides_what_it_imports(make_tree, name, words):
+    folder = make_tree({name: "import tabulate, yaml, random\n", "requirements.txt": "tabulate\nPyYAML>=6\n"})
+    assert plan(folder, "", script=name).warnings == (words,)
+
+
+@pytest.mark.parametrize("beside", ["random.py", "random/__init__.py", "tabulate/__init__.py"])
+def test_a_module_beside_the_entry_hides_as_well(make_tree, beside):
+    files = {"train.py": "", "pkg/train.py": "", beside: ""}
+    folder = make_tree({**files, "requirements.txt": "tabulate\n"})
+    for given in ({"script": "train.py"}, {"python_module": "pkg.train"}):
+        (warning,) = plan_sdist(TrainerSource(folder=folder, **given)).warnings
+        assert warning.startswith(f"{beside} has the name of ")
+    assert plan_sdist(TrainerSource(folder=folder, script="pkg/train.py")).warnings == ()
+
+
+def test_a_script_called_like_a_framework_that_it_imports(make_tree):
+    folder = make_tree({"torch.py": "import torch\n", "ray.py": "print(1)\n"})
+    there = frozenset({"torch", "ray"})
+    (warning,) = plan(folder, "", script="torch.py", provided=there).warnings
+    assert warning.startswith("torch.py has the name of the requirement torch, ")
+    assert plan(folder, "", script="ray.py", provided=there).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["train.py", "test/a.py", "random/a.txt", "pkg/random.py", "setup.py"])
+def test_names_that_hide_nothing(make_tree, name):
+    assert plan(make_tree({"main.py": "", name: ""}), "", script="main.py").warnings == ()

@@ -297,6 +297,21 @@ def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest
     assert b"s3cret" not in b"".join(told)
 
 
+def test_a_build_that_failed_tells_its_reason_and_not_its_last_lines() -> None:
+    wrapped = ("error: Failed to build `/s`", "  cause: Call to `x.build_wheel` failed (exit status: 1)")
+    advice = [f"advice line {number}" for number in range(12)]
+    lines = (
+        "Traceback (most recent call last):",
+        "  x",
+        "RuntimeError: install libfoo first",
+        *advice,
+        *wrapped,
+    )
+    failed = explain_build(InstallerFault("uv", lines), "trainer.tar.gz")
+    _, *shown = failed.message.splitlines()
+    assert shown == [f"  {line}" for line in ("RuntimeError: install libfoo first", *advice)]
+
+
 @pytest.mark.parametrize(
     ("line", "advice"),
     [
@@ -312,3 +327,19 @@ def test_a_build_that_failed_gets_advice_for_its_cause(line: str, advice: str) -
     failed = explain_build(InstallerFault("the build", ("Traceback", line)), "trainer.tar.gz")
     assert advice in failed.hint
     assert line in failed.message
+
+
+def test_a_requirement_that_two_packages_name_is_told_once(
+    tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("left", "right"):
+        wheel(tmp_path / "wheels", name)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    extras = direct_sdist(tmp_path, "", ("left",), name="extras")
+    package = direct_sdist(tmp_path, "import left", ("left>=1", "right"))
+    told: list[bytes] = []
+    plan = plan_environment(EnvironmentSpec(packages=(extras, package)), tmp_path / "home")
+    make_environment(plan, told.append)
+    lines = [line.decode() for line in told if line.startswith(b"Installing ")]
+    assert lines == ["Installing left …\n", "Installing right …\n"]

@@ -174,3 +174,20 @@ def test_an_import_that_only_the_image_provides_is_told(tmp_path: Path, bare: No
         f"{tmp_path}/f/trainer/task.py:1: the image brings `PIL`, and nothing does here; add pillow to "
         "requirements",
     )
+
+
+@pytest.mark.parametrize("image", ["", HOST + "pytorch-gpu.2-4:latest"])
+def test_a_requirement_that_is_not_known_may_bring_a_framework(
+    tmp_path: Path, bare: None, image: str
+) -> None:
+    code = "import torch, yaml\ndef late():\n    import tensorflow\n"
+    packed = packaged(direct_sdist(tmp_path, code, ("stable-baselines3",)), image=image)
+    assert packed.missing == ()
+    assert "/task.py:1: no requirement is known to bring the import `torch`; if none does, add" in "\n".join(
+        packed.notices
+    )
+    assert not any("not installed here" in line for line in packed.notices)
+    found = in_folder(tmp_path / "f", code, image=image, **{"requirements.txt": "stable-baselines3\n"})
+    assert found.missing == ()
+    known = packaged(direct_sdist(tmp_path, code, ("numpy",)), image=image)
+    assert len(known.missing) == 2

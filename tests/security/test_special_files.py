@@ -120,7 +120,7 @@ def test_a_pyproject_that_is_no_file(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"\x7fELF\0\xff\xfe", "is not UTF-8 text, as TOML is."),
+        (b"\x7fELF\0\xff\xfe", "is not TOML: it is not UTF-8 text."),
         (b"[tool.vtrain]\nbackend = " + b"[" * 20_000, "is nested too deeply."),
     ],
     ids=["binary", "deep"],

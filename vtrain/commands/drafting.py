@@ -222,6 +222,7 @@ def packages_place(target: Target, trainer: TrainerFlags) -> Place:
         buckets=target.backend.buckets(target.settings),
         staging_bucket=find_staging_bucket(trainer.staging_bucket),
         show=target.console.show_state,
+        warn=target.console.warn,
         checks_imports=not target.settings.active_python,
         other_python=bool(target.settings.python or target.settings.active_python),
         is_service=not target.backend.is_local,

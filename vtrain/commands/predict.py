@@ -65,7 +65,7 @@ def read_request(path: str) -> dict[str, Any]:
     """The request in a file; `-` is standard input. Raises ConfigError for what is no request."""
     origin = origin_of(path)
     try:
-        request = json.loads(read_text(path, FLAG).removeprefix("\ufeff"))
+        request = json.loads(read_text(path, FLAG))
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{FLAG}: {origin} is no JSON: {error}.", hint=_EXAMPLE) from error
     if not isinstance(request, dict) or "instances" not in request:

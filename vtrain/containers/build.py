@@ -19,6 +19,7 @@ from vtrain.containers.images import ensure_image
 from vtrain.containers.progress import TRACE, BuildSteps, ClassicProgress, follow_trace
 from vtrain.containers.refusals import NO_SPACE, explain_program
 from vtrain.errors import EngineAwayError, EngineError, ImageError
+from vtrain.program_output import reason
 
 Tell = Callable[[str], None]
 Builder = Literal["auto", "buildkit", "classic"]
@@ -39,7 +40,6 @@ _WRAPPINGS = re.compile(
     r"|failed to calculate checksum of ref \S+: |building at STEP \".*?\": )+"
 )
 _NOT_THERE = re.compile(r"not found|file does not exist|no such file")
-_LONGEST_LINE = 500
 _LOST_CACHE = "failed to get digest"
 """The classic builder's words about a layer in its cache that is being removed at this moment."""
 
@@ -214,7 +214,8 @@ class _Outcome:
 
 def _not_built(error: str, step: str = "", lines: tuple[str, ...] = ()) -> ImageError:
     said = _WRAPPINGS.sub("", engine_words(error))
-    shown = "".join(f"\n  {line[:_LONGEST_LINE]}" for line in lines)
+    lines = tuple(reason(lines))
+    shown = "".join(f"\n  {line}" for line in lines)
     instruction = "" if step.startswith("[internal]") else step.partition("] ")[2]
     if NO_SPACE.search("\n".join((said, *lines))):
         where = f" in {instruction}" if instruction else ""

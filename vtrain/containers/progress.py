@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.messages.log import DETAIL_MARGIN
 
-LAST_LINES = 10
+LAST_LINES = 400
 LINE_LIMIT = 64 * 1024
 """Bytes after which a line without an end is told in pieces."""
 QUICK_SECONDS = 0.5

@@ -178,11 +178,9 @@ def _modules_below(root: Path) -> set[str]:
     found: set[str] = set()
     for folder, inner, names in os.walk(root):
         package = Path(folder).relative_to(root).parts
-        inner[:] = [name for name in inner if name.isidentifier()] if len(package) < MAX_DEPTH else []
+        inner[:] = [name for name in inner if "." not in name] if len(package) < MAX_DEPTH else []
         stems = (name.removesuffix(".py") for name in names if name.endswith(".py"))
-        found.update(
-            ".".join([*package, stem]) for stem in stems if stem.isidentifier() and stem != "__init__"
-        )
+        found.update(".".join([*package, stem]) for stem in stems if "." not in stem and stem != "__init__")
         if len(found) >= MAX_MODULES:
             break
     return found

@@ -15,6 +15,7 @@ from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.grammar import join_items
 from vtrain.settings import user_path
 from vtrain.special_files import why_special
+from vtrain.text_files import decoded, encoding_of
 
 if TYPE_CHECKING:
     from vtrain.messages.yaml_reader import Entry
@@ -107,11 +108,12 @@ def read_text(path: str, flag: str) -> str:
         raise ConfigError(f"{flag}: cannot read {path}: {reason}.")
     try:
         data = sys.stdin.buffer.read() if path == "-" else user_path(path).read_bytes()
-        return data.decode("utf-8")
+        return decoded(data)
     except OSError as error:
         raise ConfigError(f"{flag}: cannot read {path}: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{flag}: {path} is not UTF-8 text.") from error
+        encoding = encoding_of(data) or "UTF-8"
+        raise ConfigError(f"{flag}: {path} is not {encoding} text.") from error
 
 
 FLAG = "--flags-file"

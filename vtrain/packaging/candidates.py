@@ -55,8 +55,7 @@ def named_candidate(folder: Path, name: str) -> Candidate | None:
     """The candidate that a user names as a file or a module; None where it is not in the folder."""
     path = name.replace(".", "/")
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__main__.py")]
-    importable = all(part.isidentifier() for part in path.split("/"))
-    for number, file in enumerate((name, *modules) if importable else (name,)):
+    for number, file in enumerate((name, *modules)):
         if _is_file(folder / file) and not Path(file).is_absolute() and ".." not in Path(file).parts:
             text = _text(folder / file)
             found = candidate_of(folder, PurePosixPath(Path(file).as_posix()), text)

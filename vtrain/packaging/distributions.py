@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
-from vtrain.project_names import canonical
+from vtrain.project_names import canonical, distribution_name
 
 # Import name (dotted where a namespace is shared) → distributions that bring it, the usual one first.
 DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
@@ -87,6 +87,7 @@ DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
 # Distribution → what it brings along and trainers import without naming it.
 BROUGHT_ALONG: dict[str, tuple[str, ...]] = {
     "accelerate": ("torch", "numpy", "huggingface-hub", "pyyaml", "packaging", "psutil", "safetensors"),
+    "beautifulsoup4": ("soupsieve", "typing-extensions"),
     "catboost": ("numpy", "pandas", "scipy", "matplotlib", "plotly", "six"),
     "datasets": ("numpy", "pandas", "pyarrow", "requests", "tqdm", "fsspec", "huggingface-hub", "pyyaml"),
     "flax": ("jax", "numpy", "optax", "msgpack", "pyyaml", "rich"),
@@ -95,17 +96,20 @@ BROUGHT_ALONG: dict[str, tuple[str, ...]] = {
     "google-cloud-storage": ("google-api-core", "google-auth", "requests", "protobuf"),
     "google-api-core": ("google-auth", "protobuf", "requests"),
     "imbalanced-learn": ("scikit-learn", "numpy", "scipy", "joblib"),
+    "h5py": ("numpy",),
     "jax": ("jaxlib", "numpy", "scipy", "ml-dtypes"),
+    "jinja2": ("markupsafe",),
     "keras": ("numpy", "h5py", "rich", "ml-dtypes", "packaging"),
     "lightgbm": ("numpy", "scipy"),
     "lightning": ("torch", "torchmetrics", "numpy", "pyyaml", "tqdm", "pytorch-lightning", "fsspec"),
-    "matplotlib": ("numpy", "pillow", "python-dateutil", "packaging"),
+    "matplotlib": ("numpy", "pillow", "python-dateutil", "packaging", "contourpy", "cycler", "pyparsing"),
     "opencv-python": ("numpy",),
     "opencv-python-headless": ("numpy",),
     "optuna": ("numpy", "sqlalchemy", "tqdm", "pyyaml", "alembic", "packaging"),
-    "pandas": ("numpy", "python-dateutil", "pytz"),
+    "pandas": ("numpy", "python-dateutil", "pytz", "tzdata"),
     "polars": (),
     "pyspark": ("py4j",),
+    "python-dateutil": ("six",),
     "pytorch-lightning": ("torch", "torchmetrics", "numpy", "pyyaml", "tqdm", "fsspec"),
     "ray": ("requests", "pyyaml", "protobuf", "msgpack", "filelock", "packaging"),
     "requests": ("urllib3", "certifi", "idna", "charset-normalizer"),
@@ -114,34 +118,39 @@ BROUGHT_ALONG: dict[str, tuple[str, ...]] = {
     "scipy": ("numpy",),
     "seaborn": ("numpy", "pandas", "matplotlib"),
     "sentence-transformers": ("transformers", "torch", "scikit-learn", "huggingface-hub", "tqdm"),
-    "statsmodels": ("numpy", "scipy", "pandas", "patsy"),
+    "statsmodels": ("numpy", "scipy", "pandas", "patsy", "packaging"),
     "tensorflow": (
-        "numpy",
-        "keras",
-        "tensorboard",
-        "h5py",
-        "protobuf",
-        "absl-py",
-        "grpcio",
-        "six",
-        "requests",
+        *("numpy", "keras", "tensorboard", "h5py", "protobuf", "absl-py", "grpcio", "six", "requests"),
+        *("packaging", "setuptools", "termcolor", "typing-extensions", "wrapt", "ml-dtypes", "markdown"),
     ),
     "tensorflow-cpu": ("tensorflow",),
     "tensorflow-datasets": ("numpy", "absl-py", "protobuf", "requests", "tqdm"),
     "torch": ("networkx", "jinja2", "sympy", "filelock", "fsspec", "typing-extensions"),
     "torchaudio": ("torch",),
     "torchvision": ("torch", "numpy", "pillow"),
-    "transformers": ("numpy", "huggingface-hub", "tokenizers", "safetensors", "tqdm", "pyyaml", "requests"),
+    "transformers": (
+        *("numpy", "huggingface-hub", "tokenizers", "safetensors", "tqdm", "pyyaml", "requests"),
+        *("regex", "filelock", "packaging"),
+    ),
     "wandb": ("click", "pyyaml", "requests", "psutil", "protobuf"),
     "xgboost": ("numpy", "scipy"),
 }
 
+
+# Distributions that bring nothing along which trainers import.
+_ALONE = frozenset(
+    "absl-py certifi charset-normalizer click cloudml-hypertune cloudpickle einops filelock fire fsspec idna "
+    "joblib jsonschema lxml msgpack ml-dtypes networkx numpy orjson packaging pillow plotly protobuf psutil "
+    "pyarrow pydantic python-dotenv pytz pyyaml regex safetensors setuptools simplejson six tabulate "
+    "termcolor threadpoolctl tomli toml tqdm typing-extensions tzdata urllib3 wheel wrapt xxhash".split()
+)
 
 # Distributions that are known to bring an import of their own name.
 _SAME_NAME = frozenset(
     "bitsandbytes deepspeed diffusers einops evaluate fastapi fire gensim gymnasium h5py huggingface-hub "
     "joblib mlflow nltk omegaconf peft pyarrow ray spacy tensorflow-probability tiktoken timm trl".split()
 ).union(BROUGHT_ALONG, *BROUGHT_ALONG.values())
+_KNOWN = _ALONE | BROUGHT_ALONG.keys()
 
 
 def candidates(module: str) -> tuple[str, ...]:
@@ -189,6 +198,14 @@ def may_bring(distribution: str, module: str) -> bool:
     """Whether a distribution of which nothing is known has a name made from that of an import."""
     words = f"-{canonical(module.partition('.')[0])}-"
     return distribution not in _SAME_NAME and words in f"-{distribution}-"
+
+
+def are_known(requirements: Iterable[str]) -> bool:
+    """Whether the tables have all that these requirements bring. An extra brings more than they say."""
+    return all(
+        "[" not in line.partition(";")[0] and (name := distribution_name(line)) and name in _KNOWN
+        for line in requirements
+    )
 
 
 def _in_table(module: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.git_patterns import GitPattern, read_pattern
 from vtrain.settings import home_folder
+from vtrain.text_files import decoded
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,14 +112,14 @@ def _rooted(line: str) -> str:
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
-    """The lines of an ignore file; () when there is none. A byte-order mark is dropped, as in git.
+    """The lines of an ignore file; () when there is none. A byte-order mark names its encoding.
 
     Raises PackagingError for a file that cannot be read.
     """
     if not path.is_file():
         return ()
     try:
-        text = path.read_bytes().decode("utf-8-sig", "replace")
+        text = decoded(path.read_bytes(), "replace")
     except OSError as error:
         raise PackagingError(f"Cannot read {path}: {error.strerror}.") from None
     # git ends a line at a line feed alone, and `Icon\r\r\n` is how people name what macOS calls `Icon\r`.

@@ -29,6 +29,7 @@ from vtrain.packaging.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
+from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.preflight import with_preflight
 from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import (
@@ -42,6 +43,7 @@ from vtrain.packaging.sdist_plan import (
 )
 from vtrain.packaging.source import TrainerSource, check_source
 from vtrain.packaging.tree import belonging_files
+from vtrain.text_files import why_not_utf8
 
 LAYOUT_VERSION = 1
 """Changes whenever the same files would give another image."""
@@ -282,7 +284,8 @@ def read_own_context(folder: Path, dockerfile: Path) -> OwnContext:
     text = _text(folder, dockerfile)
     belonging = belonging_files(folder, rules=DockerRules(folder, dockerfile))
     files = tuple(pack_file(folder, path) for path in belonging.files)
-    warnings = (*belonging.warnings, *_baked_secrets(text), *size_warnings(files))
+    scripts = line_end_warnings(folder, ((file.path, file.executable) for file in files))
+    warnings = (*belonging.warnings, *_baked_secrets(text), *scripts, *size_warnings(files))
     return OwnContext(
         dockerfile=text,
         name=_name_in(folder, dockerfile, belonging.files),
@@ -312,13 +315,14 @@ def _name_in(folder: Path, dockerfile: Path, files: tuple[str, ...]) -> str:
 
 def _text(folder: Path, dockerfile: Path) -> str:
     try:
-        text = dockerfile.read_text("utf-8-sig")
+        data = dockerfile.read_bytes()
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         below = folder / dockerfile
         hint = f"There is {below}; the path is read from the current folder." if below.is_file() else ""
         raise ConfigError(f"--dockerfile: there is no file {dockerfile}.", hint=hint) from None
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else why_not_utf8(data)
         raise ConfigError(f"--dockerfile: cannot read {dockerfile}: {reason}.") from None
     if not text.strip():
         raise ConfigError(f"--dockerfile: {dockerfile} is empty.")

@@ -97,6 +97,17 @@ class Modules(msgspec.Struct, frozen=True, dict=True):
                 base = f"{base}/{part}" if base else part
                 yield from (path for path in (f"{base}/__init__.py", f"{base}.py") if path in self.files)
 
+    def homes(self, top: str) -> tuple[str, ...]:
+        """The folders in which a name is a Python file, or a folder with some; the uppermost first."""
+        found: set[str] = set()
+        for path in self.files:
+            if path.endswith(".py") and top in path:
+                *folders, name = path.split("/")
+                ends = [n for n, folder in enumerate(folders) if folder == top]
+                ends += [len(folders)] if name == f"{top}.py" else []
+                found.update("/".join(folders[:end]) for end in ends)
+        return tuple(sorted(found, key=lambda home: (bool(home), home.count("/"), home)))
+
     def _kind(self, root: str, module: str) -> bool:
         base = "/".join(filter(None, (root, *module.split("."))))
         return f"{base}.py" in self.files or base in self._folders or base in self._compiled
@@ -126,9 +137,11 @@ def _without_suffixes(path: str) -> str:
 class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     """A trainer's imports, from its entry module on, and its own modules.
 
-    Its files are in `folder` (empty: in an archive); one of them is the `script` that starts it, if a script
-    does. Packages beside it bring the import names `own_names` and the distributions `brought`. With
-    `has_build` a build may add modules.
+    Its files are in `folder` (empty: in an archive). `entry` is the one that starts it, and `script` the same
+    where it starts as a script. Packages beside it bring the import names `own_names` and the distributions
+    `brought`; with `all_known` it is known what all requirements bring. With `has_build` a build may add
+    modules; with `changes_path` a file names `sys.path`. With `in_pool_spec` the command line names the
+    trainer in --worker-pool-spec.
     """
 
     imports: tuple[Import, ...]
@@ -136,8 +149,12 @@ class TrainerImports(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     own_names: frozenset[str] = frozenset()
     brought: frozenset[str] = frozenset()
+    all_known: bool = True
+    entry: str = ""
     script: str = ""
     has_build: bool = False
+    changes_path: bool = False
+    in_pool_spec: bool = False
 
     @property
     def names(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ from vtrain.packaging.project import Project, tool_versions, version_variables
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
+from vtrain.program_output import reason
 from vtrain.settings import home_folder
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 Kind = Literal["sdist", "wheel"]
 
 _NAMES_SHOWN = 5
-_OUTPUT_LINES, _LONGEST_LINE = 15, 300
-"""The end of a build's output that is shown: so many lines, of so many letters each."""
 
 
 class BuildRequirementsError(PackagingError):
@@ -131,12 +130,11 @@ def _run_isolated(tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind)
 
 
 def _reason(error: Exception) -> str:
-    """The last lines that a program wrote, else the error itself; without a full stop."""
+    """The reason in what a program wrote, else the error itself; without a full stop."""
     cause = getattr(error, "exception", error)
     output = getattr(cause, "stderr", None) or getattr(cause, "output", None)
     text = output.decode(errors="replace") if isinstance(output, bytes) else output
-    lines = (text or "").rstrip().removesuffix(".").splitlines()[-_OUTPUT_LINES:]
-    return "".join(f"\n{line[:_LONGEST_LINE]}" for line in lines) or str(error).rstrip(".")
+    return ("".join(f"\n{line}" for line in reason((text or "").splitlines())) or str(error)).rstrip(".")
 
 
 def _unpack(built: Path, target: Path) -> str:
@@ -173,9 +171,15 @@ def _check_credentials(top: Path, names: tuple[str, ...]) -> None:
 def _check_entry(plan: SdistPlan, names: tuple[str, ...]) -> None:
     tail = plan.entry.path.removeprefix(f"{plan.entry.root}/")
     if not any(name == tail or name.endswith(f"/{tail}") for name in names):
+        hint = "Look at the package list in pyproject.toml, setup.cfg or setup.py."
+        unusual = next((part for part in plan.python_module.split(".") if not part.isidentifier()), "")
+        if unusual:
+            hint = (
+                f"Build tools look for names like those in an import statement, and {unusual!r} is not one. "
+            )
+            hint += f"Give --script={plan.entry.path}, or rename it."
         raise PackagingError(
-            f"The folder's own build leaves out {plan.entry.path}, the entry module.",
-            hint="Look at the package list in pyproject.toml, setup.cfg or setup.py.",
+            f"The folder's own build leaves out {plan.entry.path}, the entry module.", hint=hint
         )
 
 

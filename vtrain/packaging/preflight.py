@@ -11,6 +11,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 from importlib.util import decode_source
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.archive import import_names, metadata_name, requires_dist
 from vtrain.packaging.distributions import (
+    are_known,
     candidates,
     installed_distribution,
     known_distribution,
@@ -33,9 +35,11 @@ from vtrain.packaging.module_imports import (
     parse,
     reached_imports,
 )
+from vtrain.packaging.own_modules import own_module
 from vtrain.packaging.sdist_plan import SdistPlan, check_no_credentials
 from vtrain.packaging.source import Entry, module_names, printable
 from vtrain.project_names import canonical, distribution_name
+from vtrain.text_files import encoding_of, why_not_utf8
 
 _HERE = ".".join(map(str, sys.version_info[:2]))
 _PYTHON = sys.stdlib_module_names | {"__main__", "test"}
@@ -49,7 +53,8 @@ MOST_UNKNOWN = 100
 class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
     """An import that surely runs and that nothing is known to provide.
 
-    `advice` says what to add; a `fault` is wrong with the import itself, whatever is installed.
+    `advice` says what to add; a `fault` is wrong with the import itself, whatever is installed. It `is_sure`
+    unless a requirement may bring the import, of which that is not known.
     """
 
     item: Import
@@ -57,48 +62,75 @@ class MissingImport(msgspec.Struct, frozen=True, kw_only=True):
     shown: str
     advice: str = ""
     fault: str = ""
+    is_sure: bool = True
 
     @property
     def sentence(self) -> str:
         """The warning where nothing at all provides it."""
-        return f"{self.place}: {self.fault or f'nothing provides the import `{self.shown}`; {self.advice}'}"
+        if self.fault:
+            return f"{self.place}: {self.fault}"
+        if self.is_sure:
+            return f"{self.place}: nothing provides the import `{self.shown}`; {self.advice}"
+        unsure = f"no requirement is known to bring the import `{self.shown}`; if none does, {self.advice}"
+        return f"{self.place}: {unsure}"
 
 
 def trainer_imports(plan: SdistPlan) -> TrainerImports:
     """The imports of the trainer in a folder."""
     roots = (plan.entry.root, *(("", "src") if plan.pep517 or (plan.project and plan.source.script) else ()))
     modules = Modules(frozenset(file.path for file in plan.files), tuple(dict.fromkeys(roots)))
-    brought, own_names = _extra_contents(plan)
+    brought, own_names, all_known = _extra_contents(plan)
+
+    changes_path = False
 
     def read(path: str) -> bytes:
-        return (plan.source.folder / path).read_bytes()
+        nonlocal changes_path
+        source = (plan.source.folder / path).read_bytes()
+        changes_path = changes_path or b"sys.path" in source
+        return source
 
+    imports = reached_imports(modules, read, plan.entry.path, plan.source.python_module)
     return TrainerImports(
-        imports=reached_imports(modules, read, plan.entry.path, plan.source.python_module),
+        imports=imports,
         modules=modules,
         folder=str(plan.source.folder),
         own_names=own_names,
         brought=brought,
+        all_known=all_known,
+        entry=plan.entry.path,
         script=plan.entry.path if plan.source.script else "",
         has_build=plan.pep517,
+        changes_path=changes_path,
+        in_pool_spec=plan.source.in_pool_spec,
     )
 
 
-def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str]]:
-    """Distributions and import names that the packages beside the trainer bring."""
-    distributions: set[str] = set()
+def _extra_contents(plan: SdistPlan) -> tuple[frozenset[str], frozenset[str], bool]:
+    """Distributions and import names that the packages beside the trainer bring, and whether all is known.
+
+    That is where the tables have what they and all requirements bring.
+    """
+    own: set[str] = set()
     names: set[str] = set()
+    required: list[str] = []
+    all_known = True
     for extra in plan.extra_packages:
+        is_wheel = False
         # pip also installs a source archive without metadata, whose contents are not known before.
         with contextlib.suppress(PackagingError):
             names.update(import_names(extra.path))
-            distributions.add(canonical(metadata_name(extra.path)))
-            distributions.update(map(distribution_name, requires_dist(extra.path) or ()))
+            own.add(canonical(metadata_name(extra.path)))
+            required += requires_dist(extra.path) or ()
+            is_wheel = extra.path.suffix == ".whl"
+        all_known = all_known and is_wheel
     for project in plan.local:
-        distributions.update((project.name, *map(distribution_name, project.requirements)))
+        own.add(project.name)
+        required += project.requirements
         modules = module_names(tuple(file.path for file in project.files), is_project=True)
         names.update(module.partition(".")[0] for module in modules)
-    return frozenset(distributions), frozenset(names)
+    others = (line for line in (*plan.requirements, *required) if distribution_name(line) not in own)
+    all_known = all_known and are_known(others)
+    return frozenset(own.union(map(distribution_name, required))), frozenset(names), all_known
 
 
 def place_of(item: Import, trainer: TrainerImports) -> str:
@@ -150,11 +182,10 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
         return MissingImport(
             item=item, place=place, shown=top, fault=f"the package has no module `{item.module}`"
         )
-    if package := trainer.modules.sibling(item.path, top):
-        advice = f"it is a module of {package}: {_qualified(item, package)}"
-        return MissingImport(
-            item=item, place=place, shown=top, fault=f"nothing provides the import `{top}`; {advice}"
-        )
+    if trainer.changes_path and trainer.modules.homes(top):
+        return None
+    if fault := own_module(item, trainer, Path.cwd()):
+        return MissingImport(item=item, place=place, shown=top, fault=fault)
     tries = item.dotted_members or (item.module,)
     brings = next(filter(None, map(known_distribution, tries)), "")
     if not brings and any(may_bring(name, item.module) for name in available):
@@ -166,16 +197,27 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
         place=place,
         shown=shown,
         advice=f"add {brings or 'the distribution that brings it'} to requirements",
+        is_sure=trainer.all_known,
     )
 
 
-def _qualified(item: Import, package: str) -> str:
-    """The import statement as Python finds the module in its package."""
-    if item.members:
-        return f"write `from {package}.{item.module} import {', '.join(item.members)}`"
-    if "." in item.module:
-        return f"write `import {package}.{item.module}`"
-    return f"write `from {package} import {item.module}`"
+def _hiding(trainer: TrainerImports, named: frozenset[str], available: frozenset[str]) -> Iterator[str]:
+    """A sentence for each of the trainer's own modules that is called like one of Python's or a requirement.
+
+    The distributions in `named` are required; those in `available` matter where the trainer imports them.
+    """
+    imported = {item.module.partition(".")[0] for item in trainer.imports}
+    for root, path in product(trainer.modules.roots, sorted(trainer.modules.files)):
+        below = path.removeprefix(f"{root}/" if root else "")
+        top = below.removesuffix("/__init__.py").removesuffix(".py")
+        if top == below or "/" in top or (root and below == path):
+            continue
+        known = named | (available if top in imported else frozenset())
+        whose = next((f"the requirement {name}" for name in candidates(top) if name in known), "")
+        if top in sys.stdlib_module_names:
+            whose = "a module of Python"
+        if whose:
+            yield f"{printable(path)} has the name of {whose}, and one hides the other; rename it"
 
 
 def _namesakes(names: frozenset[str], said: set[str]) -> Iterator[str]:
@@ -194,6 +236,8 @@ def check_syntax(folder: Path, entry: Entry) -> None:
     if len(source) > LARGEST_SOURCE:
         return
     shown = shown_path(folder / entry.path)
+    if encoding_of(source) not in ("", "UTF-8"):
+        raise PackagingError(f"Python cannot read {shown}: {why_not_utf8(source)}.")
     try:
         parse(decode_source(source))  # in bytes, Python before 3.13 would count columns in bytes too
     except SyntaxError as error:
@@ -257,16 +301,18 @@ def with_preflight(
             raise
         doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
     imports = trainer_imports(plan)
-    missing: tuple[str, ...] = ()
+    missing: tuple[MissingImport, ...] = ()
+    others: tuple[str, ...] = ()
+    named = frozenset(map(distribution_name, plan.requirements))
+    available = with_brought_along(named | imports.brought | (provided or frozenset()))
+    doubts += tuple(_hiding(imports, named, available))
     projects = [each.project for each in (plan, *plan.local) if each.project is not None]
     if provided is not None and all(project.dependencies is not None for project in projects):
-        named = frozenset(map(distribution_name, plan.requirements))
-        available = with_brought_along(named | imports.brought | provided)
-        found = missing_imports(imports, available)
-        tops = {each.item.module.partition(".")[0] for each in found}
-        others = _namesakes(named - plan.beside, tops)
-        missing = (*(each.sentence for each in found), *others)
-    said = (*plan.ignored, *missing)
-    if said and strict:
-        raise PackagingError("\n".join(said), hint="Without --strict this is a warning.")
+        missing = missing_imports(imports, available)
+        tops = {each.item.module.partition(".")[0] for each in missing}
+        others = tuple(_namesakes(named - plan.beside, tops))
+    sure = (*plan.ignored, *(each.sentence for each in missing if each.is_sure), *others)
+    if sure and strict:
+        raise PackagingError("\n".join(sure), hint="Without --strict this is a warning.")
+    said = (*plan.ignored, *(each.sentence for each in missing), *others)
     return msgspec.structs.replace(plan, imports=imports, warnings=(*plan.warnings, *doubts, *said))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import configparser
 import re
-import sys
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ import msgspec
 from vtrain.errors import PackagingError
 from vtrain.packaging.module_imports import UNREADABLE, parse
 from vtrain.special_files import why_special
+from vtrain.text_files import why_not_utf8
+from vtrain.toml_reader import load_toml, toml_text
 
 DEFAULT_BACKEND = "setuptools.build_meta:__legacy__"
 DEFAULT_BUILD_REQUIRES = ("setuptools >= 40.8.0",)
@@ -123,9 +123,8 @@ def read_project_file(folder: Path) -> ProjectFile:
     _check_readable(path)
     if not path.is_file():
         return ProjectFile()
-    toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
-        return msgspec.convert(toml.loads(path.read_text("utf-8")), ProjectFile)
+        return msgspec.convert(load_toml(toml_text(path.read_bytes())), ProjectFile)
     except msgspec.ValidationError as error:
         words = str(error).replace("object", "table").replace(" | null", "")
         problem, _, place = words.partition(" - at `$.")
@@ -143,7 +142,7 @@ def _setup_cfg(folder: Path) -> configparser.ConfigParser:
     try:
         parser.read(folder / "setup.cfg", encoding="utf-8")
     except (configparser.Error, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = why_not_utf8((folder / "setup.cfg").read_bytes()) or str(error).splitlines()[0]
         raise PackagingError(f"setup.cfg in {folder} cannot be read: {reason}.") from None
     return parser
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.errors import PackagingError
+from vtrain.text_files import decoded, encoding_of
 
 REQUIREMENTS_FILE = "requirements.txt"
 
@@ -20,6 +21,8 @@ _NAME_AND_VERSION = re.compile(r"[A-Za-z0-9._-]-\d")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 _PACKAGE_SUFFIXES = (".whl", ".tar.gz", ".zip")
 _CONSTRAINT = re.compile(r"(?:-c|--constraint)[= ]?\s*(?P<file>\S.*)")
+# In the first two lines, as in a Python file.
+_CODING = re.compile(rb"(?:[^\n]*\n)?#[^\n]*coding[:=]\s*([-\w.]+)")
 # What ends a line for pip or in a package's metadata, and what no line holds.
 _BREAKS = re.compile("[\\x00-\\x08\\x0a-\\x1f\\x7f\\x85\\u2028\\u2029]")
 _ITSELF = frozenset({".", "./", "-e .", "-e ./", "--editable .", "--editable=."})
@@ -90,7 +93,8 @@ class _Reader:
             elif (constraint := _CONSTRAINT.fullmatch(line)) and "://" not in line:
                 self._ignore(line, where)
                 name = f"constraints-{len(self.constraints) + 1}.txt"
-                self.constraints.append((name, _text(self._beside(path, constraint["file"], where))))
+                bounds = _logical_lines(_text(self._beside(path, constraint["file"], where)))
+                self.constraints.append((name, "".join(f"{bound}\n" for _, bound in bounds)))
                 self.pip_lines.append(f"-c {name}")
             else:
                 self.read_line(line, where)
@@ -123,10 +127,22 @@ class _Reader:
 
 
 def _text(path: Path) -> str:
+    """The text of a requirements file in the encoding that pip reads: of its mark, else of a coding line."""
     try:
-        return path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PackagingError(f"Cannot read the requirements in {path}: {error}.") from None
+        data = path.read_bytes()
+    except OSError as error:
+        raise PackagingError(f"Cannot read the requirements in {path}: {error.strerror}.") from None
+    coding = None if encoding_of(data) else _CODING.match(data)
+    encoding = coding[1].decode("ascii", "replace") if coding else encoding_of(data) or "UTF-8"
+    try:
+        return data.decode(encoding) if coding else decoded(data)
+    except UnicodeError:
+        reason = f"it is not {encoding} text"
+    except LookupError:
+        reason = f"its encoding {encoding!r} is not known"
+    raise PackagingError(
+        f"Cannot read the requirements in {path}: {reason}.", hint="Save it as UTF-8."
+    ) from None
 
 
 def _requirement(text: str, where: str) -> str:

@@ -18,6 +18,7 @@ from vtrain.packaging.archive import metadata_name
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
 from vtrain.packaging.keys import check_archive
+from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions
 from vtrain.packaging.requirements import Requirements, read_given, read_requirements
@@ -189,7 +190,11 @@ def _plan(
         requirements=lines,
         extra_packages=extras,
         extra_dirs=extra_dirs,
-        warnings=(*belonging.warnings, *size_warnings(files)),
+        warnings=(
+            *belonging.warnings,
+            *line_end_warnings(source.folder, ((file.path, file.executable) for file in files), entry.path),
+            *size_warnings(files),
+        ),
         ignored=requirements.warnings,
         project=project,
         tool_versions=tool_versions(project.build_requires) if project and is_built else (),

@@ -53,13 +53,13 @@ def check_source(source: TrainerSource) -> None:
 
 
 def check_module_name(module: str) -> None:
-    """Raise PackagingError for text that Python cannot import."""
+    """Raise PackagingError for text that `python -m` cannot run, which takes names with dashes and digits."""
     if module.endswith(".py") or "/" in module:
         name = module.removesuffix(".py").removeprefix("./").replace("/", ".").removeprefix("src.")
         raise PackagingError(
             f"python-module takes a module, not a file: use {name}.", hint="A file is given with script."
         )
-    if not all(part.isidentifier() for part in module.split(".")):
+    if "\\" in module or not all(part.strip() and part.isprintable() for part in module.split(".")):
         raise PackagingError(f"python-module {module!r} is not a name that Python can import.")
 
 
@@ -158,7 +158,7 @@ def module_names(files: tuple[str, ...], *, is_project: bool) -> frozenset[str]:
     names = set()
     for file in files:
         parts = PurePosixPath(file.removesuffix(".py")).parts
-        if not file.endswith(".py") or not all(part.isidentifier() for part in parts):
+        if not file.endswith(".py") or any("." in part for part in parts):
             continue
         names.add(".".join(parts[1:] if is_project and parts[0] == "src" else parts))
     return frozenset(names)

@@ -20,6 +20,7 @@ from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.privacy import make_private
+from vtrain.program_output import reason_line
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.launcher import PrepareFailed
@@ -137,9 +138,9 @@ def _ready(place: Path) -> StorageOrder:
     ready, lock = place / "ready", place / "lock"
     wait_until(lambda: ready.exists() or lock_holder(lock) == 0, START_SECONDS, PAUSE_SECONDS)
     if not ready.exists():
-        said = (place / "log").read_text("utf-8", "replace").strip().splitlines() or ["nothing"]
+        said = reason_line((place / "log").read_text("utf-8", "replace").splitlines()) or "nothing"
         raise PrepareFailed(
-            f"Cloud Storage on this machine could not be started. It wrote: {said[-1]}",
+            f"Cloud Storage on this machine could not be started. It wrote: {said}",
             "Take --aip-dirs=local, which gives the trainer paths.",
         )
     order = read_struct(place / "order.json", StorageOrder)

@@ -170,7 +170,7 @@ def import_all(modules: list[str]) -> str:
         try:
             importlib.import_module(module)
         except BaseException as error:  # whatever a module does when it is imported
-            return "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1][:500]
+            return f"{type(error).__name__}: {error}".splitlines()[0][:500]
     if threading.active_count() > 1:
         return "its import starts threads, which a fork would lose"
     return ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from vtrain.errors import PackagingError
 from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_module
 from vtrain.messages.base import Status
 from vtrain.runtime.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
@@ -33,6 +34,7 @@ _TYPE = "type.googleapis.com/google.rpc."
 _INSTALLED = re.compile(r".*/(?:site-packages|files|work|usr/app|opt/vtrain/site)/(.+)")
 _PACKAGED = re.compile(r".*/(?:site-packages|work|usr/app|opt/vtrain/site)/((?!vtrain_script/).+)")
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")  # Python colours its tracebacks on a terminal
+_NO_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] [^']{0,300}'([^']+)'$")
 _FRAME = re.compile(r'(File ")([^"]+)(", line \d+.*)')
 
 
@@ -71,7 +73,7 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
-    sibling = sibling_hint(trace, source_folder) if trace is not None else ""
+    own = _own_file(trace, order, folder) or sibling_hint(trace, source_folder) if trace is not None else ""
     trace = in_source(trace, source_folder) if trace is not None else None
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
     if end.signal:
@@ -81,7 +83,7 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
     if trace is not None and trace.file:
         metadata |= {"file": trace.file, "line": str(trace.line)}
     telling = trace.exception if trace is not None else text[-4096:]
-    metadata["hint"] = sibling or _hint(telling, end, _named_by(order))
+    metadata["hint"] = own or _hint(telling, end, _named_by(order))
     code, message = _describe(replica, end, trace, text, log)
     reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
     details = [error_info(reason, metadata)]
@@ -284,6 +286,73 @@ def _path(file: str, source_folder: str) -> str:
         if match and (root / match[1]).is_file():
             return str(root / match[1])
     return file
+
+
+def _own_file(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
+    """What to do about a module or a file that was not found, and is one of the trainer's; or nothing."""
+    missing, lost = missing_module(trace.exception), _NO_FILE.search(trace.exception)
+    if not (order.source_folder and (missing or lost)):
+        return ""
+    from vtrain.packaging.archive import packed_files
+    from vtrain.runtime.working_folder import kept_files
+
+    archive = kept_files(folder)
+    try:
+        packed = {str(one.path): one.of_script for one in packed_files(Path(archive))} if archive else {}
+    except (PackagingError, OSError):
+        return ""
+    advice = _own_module(trace, missing, packed, order) if missing else ""
+    if lost and packed:
+        advice = _left_out(lost[1], packed, Path(order.source_folder))
+    return f"{advice}." if advice else ""
+
+
+def _own_module(trace: Traceback, module: str, packed: dict[str, bool], order: JobOrder) -> str:
+    from vtrain.packaging.module_imports import Import, Modules, TrainerImports
+    from vtrain.packaging.own_modules import own_module
+
+    frames = (_FRAME.search(line) for line in trace.lines)
+    ran = (_INSTALLED.fullmatch(frame[2]) for frame in frames if frame)
+    run = [match[1] for match in ran if match and match[1] in packed]
+    if not run:
+        return ""
+    script = run[0] if packed[run[0]] else ""
+    modules = Modules(frozenset(packed), (script.rpartition("/")[0],))
+    if modules.is_local(module.partition(".")[0]):
+        return ""
+    trainer = TrainerImports(
+        imports=(),
+        modules=modules,
+        folder=order.source_folder,
+        entry=run[0],
+        script=script,
+        in_pool_spec=order.in_pool_spec,
+    )
+    here = Path(order.command.folder if order.command else order.source_folder)
+    return own_module(Import(path=run[-1], line=0, module=module), trainer, here)
+
+
+def _left_out(path: str, packed: dict[str, bool], source: Path) -> str:
+    """The advice about a file of the trainer's folder that was looked for in vain; or nothing."""
+    from vtrain.packaging.ignore_files import IGNORE_FILES
+
+    installed = _PACKAGED.fullmatch(path)
+    below = installed[1] if installed else os.path.normpath(path)
+    name = next((name for name in (below, f"src/{below}") if (source / name).is_file()), "")
+    if not name or below.startswith(("/", "../")):
+        return ""
+    if (source / name).is_symlink() and name not in packed:
+        return f"`{name}` is a link to a file outside, which is not packed; put a copy in its place"
+    if name not in packed:
+        by = next((file for file in IGNORE_FILES if (source / file).is_file()), "")
+        why = f"{by} leaves it out" if by else "an ignore file leaves it out, or the script is packed alone"
+        return f"`{name}` is in the folder, and not in the package: {why}"
+    if not installed:
+        return ""  # it was in the working directory: the trainer has changed to another
+    return (
+        f"`{name}` is in the folder, and its own build leaves it out: name it among the package's data, as "
+        "in package-data of setuptools"
+    )
 
 
 def sibling_hint(trace: Traceback, source_folder: str) -> str:

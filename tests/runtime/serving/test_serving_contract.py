@@ -13,7 +13,7 @@ import pytest
 from vtrain.errors import ConfigError, ServiceError
 from vtrain.messages.codec import read_message
 from vtrain.messages.model import Model
-from vtrain.runtime.serving.contract import ask, await_health, last_lines, served, start_seconds
+from vtrain.runtime.serving.contract import ask, await_health, last_words, served, start_seconds
 
 Answer = tuple[int, bytes]
 Serve = Callable[..., int]
@@ -167,6 +167,9 @@ def test_an_answer_without_end_is_refused(serve: Serve, monkeypatch: pytest.Monk
         ask(serve((200, large)), "/", {"instances": [1]})
 
 
-def test_the_last_lines_of_a_log() -> None:
-    assert last_lines([f"{number}\n" for number in range(100)], 3) == "97\n98\n99"
-    assert last_lines([]) == "It wrote nothing."
+def test_the_last_words_of_a_server() -> None:
+    assert last_words([f"{number}\n" for number in range(100)]).splitlines()[-2:] == ["98", "99"]
+    assert last_words(["RuntimeError: no model", *["see the manual"] * 12]).startswith(
+        "RuntimeError: no model"
+    )
+    assert last_words([]) == "It wrote nothing."

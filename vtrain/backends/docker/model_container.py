@@ -25,7 +25,7 @@ from vtrain.privacy import home_label
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.runtime.launcher import PrepareFailed
-from vtrain.runtime.serving.contract import Served, last_lines, served
+from vtrain.runtime.serving.contract import Served, last_words, served
 from vtrain.runtime.serving.prediction_images import prediction_image
 from vtrain.staging import split_uri
 
@@ -124,8 +124,8 @@ class ServerContainer:
             state = self._engine.calls.get(f"/containers/{self._container}/json")["State"]
             if state["Running"]:
                 return ""
-            output = self._engine.client.logs(self._container, tail=15).decode("utf-8", "replace")
-        return f"{last_lines(output.splitlines())}\nIts exit code was {state['ExitCode']}."
+            output = self._engine.client.logs(self._container, tail=400).decode("utf-8", "replace")
+        return f"{last_words(output.splitlines())}\nIts exit code was {state['ExitCode']}."
 
     def remarks(self) -> str:
         """Nothing: a container may write as much as it likes about its requests."""

@@ -16,7 +16,7 @@ from vtrain.runtime.environments.environment import EnvironmentSpec, make_enviro
 from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.runtime.serving import payload
-from vtrain.runtime.serving.contract import last_lines, served
+from vtrain.runtime.serving.contract import last_words, served
 from vtrain.runtime.serving.prediction_images import ARTIFACTS, PredictionImage, prediction_image
 
 PACKAGE = "vtrain_model_server"
@@ -88,12 +88,12 @@ class ServerProcess:
 
     def failure(self) -> str:
         """Its last lines, where it has ended; empty while it runs."""
-        return "" if self._process.poll() is None else last_lines(self._lines())
+        return "" if self._process.poll() is None else last_words(self._lines())
 
     def remarks(self) -> str:
         """Its last lines: warnings of frameworks, as the server itself writes none."""
         lines = self._lines()
-        return last_lines(lines) if lines else ""
+        return last_words(lines) if lines else ""
 
     def _lines(self) -> list[str]:
         return self._output.read_text("utf-8", "replace").splitlines()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from vtrain.messages.custom_job import CustomJobSpec
+from vtrain.program_output import reason_line
 from vtrain.runtime.job_storage import GS
 from vtrain.staging import LocalBuckets
 
@@ -58,7 +59,7 @@ def refusal() -> str:
     try:
         tried = subprocess.run(argv, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True)
     except subprocess.SubprocessError as error:
-        return str(error)
+        return reason_line((getattr(error, "stderr", "") or "").splitlines()) or str(error)
     return tried.stdout.strip()
 
 

@@ -18,6 +18,7 @@ from vtrain.packaging.archive import is_direct, unpack_direct
 from vtrain.packaging.module_imports import Import, TrainerImports
 from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import make_private
+from vtrain.program_output import reason_line
 from vtrain.runtime.environments.environment import make_wheel
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log, writing_environments
 from vtrain.runtime.environments.plan import reading_packages
@@ -85,8 +86,8 @@ def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str |
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
-        raise ConfigError(f"The Python {argv[0]} does not run: {said[-1] if said else error}.") from error
+        said = reason_line((getattr(error, "stderr", "") or "").splitlines()) or str(error)
+        raise ConfigError(f"The Python {argv[0]} does not run: {said.rstrip('.')}.") from error
     return done.stdout
 
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import msgspec
 
 from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
+from vtrain.program_output import reason
 from vtrain.retry import retry
 from vtrain.runtime.environments.interpreters import python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
@@ -23,7 +25,7 @@ from vtrain.runtime.environments.pip_configuration import UvOptions, uv_options
 from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 
-_LAST_LINES = 5
+_KEPT_LINES = 400
 _MOST_NAMED = 4
 _NAME = re.compile(r"[^\s\[<>=!~;@,]+")
 _LOGIN = re.compile(r"(?<=://)[^/\s]+(?=@)")
@@ -72,6 +74,7 @@ class Installer:
         """`log` receives the output of uv. Relative paths of pip's configuration count from `folder`."""
         self.log = log
         self._folder = folder
+        self._told: set[str] = set()
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; `lock` is the descriptor that uv keeps open. Raises EnvironmentFailed."""
@@ -79,7 +82,11 @@ class Installer:
         # A trainer may write to what is installed: a link would let that reach uv's cache.
         argv = ["pip", "install", f"--python={python_of(installation.environment)}", "--link-mode=copy"]
         argv += [*options.flags, *installation.options, "--", *installation.requirements]
-        self.log(f"Installing {_named(installation.requirements)} …\n".encode())
+        names = [name for name in _names(installation.requirements) if name not in self._told]
+        self._told.update(names)
+        if names:  # of a requirement that several packages name, uv installs what is missing
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            self.log(f"Installing {', '.join(names[:_MOST_NAMED])}{more} …\n".encode())
         try:
             self._run(argv, options, installation.environment, lock)
         except InstallerFault as fault:
@@ -127,7 +134,7 @@ def find_uv() -> str:
 
 
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
-    """Run a program, log its lines as they come; raises InstallerFault with the last ones when it fails.
+    """Run a program, log its lines as they come; raises InstallerFault with the last of them when it fails.
 
     The program keeps `lock` open. An interrupt kills its whole process group. A program that was killed runs
     again, like a preparation.
@@ -145,7 +152,7 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
 
 
 def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
-    last: deque[str] = deque(maxlen=40)
+    last: deque[str] = deque(maxlen=_KEPT_LINES)
     process = subprocess.Popen(
         argv,
         cwd=cwd,
@@ -174,16 +181,14 @@ def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, lo
         raise InstallerFault(tool, tuple(last))
 
 
-def _named(requirements: tuple[str, ...]) -> str:
-    """The names of the first requirements, and how many more there are."""
-    names = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
-    shown = [match[0] for match in names if match]
-    more = len(shown) - _MOST_NAMED
-    return ", ".join(shown[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _names(requirements: tuple[str, ...]) -> Iterator[str]:
+    """The names of requirements, each once; of a file its own."""
+    found = (_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements)
+    yield from dict.fromkeys(match[0] for match in found if match)
 
 
 def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFailed:
-    """One sentence on why an installation failed, with the installer's last lines below."""
+    """One sentence on why an installation failed, with the reason that the installer wrote below."""
     text = "\n".join(fault.lines)
     culprit = next((match["name"].strip() for p in _CULPRITS if (match := p.search(text))), "")
     what = culprit or ", ".join(installation.requirements)
@@ -202,7 +207,7 @@ def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFai
 
 
 def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
-    """One sentence on why a package could not be built, with the back end's last lines below."""
+    """One sentence on why a package could not be built, with the reason that the back end wrote below."""
     text = "\n".join(fault.lines)
     if _NO_ROOM in text:
         hint = _MAKE_ROOM
@@ -217,13 +222,13 @@ def explain_build(fault: InstallerFault, package: str) -> EnvironmentFailed:
 
 def _failed(problem: str, fault: InstallerFault, hint: str) -> EnvironmentFailed:
     if _NO_ROOM in "\n".join(fault.lines):
-        reason = "the disk is full"
+        why = "the disk is full"
     else:
-        reason = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
-    shown = [line for line in fault.lines if line.strip() and not line.startswith("Using ")][-_LAST_LINES:]
-    text = "\n".join([f"{problem}: {reason}.", *(f"  {line}" for line in shown)])
+        why = "the package index was not reachable" if is_unreachable(fault) else f"{fault.tool} failed"
     # Requirements and programs that uv runs may name a URL with a token; uv masks it like this.
-    return EnvironmentFailed(_LOGIN.sub("****", text), hint=hint)
+    shown = reason(_LOGIN.sub("****", line) for line in fault.lines)
+    sentence = _LOGIN.sub("****", f"{problem}: {why}.")
+    return EnvironmentFailed("\n".join([sentence, *(f"  {line}" for line in shown)]), hint=hint)
 
 
 def is_unreachable(fault: InstallerFault) -> bool:

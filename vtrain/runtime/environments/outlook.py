@@ -16,7 +16,7 @@ import msgspec
 from vtrain.errors import ConfigError
 from vtrain.packaging.archive import declared_requirements, import_names, metadata_name, requires_python
 from vtrain.packaging.direct import SITE
-from vtrain.packaging.distributions import candidates, with_brought_along
+from vtrain.packaging.distributions import are_known, candidates, with_brought_along
 from vtrain.packaging.module_imports import (
     LARGEST_SOURCE,
     MOST_SOURCE,
@@ -26,7 +26,7 @@ from vtrain.packaging.module_imports import (
 )
 from vtrain.packaging.prebuilt import DEFAULT, Distribution, ImageContents, contents, works_on
 from vtrain.packaging.preflight import missing_imports, place_of, trainer_imports
-from vtrain.project_names import distribution_name
+from vtrain.project_names import canonical, distribution_name
 from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.environments.provisions import (
     Provisions,
@@ -102,15 +102,17 @@ def packaged_trainer(packages: Iterable[Path], python_module: str = "") -> Train
             requirements = None
         else:
             requirements += [metadata_name(package), *declared]
+    own = frozenset(map(canonical, map(metadata_name, packages)))
+    others = [line for line in filter(None, requirements or ()) if distribution_name(line) not in own]
     return Trainer(
         modules=imported_modules(packages),
-        imports=_packaged_imports(packages, python_module),
+        imports=_packaged_imports(packages, python_module, all_known=are_known(others)),
         requirements=None if requirements is None else tuple(filter(None, requirements)),
         requires_python=tuple(filter(None, map(requires_python, packages))),
     )
 
 
-def _packaged_imports(packages: tuple[Path, ...], python_module: str) -> TrainerImports:
+def _packaged_imports(packages: tuple[Path, ...], python_module: str, *, all_known: bool) -> TrainerImports:
     """The imports of a module in packages, whose files lie below `site` or `src`, or at the top."""
     sources: dict[str, bytes] = {}
     left = MOST_SOURCE if python_module else 0
@@ -127,6 +129,7 @@ def _packaged_imports(packages: tuple[Path, ...], python_module: str) -> Trainer
         imports=reached_imports(modules, sources.__getitem__, entry, python_module),
         modules=modules,
         own_names=frozenset(name for package in packages for name in import_names(package)),
+        all_known=all_known,
         has_build=True,
     )
 
@@ -206,8 +209,11 @@ def _missing(
     there = with_brought_along(required | {distribution_name(one.name) for one in image.distributions})
     nowhere = {each.shown for each in missing_imports(trainer.imports, there)}
     absent = [one for one in found.frameworks if not _is_among(one, here)]
-    surely, certain = [], set()
+    surely, certain, unsure = [], set(), []
     for each in missing_imports(trainer.imports, here):
+        if not each.is_sure:
+            unsure += [each.sentence] if each.shown not in nowhere or not trainer.is_checked else []
+            continue
         framework = next((one for one in absent if is_imported(one, each.item.names)), None)
         if framework is not None:
             certain.add(framework.name)
@@ -218,8 +224,9 @@ def _missing(
             )
         elif each.shown not in nowhere or not trainer.is_checked:
             surely.append(each.sentence)
-    others = (one for one in absent if one.name not in certain)
-    return surely, [_absent(one, image) for one in others if is_imported(one, trainer.imports.names)]
+    others = (one for one in absent if one.name not in certain and trainer.imports.all_known)
+    late = [_absent(one, image) for one in others if is_imported(one, trainer.imports.names)]
+    return surely, unsure + late
 
 
 def _bridged(beside: Mapping[str, tuple[str, str]]) -> frozenset[str]:

@@ -20,7 +20,7 @@ from vtrain.runtime.environments.layers import EnvironmentFailed
 def build_wheel(
     package: Path, folder: Path, installer: Installer, interpreter: Interpreter, lock: int
 ) -> None:
-    """Build an sdist's wheel into the folder; raises EnvironmentFailed with the back end's last lines.
+    """Build an sdist's wheel into the folder; raises EnvironmentFailed with the back end's reason.
 
     Without isolation (0.3 s, no network) where it is for vtrain's own Python, and its build requirements are
     present there; else in an isolated environment, as pip does it.

@@ -19,6 +19,7 @@ from vtrain.errors import ConfigError, ServiceError
 from vtrain.http_limits import LARGEST_ANSWER, deadline
 from vtrain.messages.model import Model, ModelContainerSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
+from vtrain.program_output import reason
 from vtrain.retry import wait_until
 from vtrain.runtime.replica import expand_env, expand_words
 
@@ -202,7 +203,6 @@ def _ask(
         connection.close()
 
 
-def last_lines(output: Iterable[str], count: int = 15) -> str:
-    """The last lines of a server's output, for a message."""
-    lines = [line.rstrip() for line in output]
-    return "\n".join(lines[-count:]) or "It wrote nothing."
+def last_words(output: Iterable[str]) -> str:
+    """The end of a server's output, or the error in it, for a message."""
+    return "\n".join(reason(output)) or "It wrote nothing."
