@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,21 @@ def test_costly_lines_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     ended = subprocess.run(command, input="\n".join(paths), capture_output=True, text=True, check=False)
     rules = read_rules(lines)
     assert [path for path in paths if rules.verdict(path, False)] == ended.stdout.split("\n")[:-1]
+
+
+@pytest.mark.parametrize("pattern", ["name{}", "/folder/name{}", "folder{}/", "*.x{}", "x{}*", "**/x{}", "!a{}*b"])
+def test_a_file_of_many_lines_is_read_at_once(pattern: str) -> None:
+    """200,000 lines took 11 s, as each was made a regular expression."""
+    lines = [pattern.format(number) for number in range(200_000)]
+    began = time.process_time()
+    rules = read_rules(["*.py", *lines, "!t*.py"])
+    verdicts = [rules.verdict(path, False) for path in ("a.py", "t.py", "a/b.txt")]
+    assert time.process_time() - began < 5
+    assert verdicts == [True, False, None]
+
+
+def test_a_long_line_is_indexed_in_one_pass() -> None:
+    began = time.process_time()
+    rules = read_rules([f"{'a' * 4000}*{number}*" for number in range(200)])
+    assert rules.verdict("b", False) is None
+    assert time.process_time() - began < 5

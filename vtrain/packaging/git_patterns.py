@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 MAX_LENGTH = 8192
 """Characters of a pattern, twice those of the longest path. A longer one is taken to name nothing."""
 STARS, FOLDERS, SOME_FOLDERS, REST = "[^/]*?", "(?:[^/]*/)*?", "(?:[^/]*/)+?", ".*"
 """`*`; `**/`; `**` before an escaped slash; `**` at the end."""
 _BEFORE_WILDCARD = re.compile(r"\A[^*?\[\\]+")
+_NOTHING = re.compile(r"(?!)")
 _WILDCARD = re.compile(r"[*?\[\]\\]")
 _STARS = re.compile(r"\*+")
 _RANGE_END = re.compile(r"-(?:\\(.)|([^\]\\]))", re.DOTALL)
@@ -40,29 +39,42 @@ class _NoMatch(Exception):
     """The pattern names nothing: a bracket or an escape that does not end."""
 
 
-class GitPattern(msgspec.Struct, frozen=True):
-    """A line of an ignore file without its marks. One with a slash is `anchored`: it names whole paths."""
+class GitPattern:
+    """A line of an ignore file without its marks. One with a slash is `anchored`: it names whole paths.
 
-    expression: re.Pattern[str]
-    anchored: bool
+    What it names begins with `head` and ends with `tail`; one that `is_literal` names this text alone. The
+    rest of it is read when somebody asks: few patterns of a long file come close to a path.
+    """
+
+    def __init__(self, text: str, *, anchored: bool, docker: bool) -> None:
+        self.key = (anchored, text)
+        found = _BEFORE_WILDCARD.match(text)
+        self.head = found[0] if found else ""
+        self.is_literal = self.head == text
+        self.tail = _WILDCARD.split(text)[-1].removeprefix("/")
+        self._docker = docker
+        self._expression: re.Pattern[str] | None = None
 
     def names(self, path: str) -> bool:
         """Whether it names the path itself, and not only what is below."""
-        return self.expression.fullmatch(path if self.anchored else path.rpartition("/")[2]) is not None
+        anchored, text = self.key
+        path = path if anchored else path.rpartition("/")[2]
+        if self.is_literal:
+            return path == text
+        if self._expression is None:
+            try:
+                self._expression = re.compile(_joined(list(_pieces(text, self._docker))), re.DOTALL)
+            except _NoMatch:
+                self._expression = _NOTHING
+        return self._expression.fullmatch(path) is not None
 
 
 def read_pattern(body: str, *, docker: bool = False) -> GitPattern | None:
     """The pattern, which has no `!` in front and no slash at its end; None for one that names nothing."""
-    anchored = "/" in body
-    if len(body) > MAX_LENGTH:
+    text = body.removeprefix("/")
+    if not text or len(body) > MAX_LENGTH:
         return None
-    try:
-        pieces = list(_pieces(body.removeprefix("/"), docker))
-    except _NoMatch:
-        return None
-    if not pieces:
-        return None
-    return GitPattern(re.compile(_joined(pieces), re.DOTALL), anchored)
+    return GitPattern(text, anchored="/" in body, docker=docker)
 
 
 def _pieces(text: str, docker: bool) -> Iterator[str]:

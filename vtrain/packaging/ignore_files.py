@@ -33,30 +33,70 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return (is_folder or not self.only_folders) and self.pattern.names(path)
 
 
-class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one ignore file, which speak of paths below `base` ("" or "folder/")."""
+Places = list[int]
 
-    base: str
-    rules: tuple[Rule, ...]
+
+class RuleSet:
+    """The rules of one ignore file, which speak of paths below `base` ("" or "folder/").
+
+    With a `prefix`, "folder/", they stand above the folder whose paths are asked for.
+
+    Files of 200,000 lines are met. So the rules that can name a path are looked up by the text that it has to
+    be, or to begin or end with; only those are tried.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, base: str = "", prefix: str = "") -> None:
+        self.rules = tuple(rules)
+        self._base, self._prefix = base, prefix
+        self._whole: dict[tuple[bool, str], Places] = {}
+        self._heads: dict[tuple[bool, str], Places] = {}
+        self._tails: dict[tuple[bool, str], Places] = {}
+        self._others: Places = []
+        # Of equal rules the last one decides.
+        last = {(rule.pattern.key, rule.only_folders): place for place, rule in enumerate(self.rules)}
+        for place in sorted(last.values()):
+            self._index(place, self.rules[place].pattern)
+        self._head_sizes = sorted({len(text) for _, text in self._heads})
+        self._tail_sizes = sorted({len(text) for _, text in self._tails})
+
+    def _index(self, place: int, pattern: GitPattern) -> None:
+        anchored, text = pattern.key
+        if pattern.is_literal:
+            self._whole.setdefault((anchored, text), []).append(place)
+        elif pattern.head:
+            self._heads.setdefault((anchored, pattern.head), []).append(place)
+        elif pattern.tail:
+            self._tails.setdefault((anchored, pattern.tail), []).append(place)
+        else:
+            self._others.append(place)
+
+    def _last(self, path: str, is_folder: bool) -> int:
+        """The place of the last rule that names the path itself; -1 where none does."""
+        places = list(self._others)
+        for anchored, text in ((True, path), (False, path.rpartition("/")[2])):
+            places += self._whole.get((anchored, text), ())
+            for size in self._head_sizes:
+                places += self._heads.get((anchored, text[:size]), ())
+            for size in self._tail_sizes:
+                places += self._tails.get((anchored, text[-size:]), ())
+        places.sort(reverse=True)
+        return next((place for place in places if self.rules[place].names(path, is_folder)), -1)
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """True: left out. False: kept by a `!` line. None: no line names the path."""
-        if not path.startswith(self.base):
+        if not path.startswith(self._base):
             return None
-        below = path[len(self.base) :]
-        for rule in reversed(self.rules):
-            if rule.names(below, is_folder):
-                return rule.ignores
-        return None
+        last = self._last(self._prefix + path[len(self._base) :], is_folder)
+        return None if last < 0 else self.rules[last].ignores
 
     def can_keep_below(self) -> bool:
         """Whether a folder that is left out may still hold files that are kept."""
         return False
 
 
-def read_rules(lines: Iterable[str], base: str = "") -> RuleSet:
+def read_rules(lines: Iterable[str], base: str = "", prefix: str = "") -> RuleSet:
     """Translate the lines of an ignore file; a line that git cannot read is passed over, as in git."""
-    return RuleSet(base=base, rules=tuple(filter(None, map(_read_rule, lines))))
+    return RuleSet(filter(None, map(_read_rule, lines)), base=base, prefix=prefix)
 
 
 def _read_rule(line: str, *, docker: bool = False) -> Rule | None:
@@ -76,21 +116,17 @@ def _strip_trailing_blanks(line: str) -> str:
     return stripped + " " if escaped % 2 and stripped != line else stripped
 
 
-class DockerRuleSet(RuleSet, frozen=True, kw_only=True):
+class DockerRuleSet(RuleSet):
     """The rules of a `.dockerignore`: a line that names a folder also decides what is below it."""
 
     def verdict(self, path: str, is_folder: bool) -> bool | None:
         """True: left out. False: kept by a `!` line. None: no line names the path or a parent."""
-        chain = _chain(path)
-        for rule in reversed(self.rules):
-            for above in chain:
-                if rule.names(above, is_folder or above != path):
-                    return rule.ignores
-        return None
+        last = max(self._last(above, is_folder or above != path) for above in _chain(path))
+        return None if last < 0 else self.rules[last].ignores
 
     def can_keep_below(self) -> bool:
         """Whether a folder that is left out may still hold files that are kept, as in docker."""
-        return any(not rule.ignores for rule in self.rules)
+        return not all(rule.ignores for rule in self.rules)
 
 
 def read_docker_rules(lines: Iterable[str]) -> DockerRuleSet:
@@ -99,7 +135,7 @@ def read_docker_rules(lines: Iterable[str]) -> DockerRuleSet:
     Source: docs.docker.com/build/concepts/context, ".dockerignore files".
     """
     rules = (_read_rule(_rooted(line), docker=True) for line in lines)
-    return DockerRuleSet(base="", rules=tuple(filter(None, rules)))
+    return DockerRuleSet(filter(None, rules))
 
 
 def _rooted(line: str) -> str:
@@ -218,19 +254,13 @@ def _rules_above(folder: Path) -> tuple[RuleSet, ...]:
     sets: list[RuleSet] = []
     for parent in parents:
         below = folder.relative_to(parent).as_posix()
-        rules = read_rules(read_lines(parent / ".gitignore"))
+        lines = read_lines(parent / ".gitignore")
+        rules = read_rules(lines)
         if any(rules.verdict(path, True) for path in _chain(below)):
             return ()
         if rules.rules:
-            sets.append(_PrefixedRules(base="", rules=rules.rules, prefix=f"{below}/"))
+            sets.append(read_rules(lines, prefix=f"{below}/"))
     return tuple(sets)
-
-
-class _PrefixedRules(RuleSet, frozen=True, kw_only=True):
-    prefix: str
-
-    def verdict(self, path: str, is_folder: bool) -> bool | None:
-        return super().verdict(self.prefix + path, is_folder)
 
 
 def _parents_in_work_tree(folder: Path) -> tuple[Path, ...]:
