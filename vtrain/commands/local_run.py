@@ -187,7 +187,7 @@ def _with_defaults(request: JobRequest, trainer: TrainerFlags, output_image_uri:
     return msgspec.structs.replace(
         request,
         pools=pools,
-        output_image_uri=output_image_uri,
+        output_image_uri=output_image_uri or request.output_image_uri,
         fallback_name=request.fallback_name or _name_of(source)[:MAX_DISPLAY_NAME],
     )
 

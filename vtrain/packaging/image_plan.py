@@ -30,7 +30,8 @@ from vtrain.packaging.dockerfile import (
     write_dockerfile,
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
-from vtrain.packaging.preflight import with_preflight
+from vtrain.packaging.prebuilt import newest_image
+from vtrain.packaging.preflight import trainer_imports, with_preflight
 from vtrain.packaging.project import read_project, version_variables
 from vtrain.packaging.sdist_plan import (
     PackedFile,
@@ -112,8 +113,7 @@ def plan_image(
     if dockerfile is not None:
         return _plan_own(source, dockerfile, platform, strict)
     if not base:
-        hint = "Give --executor-image-uri=IMAGE, or image in [tool.vtrain.job]."
-        raise ConfigError("An image needs a base to build on.", hint=hint)
+        raise _no_base(source)
     check_image_name(base, "--executor-image-uri")
     check_source(source)
     project = None if source.script_alone else read_project(source.folder)
@@ -122,6 +122,17 @@ def plan_image(
     plan = _plan_generated(trainer, requirements, base, platform)
     checked = with_preflight(trainer, provided, strict)
     return msgspec.structs.replace(plan, warnings=checked.warnings)
+
+
+def _no_base(source: TrainerSource) -> ConfigError:
+    """The error for a trainer whose base image is not named, with the one that its imports suggest."""
+    imports = {name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names}
+    framework, image = newest_image(imports)
+    given = f"For {framework}: --executor-image-uri={image}" if image else "Give --executor-image-uri=IMAGE"
+    return ConfigError(
+        "Vertex AI and Docker run a trainer in an image, and no base image is named.",
+        hint=f"{given}\nOr save it as image in [tool.vtrain.job] of pyproject.toml.",
+    )
 
 
 def _plan_generated(
