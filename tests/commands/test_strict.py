@@ -33,8 +33,8 @@ def test_one_line_says_all(vtrain: Any, flags: tuple[str, ...]) -> None:
     lines = [line for line in ended.err.splitlines() if "reproduced" in line or "Note" in line]
     assert lines == [
         "WARNING: Not reproduced here: nfsMounts of workerPoolSpecs[0], network.",
-        "Note: machineType of workerPoolSpecs[0], bootDiskSizeGb of workerPoolSpecs[0] have no effect on the "
-        "backend process.",
+        "Note: machineType of workerPoolSpecs[0]: only its memory counts here, for the queue.",
+        "Note: bootDiskSizeGb of workerPoolSpecs[0] has no effect on the backend process.",
     ]
 
 
@@ -81,3 +81,12 @@ def test_the_service_reproduces_everything(
     ended = vtrain("custom-jobs", "create", *flags, "--strict")
     assert ended.code == 0, ended.err
     assert "reproduced" not in ended.err
+
+
+def test_a_note_is_true_of_what_the_queue_counts(vtrain: Any, flags: tuple[str, ...]) -> None:
+    ended = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run")
+    assert (
+        "Note: machineType of workerPoolSpecs[0]: only its memory counts here, for the queue.\n" in ended.err
+    )
+    given = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run", "--memory=1g")
+    assert "only its memory counts" not in given.err

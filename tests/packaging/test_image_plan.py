@@ -84,11 +84,12 @@ def test_prebuilt_images_have_python3_and_no_logging_hook(make_tree, base: str, 
         ("./sub/train.py", ["python", "sub/train.py"]),
         ("sub/train.sh", ["/bin/bash", "sub/train.sh"]),
         ("-x.py", ["python", "./-x.py"]),
-        ("TRAIN.PY", ["/bin/bash", "TRAIN.PY"]),
+        ("go", ["/usr/bin/env", "-S perl -w", "go"]),
     ],
 )
 def test_a_script_runs_by_its_suffix(make_tree, script: str, expected: list[str]) -> None:
-    folder = make_tree({"sub/train.py": "", "sub/train.sh": "", "-x.py": "", "TRAIN.PY": ""})
+    program = "#! /usr/bin/env -S perl -w \nprint 1;\n"
+    folder = make_tree({"sub/train.py": "", "sub/train.sh": "", "-x.py": "", "go": program})
     assert entrypoint(plan(folder, script=script).dockerfile) == expected
 
 
@@ -253,7 +254,7 @@ def test_no_file_name_writes_an_instruction(tmp_path_factory, parts: list[str], 
     script = "/".join(parts) + suffix
     path = folder / script
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
+    path.write_text("" if suffix else "#!/bin/sh\n")
     try:
         made = plan(folder, script=script)
     except (PackagingError, ConfigError):

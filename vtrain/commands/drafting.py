@@ -34,11 +34,13 @@ from vtrain.flags.local import (
 from vtrain.flags.project_job import JobLine
 from vtrain.flags.secrets import with_callers_values
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
+from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
+from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
-from vtrain.runtime.notices import declaration, without_consequence
+from vtrain.runtime.notices import declaration, notes_on, without_consequence
 from vtrain.settings import find_staging_bucket
 from vtrain.submission import Place, Prepared, launch, prepare, would_make
 
@@ -87,8 +89,9 @@ def draft_request(target: Target, request: JobRequest, config: ConfigFile | None
     )
     if target.settings.debugger is None or draft.source is None:
         return draft
-    if draft.source.script and not draft.source.script.endswith(".py"):
-        raise ConfigError(f"{DEBUGPY_FLAG} is for Python, and {draft.source.script} is not a Python script.")
+    script = draft.source.script
+    if script and interpreter_of(draft.source.folder / script, script):
+        raise ConfigError(f"{DEBUGPY_FLAG} is for Python, and {script} is not a Python script.")
     requirements = (*draft.source.requirements, REQUIREMENT)
     return msgspec.structs.replace(
         draft, source=msgspec.structs.replace(draft.source, requirements=requirements)
@@ -244,10 +247,10 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     harmless, others = without_consequence(prepared.plan.not_reproduced)
     if others:
         console.warn(declaration(others))
-    if harmless:
-        verb = "have" if len(harmless) > 1 else "has"
-        note = f"Note: {', '.join(harmless)} {verb} no effect on the backend {prepared.plan.backend}."
-        console.progress(dim(note))
+    limited = bool(session.settings.container.memory_bytes)
+    spec, backend = spec_of(prepared.plan.job), prepared.plan.backend
+    for note in notes_on(harmless, spec, backend, memory_is_given=limited):
+        console.progress(dim(f"Note: {note}"))
     for note in prepared.plan.notes:
         console.progress(dim(f"Note: {note}"))
     if dry_run and package is not None:

@@ -143,7 +143,9 @@ def _plan_generated(
     layers = Layers(
         base=base,
         folders=frozenset(file.name.partition("/")[0] for file in files),
-        entrypoint=image_entrypoint(base, trainer.entry.path, source.python_module),
+        entrypoint=image_entrypoint(
+            base, trainer.entry.path, source.python_module, trainer.entry.interpreter
+        ),
         project=_project_layer(trainer, requirements),
     )
     plan = ImagePlan(
