@@ -35,8 +35,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The places in which packages are made and staged. Without a bucket they stay in the home's `packages/`.
 
     In the bucket each package has a folder named by its content, unless `flat`. `show` gets the progress of
-    staging, for a terminal. Without `checks_imports` the backend checks what trainers can import. With
-    `other_python` they may run on another Python than vtrain does.
+    staging, for a terminal, and `warn` what a build has left out. Without `checks_imports` the backend checks
+    what trainers can import. With `other_python` they may run on another Python than vtrain does.
     """
 
     home: Path
@@ -44,6 +44,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     staging_bucket: str = ""
     flat: bool = False
     show: Show = lambda _: None  # nothing, where there is no terminal
+    warn: Tell = lambda _: None
     checks_imports: bool = True
     other_python: bool = False
 
@@ -267,7 +268,7 @@ def package_and_stage(
     except OSError as error:
         raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
     for note in built.notes:
-        tell(note)
+        place.warn(note)
     files = built.install_order
     if not place.staging_bucket:
         tell(_packed(package, built.built, (), cached))

@@ -195,3 +195,57 @@ def test_logs_prints_what_there_is_and_follows_to_the_end(vtrain: Any, memory: M
 def test_every_short_command_has_an_example_of_its_own() -> None:
     for info in COMMANDS:
         assert all(line.startswith(f"vtrain {info.name} ") for _, line in info.examples), info.name
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (("run", "train.py"), "run"),
+        (("debug", "train.py"), "debug"),
+        (("custom-jobs", "local-run", "--script=train.py"), "local-run"),
+        (("ai-platform", "local", "train", "--module-name=train"), "local train"),
+    ],
+)
+def test_the_first_line_names_the_command_that_was_typed(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "__init__.py").touch()
+    dry_run = () if name == "local train" else ("--dry-run",)
+    ended = vtrain(*line, *dry_run)
+    assert ended.err.startswith(f"Backend: process ({name} is always local)\n"), ended.err
+    refused = vtrain(*line, "--backend=vertex")
+    elsewhere = "custom-jobs create" if name == "local-run" else "submit"
+    assert f"ERROR: {name} runs a trainer on this machine, and --backend=vertex does not.\n" in refused.err
+    assert f"take: vtrain {elsewhere} --backend=vertex --stream-logs" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            ("train.py", "--lr", "0.1"),
+            "--lr\n  If it is for the trainer, put it after --: vtrain run … -- --lr 0.1\n",
+        ),
+        (("train.py", "--lr=0.1"), "vtrain run … -- --lr=0.1\n"),
+        (
+            ("train.py", "--lr", "-1e-3", "--name", "a b", "--quiet"),
+            "vtrain run … -- --lr -1e-3 --name 'a b'\n",
+        ),
+        (("--epochs", "3", "train.py"), "vtrain run … -- --epochs 3\n"),
+        (("--fast", "train.py"), "vtrain run … -- --fast\n"),
+        (("train.py", "--fast", "--slow", "--", "--x"), "vtrain run … -- --fast --slow\n"),
+        (("train.py", "-z", "5"), "vtrain run … -- -z 5\n"),
+        (("train.py", "--stepz", "5"), "No such option: --stepz\n"),
+        (("train.py", "--bakend=process"), "No such option: --bakend (did you mean --backend?)\n"),
+    ],
+)
+def test_an_option_of_the_trainer_keeps_its_value_in_the_hint(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    ended = vtrain("run", *line)
+    assert ended.code == 2
+    assert said in ended.err

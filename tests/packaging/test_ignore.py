@@ -211,3 +211,12 @@ def test_dockerignore_means_what_it_means_to_docker(make_tree, line, left_out):
     names = ("a.log", "s/a.log", "s/t/b.log", "s/t/c", "stop")
     folder = make_tree({**dict.fromkeys(names, ""), ".dockerignore": f"{line}\n!.dockerignore\n"})
     assert set(belonging_files(folder).files) == {".dockerignore", *names} - left_out
+
+
+def test_an_extra_folder_that_is_a_link_outside_is_not_said_to_be_left_out(make_tree, tmp_path):
+    outside = make_tree({"a.csv": "1"}, "outside")
+    folder = make_tree({"train.py": ""})
+    (folder / "data").symlink_to(outside)
+    assert "data is left out" in " ".join(belonging_files(folder).warnings)
+    found = belonging_files(folder, extra_dirs=("data",))
+    assert (found.files, found.left_out, found.warnings) == (("data/a.csv", "train.py"), (), ())

@@ -310,3 +310,27 @@ def test_a_module_may_import_from_its_package(make_tree):
     assert (
         plan(make_tree({"trainer/task.py": "from . import model\n", "trainer/model.py": ""})).warnings == ()
     )
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "warning"),
+    [
+        (
+            {"tabulate.py": "import tabulate\n"},
+            {"script": "tabulate.py", "requirements": ("tabulate>=0.9",)},
+            "tabulate",
+        ),
+        ({"random.py": ""}, {"script": "random.py"}, "Python's own module"),
+        ({"jobs/train.py": "", "jobs/queue.py": ""}, {"script": "jobs/train.py"}, "Python's own module"),
+        ({"train.py": "", "yaml.py": ""}, {"script": "train.py", "requirements": ("PyYAML",)}, "pyyaml"),
+        ({"a/__init__.py": "", "a/task.py": "", "torch.py": ""}, {"python_module": "a.task"}, "torch"),
+        ({"train.py": "", "jobs/random.py": "", "test.py": "", "utils.py": ""}, {"script": "train.py"}, ""),
+        ({"a/__init__.py": "", "a/task.py": "", "a/random.py": ""}, {"python_module": "a.task"}, ""),
+    ],
+)
+def test_a_file_that_hides_a_module_is_told(make_tree, files, source, warning):
+    folder = make_tree(files)
+    plan = plan_sdist(TrainerSource(folder=folder, **source), provided=frozenset({"torch"}))
+    found = [line for line in plan.warnings if " hides " in line]
+    assert len(found) == bool(warning)
+    assert not warning or f".py hides {warning}, as `import " in found[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 MAX_WARNINGS = 10
 POOL_KEY = "--worker-pool-spec: output-image-uri"
+_JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
+"""A flag with its value, and then another flag; a value may itself be flags."""
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
 NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
 
@@ -225,6 +228,7 @@ def packages_place(target: Target, trainer: TrainerFlags) -> Place:
         buckets=target.backend.buckets(target.settings),
         staging_bucket=find_staging_bucket(trainer.staging_bucket),
         show=target.console.show_state,
+        warn=target.console.warn,
         checks_imports=not target.settings.active_python,
         other_python=bool(target.settings.python or target.settings.active_python),
     )
@@ -242,7 +246,7 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     """Say what will be made, what is there already, and what this backend does not reproduce."""
     console, package = session.console, prepared.package
     warn_all(console, package.warnings if package is not None else ())
-    for notice in prepared.plan.notices:
+    for notice in (*_joined_arguments(prepared.plan.job), *prepared.plan.notices):
         console.warn(notice)
     harmless, others = without_consequence(prepared.plan.not_reproduced)
     if others:
@@ -263,6 +267,16 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         console.progress(" ".join(f"{what}: cached." for what in prepared.plan.cached))
     if dry_run:
         _show_replicas(console, prepared.plan)
+
+
+def _joined_arguments(job: Job) -> Iterator[str]:
+    """Warnings about arguments that hold several: the trainer gets each as one word."""
+    spec = spec_of(job)
+    tasks = [pool.task for pool in spec.worker_pool_specs if pool.task is not None] if spec else []
+    for argument in dict.fromkeys(argument for task in tasks for argument in task.args):
+        if _JOINED.match(argument):
+            shown = masked_words([argument])[0]
+            yield f"one argument: {shown!r}; separate words with commas in --args, or write them after --"
 
 
 def _show_replicas(console: Console, plan: Plan) -> None:

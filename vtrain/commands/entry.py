@@ -47,12 +47,15 @@ def run(
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
+    *,
+    command: str = "run",
 ) -> None:
-    """`local-run` of the entry."""
+    """`local-run` of the entry, by the name of the `command` that was typed."""
     from vtrain.commands.local_run import local_run  # either of the two is needed, and takes long to import
 
-    trainer = with_entry(entry, trainer, "vtrain run")
-    local_run(spec, trainer, run, interrupt, typing, gpu, container, local, place, common, remainder)
+    trainer = with_entry(entry, trainer, f"vtrain {command}")
+    flags = (spec, trainer, run, interrupt, typing, gpu, container, local, place, common)
+    local_run(*flags, remainder, command=command)
 
 
 def debug(
@@ -71,7 +74,8 @@ def debug(
 ) -> None:
     """`run` under a debugger, at the usual port unless `--debugpy` names another."""
     local = msgspec.structs.replace(local, debugpy=local.debugpy or DEBUG_PORT)
-    run(entry, spec, trainer, plan, interrupt, typing, gpu, container, local, place, common, remainder)
+    flags = (entry, spec, trainer, plan, interrupt, typing, gpu, container, local, place, common)
+    run(*flags, remainder, command="debug")
 
 
 def submit(

@@ -61,6 +61,7 @@ def train(
         place,
         common,
         args,
+        command="local train",
     )
 
 

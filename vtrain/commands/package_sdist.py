@@ -44,6 +44,7 @@ def sdist(entry: EntryFlags, trainer: TrainerFlags, output: OutputDirFlag, commo
         staging_bucket=destination,
         flat=True,
         show=console.show_state,
+        warn=console.warn,
     )
     package = plan_package(source, trainer.executor_image_uri, place, strict=trainer.strict)
     warn_all(console, package.warnings)

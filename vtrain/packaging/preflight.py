@@ -38,6 +38,8 @@ from vtrain.project_names import canonical, distribution_name
 _HERE = ".".join(map(str, sys.version_info[:2]))
 _PYTHON = sys.stdlib_module_names | {"__main__", "test"}
 """The modules of Python itself; its own list leaves those two out."""
+_ENTRIES = frozenset(("__main__", "setup", "test"))
+"""Names that people give to their files, and nobody imports of Python or of a distribution."""
 _WIDEST = 100
 """Characters of a line that are shown below a syntax error."""
 MOST_UNKNOWN = 100
@@ -163,6 +165,25 @@ def _missing(item: Import, trainer: TrainerImports, available: frozenset[str]) -
     )
 
 
+def hidden_modules(plan: SdistPlan, available: frozenset[str]) -> tuple[str, ...]:
+    """Warnings about files that Python imports in place of a module of its own, or of a distribution.
+
+    They lie in the folder that is first on its path: that of the script, or where the module begins.
+    """
+    beside = f"{plan.entry.root}/" if plan.entry.root else ""
+    found = []
+    for file in plan.files:
+        name = file.path.removeprefix(beside).removesuffix(".py")
+        if not (file.path.startswith(beside) and file.path.endswith(".py") and name.isidentifier()):
+            continue
+        distribution = next((each for each in candidates(name) if each in available), "")
+        owner = "Python's own module" if name in sys.stdlib_module_names else distribution
+        if owner and name not in _ENTRIES:
+            shown = shown_path(plan.source.folder / file.path)
+            found.append(f"{shown} hides {owner}, as `import {name}` finds this file; rename it")
+    return tuple(found)
+
+
 def _qualified(item: Import, package: str) -> str:
     """The import statement as Python finds the module in its package."""
     if item.members:
@@ -244,9 +265,10 @@ def with_preflight(
         doubts = (f"{error.message}\n  Python {_HERE} says so; the trainer's own may be newer.",)
     imports = trainer_imports(plan)
     missing: tuple[str, ...] = ()
+    named = frozenset(map(distribution_name, plan.requirements))
+    available = with_brought_along(named | imports.brought | (provided or frozenset()))
+    doubts += hidden_modules(plan, available)
     if provided is not None and (plan.project is None or plan.project.dependencies is not None):
-        named = frozenset(map(distribution_name, plan.requirements))
-        available = with_brought_along(named | imports.brought | provided)
         missing = tuple(each.sentence for each in missing_imports(imports, available))
     if missing and strict:
         raise PackagingError("\n".join(missing), hint="Without --strict this is a warning.")

@@ -29,7 +29,6 @@ def belonging_files(
     walk.visit("", walk.rules.rule_sets)
     for extra in extra_dirs:
         walk.visit(extra, None)
-        walk.left_out = [path for path in walk.left_out if path.rstrip("/") != extra]
     files = tuple(sorted(set(walk.files)))
     return Belonging(
         files=files,
@@ -50,6 +49,7 @@ class _Walk:
         self.warnings: list[str] = []
         self.followed: list[str] = []
         self.credentials: list[str] = []
+        self.extra_dirs = extra_dirs
         self.roots = [self.top, *(os.path.realpath(folder / extra) for extra in extra_dirs)]
 
     def visit(self, path: str, rule_sets: tuple[RuleSet, ...] | None) -> None:
@@ -85,6 +85,8 @@ class _Walk:
     def _visit_folder(
         self, entry: os.DirEntry[str], path: str, rule_sets: tuple[RuleSet, ...] | None
     ) -> None:
+        if path in self.extra_dirs:
+            return  # it is walked for itself
         if self.rules.excludes(path, entry.name, True):
             self.left_out.append(f"{path}/")
             return

@@ -64,6 +64,7 @@ class Installer:
         """`log` receives the output of uv. Relative paths of pip's configuration count from `folder`."""
         self.log = log
         self._folder = folder
+        self._named: set[str] = set()
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; `lock` is the descriptor that uv keeps open. Raises EnvironmentFailed."""
@@ -71,7 +72,12 @@ class Installer:
         # A trainer may write to what is installed: a link would let that reach uv's cache.
         argv = ["pip", "install", f"--python={python_of(installation.environment)}", "--link-mode=copy"]
         argv += [*options.flags, *installation.options, "--", *installation.requirements]
-        self.log(f"Installing {_named(installation.requirements)} …\n".encode())
+        new = [name for name in _names(installation.requirements) if name not in self._named]
+        if new:  # else they were named already, by another of the packages
+            more = len(new) - _MOST_NAMED
+            shown = ", ".join(new[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+            self.log(f"Installing {shown} …\n".encode())
+            self._named.update(new)
         try:
             self._run(argv, options, installation.environment, lock)
         except InstallerFault as fault:
@@ -150,12 +156,10 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
         raise InstallerFault(tool, tuple(last))
 
 
-def _named(requirements: tuple[str, ...]) -> str:
-    """The names of the first requirements, and how many more there are."""
-    names = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
-    shown = [match[0] for match in names if match]
-    more = len(shown) - _MOST_NAMED
-    return ", ".join(shown[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _names(requirements: tuple[str, ...]) -> list[str]:
+    """The names of the requirements, once each."""
+    found = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
+    return list(dict.fromkeys(match[0] for match in found if match))
 
 
 def explain(fault: InstallerFault, installation: Installation) -> EnvironmentFailed:
