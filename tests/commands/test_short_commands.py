@@ -78,7 +78,12 @@ def test_the_folder_above_gives_its_name_to_the_job(
     [
         (("trian.py",), "There is no file or folder trian.py.\n"),
         (("src/trian.py",), "There is no file or folder src/trian.py.\n  Did you mean src/train.py?\n"),
-        (("trainer", "--script=task.py"), "What to run is named twice: as trainer and by --script."),
+        (("src/train.py", "--script=x"), "What to run is named twice: as src/train.py and by --script."),
+        (
+            ("trainer", "--local-package-path=."),
+            "What to run is named twice: as trainer and by --local-package-path.",
+        ),
+        (("trainer", "-m", "x", "--script=y"), "What to run is named twice: as trainer and by --script."),
         (("-m", "x", "--python-module=y"), "What to run is named twice: as -m and by --python-module."),
         (("src/train.py", "-m", "x"), "-m names a module of a folder, and src/train.py is a file."),
         ((".",), "vtrain run . -m MODULE"),
@@ -249,3 +254,14 @@ def test_an_option_of_the_trainer_keeps_its_value_in_the_hint(
     ended = vtrain("run", *line)
     assert ended.code == 2
     assert said in ended.err
+
+
+@pytest.mark.parametrize("line", [("run",), ("submit", "--backend=process")])
+def test_a_folder_is_no_second_name_of_what_runs_in_it(
+    vtrain: Any, folder: Path, line: tuple[str, ...]
+) -> None:
+    script = vtrain(*line, "src", "--script=train.py", "--dry-run")
+    assert (script.code, "pythonModule: vtrain_script" in script.out) == (0, True), script.err
+    module = vtrain(*line, ".", "--python-module=trainer.task", "--dry-run")
+    assert (module.code, "pythonModule: trainer.task" in module.out) == (0, True), module.err
+    assert vtrain("package", "sdist", "src", "--script=train.py").code == 0

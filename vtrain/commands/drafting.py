@@ -287,7 +287,8 @@ def _show_replicas(console: Console, plan: Plan) -> None:
         study = job.study_spec or StudySpec()
         parameters = tuple(f"--{parameter.parameter_id}=…" for parameter in study.parameters)
         where = " in each trial"
-        console.progress(f"Would run {job.max_trial_count} trials, {job.parallel_trial_count} at a time.")
+        trials = "1 trial" if job.max_trial_count == 1 else f"{job.max_trial_count} trials"
+        console.progress(f"Would run {trials}, {job.parallel_trial_count} at a time.")
     for replica in plan.replicas:
         words = " ".join((*masked_words(replica.argv), *parameters))
         console.progress(f"Would start {replica.name}{where}: {words}")
