@@ -93,6 +93,8 @@ def valid_jobs(draw: st.DrawFn) -> CustomJob:
     spec = draw(
         messages(CustomJobSpec, worker_pool_specs=st.just(()), base_output_directory=output_directory)
     )
+    if spec.tensorboard and not spec.service_account:
+        spec = msgspec.structs.replace(spec, service_account="trainer@demo-1.iam.gserviceaccount.com")
     job: CustomJob = draw(messages(CustomJob, labels=st.just({}), job_spec=st.just(CustomJobSpec())))
     output = {
         field.attribute: field.default

@@ -180,6 +180,11 @@ def test_meanings() -> None:
             "Path(__file__).parent",
         ),
         ("FileNotFoundError: [Errno 2] No such file or directory: '/data/a.yaml'", 1, ""),
+        (
+            "FileNotFoundError: [Errno 2] No such file or directory: '/e/python3.11/site-packages/app/a.csv'",
+            1,
+            "app/a.csv is not installed. If it is a file of the trainer, its build leaves it out",
+        ),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'gs://b/x.csv'", 1, "--aip-dirs=local"),
         ("ValueError: URI scheme must be gs", 1, "--aip-dirs=gs"),
         ("ValueError: URI pattern must be gs://bucket/object", 1, "--aip-dirs=gs"),

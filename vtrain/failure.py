@@ -316,6 +316,11 @@ _HINTS = (
         "/gcs/NAME is the folder NAME of vtrain's buckets.",
     ),
     (
+        r"FileNotFoundError.{0,300}'[^']*/(?:site|dist)-packages/([^']*)'",
+        "{0} is not installed. If it is a file of the trainer, its build leaves it out: add it to "
+        "package-data or to MANIFEST.in.",
+    ),
+    (
         r"FileNotFoundError: \[Errno 2\][^']{0,300}'([^/'][^']*)'",
         "{0} is looked for in the working directory, where Vertex AI has no files of a package in a bucket. "
         "Check that it is packaged, and open it beside the module: Path(__file__).parent.",

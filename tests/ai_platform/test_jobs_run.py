@@ -56,6 +56,35 @@ def test_the_command_of_the_old_guide_trains_on_this_machine(
     assert vtrain("ai-platform", "jobs", "cancel", "census_1").code == 0
 
 
+@pytest.mark.parametrize(
+    ("words", "below"),
+    [
+        (("--job-dir=output/a", "--package-path=trainer"), ""),
+        (("--job-dir", "output/a"), ""),
+        (("--package-path=trainer", "--", "--job-dir", "output/a"), ""),
+        (("--package-path=trainer", "--", "--job-dir=./output/a"), ""),
+        (("--package-path=../trainer", "--job-dir=output/a"), "elsewhere"),
+        (("--package-path={}/trainer", "--job-dir={}/output/a"), "elsewhere"),
+    ],
+)
+def test_a_relative_job_dir_of_local_train_is_in_the_folder_of_the_package(
+    vtrain: Any, project: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], below: str
+) -> None:
+    (project / "elsewhere").mkdir()
+    monkeypatch.chdir(project / below)
+    (project / "output" / "a").mkdir(parents=True)
+    line = [word.format(project) for word in words]
+    ended = vtrain("ai-platform", "local", "train", "--module-name=trainer.task", *line)
+    assert ended.code == 0, ended.err
+    assert (project / "output" / "a" / "model.txt").read_text() == "trained"
+
+
+def test_a_bucket_as_the_job_dir_of_local_train_stays_one(vtrain: Any, project: Path) -> None:
+    (project / "trainer" / "task.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    argv = ("ai-platform", "local", "train", "--module-name=trainer.task", "--job-dir=gs://b/output")
+    assert vtrain(*argv).out == "['--job-dir', 'gs://b/output']\n"
+
+
 def test_what_is_explained_is_a_file_that_trains(
     vtrain: Any, vtrain_home: Path, project: Path, tmp_path: Path
 ) -> None:

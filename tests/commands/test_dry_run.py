@@ -178,3 +178,41 @@ def test_a_job_for_vertex_names_the_index_of_its_dependencies(vtrain: Any, tmp_p
     ended = vtrain(*words)
     assert ended.code == (0 if flag else 1), ended.err
     assert ("Set PIP_EXTRA_INDEX_URL=https://corp.example/simple" in ended.err) != bool(flag)
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (("--args=--data-folder=x --reg=0.5",), "'--data-folder=x --reg=0.5'"),
+        (("--", "--data-folder x --reg 0.5", "--c"), "'--data-folder x --reg 0.5'"),
+        (("--", "--password=a --reg=1"), "'--password=***'"),
+        (("--args=--a=x y", "--args=--flags=--b --c", "--args=a --b", "--args=--text=a -- b"), ""),
+        (("--", "-c", "print(1) --x"), ""),
+    ],
+)
+def test_an_argument_that_holds_several_is_told(
+    vtrain: Any, tmp_path: Path, flags: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "train.py").touch()
+    ended = vtrain("run", str(tmp_path / "train.py"), "--backend=process", "--dry-run", *flags)
+    assert ended.code == 0, ended.err
+    said = f"WARNING: one argument: {told}; separate words with commas in --args, or write them after --\n"
+    assert (said in ended.err) == bool(told)
+    assert ("one argument" in ended.err) == bool(told)
+
+
+def test_what_a_build_leaves_out_is_a_warning(vtrain: Any, tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__init__.py").touch()
+    (tmp_path / "app" / "task.py").write_text(
+        "import pathlib\nprint((pathlib.Path(__file__).parent / 'a.csv').read_text())\n"
+    )
+    (tmp_path / "app" / "a.csv").write_text("1")
+    setup = "from setuptools import setup\nsetup(name='app', version='1', packages=['app'])\n"
+    (tmp_path / "setup.py").write_text(setup)
+    ended = vtrain("run", str(tmp_path), "-m", "app.task", "--backend=process")
+    assert ended.code == 1
+    assert "WARNING: the folder's own build leaves out 1 of its files: app/a.csv\n" in ended.err
+    assert "app/a.csv is not installed. If it is a file of the trainer, its build leaves it out" in " ".join(
+        ended.err.split()
+    )

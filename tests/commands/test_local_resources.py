@@ -121,6 +121,20 @@ def test_a_job_that_fits_no_pool_is_refused(vtrain: Any, team: str, words: Any) 
     assert states(vtrain) == {}
 
 
+def test_a_resource_may_require_an_account_of_each_job(vtrain: Any, words: Any) -> None:
+    own = ("--persistent-resource-id=own", "--enable-custom-service-account", POOL.format(count=1))
+    created = vtrain("persistent-resources", "create", *own)
+    assert created.code == 0, created.err
+    on_it = words("x", "--persistent-resource-id=own", "--dry-run")
+    refused = vtrain(*on_it)
+    assert (refused.code, "serviceAccount: own requires that each job names its own." in refused.err) == (
+        1,
+        True,
+    )
+    accepted = vtrain(*words("x", "--persistent-resource-id=own", "--dry-run", "--service-account=1"))
+    assert accepted.code == 0, accepted.err
+
+
 def test_more_replicas_than_slots_are_refused(vtrain: Any, team: str, words: Any, tmp_path: Path) -> None:
     job = tmp_path / "job.json"
     machine = {"machineSpec": {"machineType": "n1-standard-4"}}

@@ -92,7 +92,7 @@ def test_without_an_engine_nothing_is_built(vtrain, trainer: Path) -> None:
         (["--dockerfile=Dockerfile"], 2, "exclude each other"),
         (["--executor-image-uri=a b"], 1, "is not the name of an image"),
         (["--executor-image-uri=UPPER/x"], 1, "--executor-image-uri: 'UPPER/x' is not the name of an image"),
-        (["--executor-image-uri="], 1, "needs a base"),
+        (["--executor-image-uri="], 1, "no base image is named"),
         (["--python-module=trainer.tusk"], 1, "the nearest is trainer.task"),
         (["--python-module="], 2, "vtrain package image . -m MODULE. Or give --dockerfile"),
     ],

@@ -36,7 +36,9 @@ if case == "fails":
 if case == "hangs":
     while not Path(os.environ["AIP_CHECKPOINT_DIR"], "go").exists():
         time.sleep(0.01)
-if case != "nothing":
+if case == "astray":
+    Path("gs://my-bucket/model").mkdir(parents=True)
+if case not in ("nothing", "astray"):
     folder = Path(os.environ["AIP_MODEL_DIR"])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.txt").write_text(case)
@@ -99,9 +101,18 @@ def test_a_pipeline_its_job_and_its_model_name_each_other(
 def test_a_task_that_leaves_nothing_fails_the_pipeline(train: Train, vtrain_home: Path) -> None:
     ended = train("nothing", *MODEL)
     assert ended.code == 10
-    assert "The task has left no model" in ended.err
+    assert "The task has left no model: AIP_MODEL_DIR is empty (gs://" in ended.err
     assert json.loads(ended.out)["state"] == "PIPELINE_STATE_FAILED"
     assert models(vtrain_home) == []
+
+
+def test_a_task_that_writes_beside_the_buckets_is_told_so(train: Train) -> None:
+    ended = train("astray", *MODEL)
+    assert ended.code == 10
+    message = json.loads(ended.out)["error"]["message"]
+    assert "AIP_MODEL_DIR is empty" in message
+    assert "workerpool0-0 wrote to a local folder `gs:`; on Vertex AI that is lost: use /gcs/…" in message
+    assert "Let the trainer write its model to the folder" not in ended.err
 
 
 def test_a_pipeline_without_a_model_needs_no_files(train: Train, vtrain_home: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from vtrain.pyproject import ProjectJob
+
 JOB = """
 [project]
 name = "digits"
@@ -62,6 +64,117 @@ def planned(vtrain: Any) -> Any:
         return document | {"err": ended.err}
 
     return plan
+
+
+POOL = "--worker-pool-spec="
+# Key → a flag that counts more than it, and the text of the planned job that says so.
+LAID_OVER = {
+    "name": ("--display-name=mine", '"displayName": "mine"'),
+    "path": ("--local-package-path=../elsewhere/none", "../elsewhere/none does not exist"),
+    "image": ("--executor-image-uri=python:3.12", '"executorImageUri": "python:3.12"'),
+    "args": ("--args=x", '"args": [ "x" ]'),
+    "env": ("--env=LEVEL=info", '{ "name": "LEVEL", "value": "info" }, { "name": "KEPT", "value": "yes" }'),
+    "requirements": ("--requirements=no name", "`no name`"),
+    "extra-packages": ("--extra-packages=no.whl", "There is no extra package no.whl"),
+    "extra-dirs": ("--extra-dirs=no", "There is no extra folder no"),
+    "machine-type": (
+        f"{POOL}machine-type=n1-standard-4",
+        '"acceleratorCount": 1, "acceleratorType": "NVIDIA_TESLA_T4", "machineType": "n1-standard-4"',
+    ),
+    "replica-count": (f"{POOL}replica-count=5", '"replicaCount": "4"'),
+    "accelerator-type": (
+        f"{POOL}accelerator-type=NVIDIA_TESLA_V100",
+        '"acceleratorCount": 1, "acceleratorType": "NVIDIA_TESLA_V100", "machineType": "n1-standard-8"',
+    ),
+    "accelerator-count": (
+        f"{POOL}accelerator-count=2",
+        '"acceleratorCount": 2, "acceleratorType": "NVIDIA_TESLA_T4"',
+    ),
+    "labels": ("--labels=team=blue", '"labels": { "team": "blue" }'),
+    "output-dir": ("--base-output-dir=gs://mine/out", '"outputUriPrefix": "gs://mine/out"'),
+    "service-account": ("--service-account=1", '"serviceAccount": "1"'),
+}
+NAMED_BY = {"module", "script", "config"}  # their flags name what to run, in the place of the whole job
+ELSEWHERE = {"command", "region", "bucket"}  # for containers, and for services
+
+
+def test_each_key_has_a_flag_that_counts_more() -> None:
+    assert {*LAID_OVER, *NAMED_BY, *ELSEWHERE} == set(ProjectJob.__struct_encode_fields__)
+
+
+@pytest.mark.parametrize("key", LAID_OVER)
+@pytest.mark.parametrize(
+    "command", ["run", "submit", "debug", "custom-jobs create", "custom-jobs local-run"], ids=str
+)
+def test_a_flag_is_laid_over_the_job(project: Path, vtrain: Any, command: str, key: str) -> None:
+    flag, said = LAID_OVER[key]
+    plain = vtrain(*command.split(), "--dry-run", "--format=json", "--backend=process")
+    ended = vtrain(*command.split(), "--dry-run", "--format=json", "--backend=process", flag)
+    assert "Not used" not in ended.err
+    assert said in " ".join((ended.out + ended.err).split())
+    assert said not in " ".join((plain.out + plain.err).split())
+
+
+def test_pools_are_laid_over_the_job(project: Path, planned: Any) -> None:
+    job = planned(
+        f"{POOL}machine-type=n1-standard-4,executor-image-uri=python:3.12",
+        f"{POOL}replica-count=7,accelerator-type=NVIDIA_TESLA_V100,accelerator-count=2",
+    )
+    first, second = job["jobSpec"]["workerPoolSpecs"]
+    assert first["pythonPackageSpec"] == second["pythonPackageSpec"]
+    assert first["pythonPackageSpec"]["executorImageUri"] == "python:3.12"
+    gpu = {"machineType": "n1-standard-4", "acceleratorType": "NVIDIA_TESLA_T4", "acceleratorCount": 1}
+    assert (first["machineSpec"], first["replicaCount"]) == (gpu, "1")
+    assert second["machineSpec"] == {
+        "machineType": "n1-standard-8",
+        "acceleratorType": "NVIDIA_TESLA_V100",
+        "acceleratorCount": 2,
+    }
+    assert second["replicaCount"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [
+        (f"{POOL}accelerator-type=T4", "pool 0 has an unknown accelerator-type, 'T4'"),
+        ("--python-package-uris=gs://b/p.tar.gz", "--python-package-uris needs --worker-pool-spec"),
+    ],
+)
+def test_a_flag_that_cannot_be_laid_over_the_job_is_refused(
+    project: Path, vtrain: Any, flag: str, said: str
+) -> None:
+    ended = vtrain("submit", "--backend=process", "--dry-run", flag)
+    assert ended.code in (1, 2)
+    assert said in ended.err
+
+
+def test_flags_are_laid_over_a_container_and_over_a_file(project: Path, planned: Any, vtrain: Any) -> None:
+    (project / "pyproject.toml").write_text('[tool.vtrain.job]\nname = "c"\nimage = "python:3.12"\n')
+    job = planned(
+        "--backend=vertex",
+        "--project=demo-1",
+        "--region=us-east1",
+        "--executor-image-uri=busybox",
+        "--command=echo,a",
+        f"{POOL}machine-type=n1-standard-4",
+    )
+    (pool,) = job["jobSpec"]["workerPoolSpecs"]
+    assert pool["containerSpec"] == {"imageUri": "busybox", "command": ["echo", "a"]}
+    assert pool["machineSpec"] == {"machineType": "n1-standard-4"}
+    package = {"pythonModule": "other", "packageUris": ["file:///a.tar.gz"]}
+    pools = [{"pythonPackageSpec": package}]
+    (project / "job.json").write_text(
+        json.dumps({"displayName": "file", "jobSpec": {"workerPoolSpecs": pools}})
+    )
+    (project / "pyproject.toml").write_text('[tool.vtrain.job]\nconfig = "job.json"\n')
+    (pool,) = planned("--executor-image-uri=python:3.12")["jobSpec"]["workerPoolSpecs"]
+    assert pool["pythonPackageSpec"] == package | {"executorImageUri": "python:3.12"}
+    pools[0] = {"containerSpec": {"imageUri": "busybox"}}
+    (project / "job.json").write_text(
+        json.dumps({"displayName": "file", "jobSpec": {"workerPoolSpecs": pools}})
+    )
+    refused = vtrain("submit", "--backend=process", "--dry-run", "--executor-image-uri=python:3.12")
+    assert "--executor-image-uri is for Python packages, and the file describes none." in refused.err
 
 
 @pytest.mark.parametrize("command", ["create", "local-run"])

@@ -78,7 +78,12 @@ def test_the_folder_above_gives_its_name_to_the_job(
     [
         (("trian.py",), "There is no file or folder trian.py.\n"),
         (("src/trian.py",), "There is no file or folder src/trian.py.\n  Did you mean src/train.py?\n"),
-        (("trainer", "--script=task.py"), "What to run is named twice: as trainer and by --script."),
+        (("src/train.py", "--script=x"), "What to run is named twice: as src/train.py and by --script."),
+        (
+            ("trainer", "--local-package-path=."),
+            "What to run is named twice: as trainer and by --local-package-path.",
+        ),
+        (("trainer", "-m", "x", "--script=y"), "What to run is named twice: as trainer and by --script."),
         (("-m", "x", "--python-module=y"), "What to run is named twice: as -m and by --python-module."),
         (("src/train.py", "-m", "x"), "-m names a module of a folder, and src/train.py is a file."),
         ((".",), "vtrain run . -m MODULE"),
@@ -310,3 +315,68 @@ def test_a_relative_file_that_is_not_packed_is_named(vtrain: Any, folder: Path, 
     )
     (folder / "data.csv").unlink()
     assert "is looked for in the working directory" in vtrain("run", "late.py").err
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (("run", "train.py"), "run"),
+        (("debug", "train.py"), "debug"),
+        (("custom-jobs", "local-run", "--script=train.py"), "local-run"),
+        (("ai-platform", "local", "train", "--module-name=train"), "local train"),
+    ],
+)
+def test_the_first_line_names_the_command_that_was_typed(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "__init__.py").touch()
+    dry_run = () if name == "local train" else ("--dry-run",)
+    ended = vtrain(*line, *dry_run)
+    assert ended.err.startswith(f"Backend: process ({name} is always local)\n"), ended.err
+    refused = vtrain(*line, "--backend=vertex")
+    elsewhere = "custom-jobs create" if name == "local-run" else "submit"
+    assert f"ERROR: {name} runs a trainer on this machine, and --backend=vertex does not.\n" in refused.err
+    assert f"take: vtrain {elsewhere} --backend=vertex --stream-logs" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            ("train.py", "--lr", "0.1"),
+            "--lr\n  If it is for the trainer, put it after --: vtrain run … -- --lr 0.1\n",
+        ),
+        (("train.py", "--lr=0.1"), "vtrain run … -- --lr=0.1\n"),
+        (
+            ("train.py", "--lr", "-1e-3", "--name", "a b", "--quiet"),
+            "vtrain run … -- --lr -1e-3 --name 'a b'\n",
+        ),
+        (("--epochs", "3", "train.py"), "vtrain run … -- --epochs 3\n"),
+        (("--fast", "train.py"), "vtrain run … -- --fast\n"),
+        (("train.py", "--fast", "--slow", "--", "--x"), "vtrain run … -- --fast --slow\n"),
+        (("train.py", "-z", "5"), "vtrain run … -- -z 5\n"),
+        (("train.py", "--stepz", "5"), "No such option: --stepz\n"),
+        (("train.py", "--bakend=process"), "No such option: --bakend (did you mean --backend?)\n"),
+    ],
+)
+def test_an_option_of_the_trainer_keeps_its_value_in_the_hint(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    ended = vtrain("run", *line)
+    assert ended.code == 2
+    assert said in ended.err
+
+
+@pytest.mark.parametrize("line", [("run",), ("submit", "--backend=process")])
+def test_a_folder_is_no_second_name_of_what_runs_in_it(
+    vtrain: Any, folder: Path, line: tuple[str, ...]
+) -> None:
+    script = vtrain(*line, "src", "--script=train.py", "--dry-run")
+    assert (script.code, "pythonModule: vtrain_script" in script.out) == (0, True), script.err
+    module = vtrain(*line, ".", "--python-module=trainer.task", "--dry-run")
+    assert (module.code, "pythonModule: trainer.task" in module.out) == (0, True), module.err
+    assert vtrain("package", "sdist", "src", "--script=train.py").code == 0

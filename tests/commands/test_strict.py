@@ -33,8 +33,8 @@ def test_one_line_says_all(vtrain: Any, flags: tuple[str, ...]) -> None:
     lines = [line for line in ended.err.splitlines() if "reproduced" in line or "Note" in line]
     assert lines == [
         "WARNING: Not reproduced here: nfsMounts of workerPoolSpecs[0], network.",
-        "Note: machineType of workerPoolSpecs[0], bootDiskSizeGb of workerPoolSpecs[0] have no effect on the "
-        "backend process.",
+        "Note: machineType of workerPoolSpecs[0]: only its memory counts here, for the queue.",
+        "Note: bootDiskSizeGb of workerPoolSpecs[0] has no effect on the backend process.",
     ]
 
 
@@ -81,3 +81,27 @@ def test_the_service_reproduces_everything(
     ended = vtrain("custom-jobs", "create", *flags, "--strict")
     assert ended.code == 0, ended.err
     assert "reproduced" not in ended.err
+
+
+def test_a_note_is_true_of_what_the_queue_counts(vtrain: Any, flags: tuple[str, ...]) -> None:
+    ended = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run")
+    assert (
+        "Note: machineType of workerPoolSpecs[0]: only its memory counts here, for the queue.\n" in ended.err
+    )
+    given = vtrain("custom-jobs", "create", *flags, "--backend=process", "--dry-run", "--memory=1g")
+    assert "only its memory counts" not in given.err
+
+
+@pytest.mark.parametrize("backend", [("process",), ("vertex", "--project=p-1", "--region=us-central1")])
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_a_board_without_an_account_is_refused(
+    vtrain: Any, tmp_path: Path, backend: tuple[str, ...], dry_run: tuple[str, ...]
+) -> None:
+    board = "tensorboard: projects/1/locations/us-central1/tensorboards/1\n"
+    pool = "workerPoolSpecs: [{replicaCount: 1, pythonPackageSpec: {pythonModule: a, executorImageUri: i}}]\n"
+    (tmp_path / "job.yaml").write_text(board + pool)
+    name, *flags = backend
+    words = ("--display-name=d", f"--config={tmp_path / 'job.yaml'}", f"--backend={name}", *flags, *dry_run)
+    ended = vtrain("custom-jobs", "create", *words)
+    assert (ended.code, ended.out) == (1, "")
+    assert "ERROR: serviceAccount: must be specified when uploading to TensorBoard.\n" in ended.err

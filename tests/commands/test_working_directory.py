@@ -121,3 +121,37 @@ def test_a_script_may_write_beside_itself(run: Run, vtrain: Run, vtrain_home: Pa
     (job,) = (vtrain_home / "jobs").iterdir()
     assert vtrain("custom-jobs", "delete", job.name, "--quiet").code == 0
     assert not job.exists()
+
+
+ASTRAY = """import os, pathlib, sys
+if sys.argv[1] == "made":
+    pathlib.Path("gs://my-bucket").mkdir(parents=True)
+else:
+    os.makedirs("gs://my-bucket/results")
+    open("gs://my-bucket/results/model.bin", "w").write("m")
+"""
+LOST = (
+    "WARNING: workerpool0-0 wrote to a local folder `gs:`; on Vertex AI that is lost: use /gcs/…, a client "
+    "library, or --aip-dirs=local.\n"
+)
+
+
+@pytest.mark.parametrize("how", ["made", "written"])
+def test_a_folder_called_as_buckets_are_is_no_bucket(vtrain: Any, tmp_path: Path, how: str) -> None:
+    (tmp_path / "train.py").write_text(ASTRAY)
+    ended = vtrain("run", str(tmp_path / "train.py"), "--backend=process", "--", how)
+    assert ended.code == 0
+    assert LOST in ended.err
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("form", ["package", "container", "image"])
+def test_no_more_in_a_container(vtrain: Any, tmp_path: Path, base_image: str, form: str) -> None:
+    (tmp_path / "train.py").write_text(ASTRAY)
+    image = f"--executor-image-uri={base_image}"
+    script = (f"--local-package-path={tmp_path / 'train.py'}", image)
+    flags = {"package": script, "container": (image, "--command=python"), "image": (*script, "--bake")}[form]
+    program = ("-c", ASTRAY) if form == "container" else ()
+    ended = vtrain("custom-jobs", "local-run", "--backend=docker", *flags, "--", *program, "written")
+    assert ended.code == 0, ended.err
+    assert LOST in ended.err

@@ -171,6 +171,27 @@ def test_a_wrong_job_is_refused(http: Http, document: Document, words: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"command": "python -c 1"}, "container_spec.command; Message: expected a list"),
+        ({"args": "--epochs=3"}, "container_spec.args; Message: expected a list"),
+    ],
+)
+def test_a_task_whose_inputs_are_of_the_wrong_type_is_refused(http: Http, spec: Document, words: str) -> None:
+    pool = {"replicaCount": 1, "containerSpec": {"imageUri": "i"} | spec}
+    definition = "gs://google-cloud-aiplatform/schema/trainingjob/definition/custom_task_1.0.0.yaml"
+    inputs = {"workerPoolSpecs": [pool]}
+    line = {"displayName": "d", "trainingTaskDefinition": definition, "trainingTaskInputs": inputs}
+    message = refusal(http("POST", f"{PARENT}/trainingPipelines", line), 400, "INVALID_ARGUMENT")
+    assert words in message
+    board = {"tensorboard": "projects/1/locations/us-central1/tensorboards/1"}
+    pools = {"workerPoolSpecs": [{"replicaCount": 1, "containerSpec": {"imageUri": "i"}}]}
+    job = {"displayName": "d", "jobSpec": pools | board}
+    message = refusal(http("POST", f"{PARENT}/customJobs", job), 400, "INVALID_ARGUMENT")
+    assert "service_account; Message: must be specified when uploading to TensorBoard." in message
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b"{",

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from live_place import Place
 
-from vtrain.backends import JobBackend
+from vtrain.backends import JobBackend, Plan
+from vtrain.errors import VtrainError
 from vtrain.messages import states
 from vtrain.messages.base import GcsDestination
 from vtrain.messages.codec import to_document
@@ -29,6 +30,8 @@ from vtrain.messages.custom_job import (
     WorkerPoolSpec,
 )
 from vtrain.messages.log import LogQuery
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.messages.training_task import CUSTOM_TASK
 from vtrain.messages.yaml_reader import load_yaml
 from vtrain.testing import player
 from vtrain.testing.contract import ReplicaContract
@@ -169,6 +172,23 @@ def test_the_trainers_failure_is_the_commands(place: Place, vtrain: Any, tmp_pat
     assert "workerpool0-0 exited with a non-zero status of 7" in ended.err
     assert vtrain("custom-jobs", "delete", ended.out.strip()).code == 0
     assert vtrain("custom-jobs", "describe", ended.out.strip()).code == 1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"args": [1]}, {"args": "--epochs=3"}, {"command": "python -c 1"}],
+    ids=["number", "args", "command"],
+)
+def test_inputs_of_a_task_that_are_no_lists_of_texts_are_refused(
+    place: Place, fields: dict[str, Any]
+) -> None:
+    inputs = to_document(job_of(place, pool("pass")).job_spec)
+    inputs["workerPoolSpecs"][0]["containerSpec"] |= fields
+    line = TrainingPipeline(
+        display_name="vtrain-live", training_task_definition=CUSTOM_TASK, training_task_inputs=inputs
+    )
+    with pytest.raises(VtrainError, match="training_task_inputs"):
+        place.open().submit(Plan(job=line, backend="vertex"))
 
 
 def test_what_differs_is_found() -> None:

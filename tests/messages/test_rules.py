@@ -14,6 +14,8 @@ from vtrain.messages.custom_job import (
     EnvVar,
     MachineSpec,
     PythonPackageSpec,
+    ReservationAffinity,
+    Scheduling,
     WorkerPoolSpec,
 )
 from vtrain.messages.rules import check_job, check_labels
@@ -52,7 +54,70 @@ def test_a_python_package_needs_no_image_here_and_one_there() -> None:
 
 
 ENV_TWICE = ContainerSpec(image_uri="i", env=(EnvVar(name="A", value="1"), EnvVar(name="A", value="2")))
+A100 = MachineSpec(machine_type="a2-highgpu-1g", accelerator_type="NVIDIA_TESLA_A100", accelerator_count=1)
+T4 = MachineSpec(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=1)
+ANY = ReservationAffinity(reservation_affinity_type="ANY_RESERVATION")
+SPECIFIC = ReservationAffinity(reservation_affinity_type="SPECIFIC_RESERVATION", key="k")
+
+
+def flexible(*machines: MachineSpec | None, **fields: object) -> CustomJob:
+    """A job with one pool for each machine, which waits for them."""
+    strategy = {"scheduling": Scheduling(strategy="FLEX_START")} | fields
+    return with_fields(*(container(machine_spec=machine) for machine in machines), **strategy)
+
+
+def with_fields(*pools: WorkerPoolSpec, **fields: object) -> CustomJob:
+    """A job with these fields of its spec."""
+    return job(*pools, job_spec=CustomJobSpec(worker_pool_specs=pools, **fields))
+
+
+def test_fields_that_go_together_pass() -> None:
+    board = with_fields(CONTAINER, tensorboard="projects/1/locations/r/tensorboards/1", service_account="a@b")
+    specific = msgspec.structs.replace(SPECIFIC, values=("r",))
+    reserved = with_fields(
+        container(machine_spec=msgspec.structs.replace(A100, reservation_affinity=specific))
+    )
+    for each in (
+        board,
+        reserved,
+        flexible(A100),
+        flexible(A100, A100),
+        flexible(MachineSpec("ct5p-hightpu-4t")),
+    ):
+        check_job(each, executor_required=True)
+
+
 BROKEN: list[tuple[CustomJob, str]] = [
+    (
+        with_fields(CONTAINER, tensorboard="projects/1/locations/r/tensorboards/1"),
+        "serviceAccount: must be specified when uploading to TensorBoard.",
+    ),
+    (
+        with_fields(container(machine_spec=msgspec.structs.replace(A100, reservation_affinity=SPECIFIC))),
+        "workerPoolSpecs[0].machineSpec.reservationAffinity: SPECIFIC_RESERVATION needs key and values",
+    ),
+    (
+        with_fields(
+            container(machine_spec=msgspec.structs.replace(A100, reservation_affinity=ANY)),
+            persistent_resource_id="r",
+        ),
+        "reservationAffinity: a reservation does not go with a persistent resource.",
+    ),
+    (
+        flexible(msgspec.structs.replace(A100, reservation_affinity=ANY)),
+        "reservationAffinity: a reservation does not go with FLEX_START.",
+    ),
+    (flexible(A100, persistent_resource_id="r"), "FLEX_START does not go with a persistent resource."),
+    (
+        flexible(A100, scheduling=Scheduling(strategy="FLEX_START", timeout="604801s")),
+        "scheduling.timeout: with FLEX_START it is 604800s (7 days) at most.",
+    ),
+    (flexible(T4), "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs"),
+    (flexible(None), "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs, found none"),
+    (
+        flexible(A100, msgspec.structs.replace(A100, accelerator_count=2)),
+        "workerPoolSpecs[1].machineSpec: with FLEX_START all pools have the same machine.",
+    ),
     (job(CONTAINER, display_name=""), "displayName"),
     (job(CONTAINER, display_name="x" * 129), "displayName: at most 128"),
     (job(), "at least one pool"),

@@ -65,6 +65,49 @@ def test_the_path_of_a_wrong_field_begins_at_the_inputs() -> None:
         task_of(pipeline(CUSTOM_TASK, {"workerPoolSpec": []}))
 
 
+CONTAINER = {"imageUri": "i"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "inputs", "said"),
+    [
+        (CUSTOM_TASK, {"workerPoolSpecs": {}}, "workerPoolSpecs: expected a list, found a mapping."),
+        (
+            CUSTOM_TASK,
+            {"workerPoolSpecs": [{"containerSpec": CONTAINER | {"command": "python -c 1"}}]},
+            "workerPoolSpecs[0].containerSpec.command: expected a list, found 'python -c 1'.",
+        ),
+        (
+            CUSTOM_TASK,
+            {"worker_pool_specs": [{"container_spec": CONTAINER | {"args": "--epochs=3"}}]},
+            "workerPoolSpecs[0].containerSpec.args: expected a list, found '--epochs=3'.",
+        ),
+        (
+            CUSTOM_TASK,
+            {"workerPoolSpecs": [{"pythonPackageSpec": {"packageUris": "gs://b/p.tar.gz"}}]},
+            "workerPoolSpecs[0].pythonPackageSpec.packageUris: expected a list, found 'gs://b/p.tar.gz'.",
+        ),
+        (
+            CUSTOM_TASK,
+            {"workerPoolSpecs": [{"containerSpec": CONTAINER | {"env": {"name": "A"}}}]},
+            "workerPoolSpecs[0].containerSpec.env: expected a list, found a mapping.",
+        ),
+        (CUSTOM_TASK, {"workerPoolSpecs": [None]}, "workerPoolSpecs: expected a list without null, found"),
+        (CUSTOM_TASK, {"enableWebAccess": "yes"}, "enableWebAccess: expected true or false, found 'yes'."),
+        (TUNING_TASK, {"studySpec": {"metrics": {}}}, "studySpec.metrics: expected a list, found a mapping."),
+        (
+            TUNING_TASK,
+            {"trialJobSpec": {"reservedIpRanges": "a"}},
+            "trialJobSpec.reservedIpRanges: expected a list, found 'a'.",
+        ),
+    ],
+)
+def test_inputs_are_read_as_strictly_as_by_the_service(definition: str, inputs: object, said: str) -> None:
+    with pytest.raises(FieldError) as refused:
+        task_of(pipeline(definition, inputs))
+    assert refused.value.message.startswith(f"trainingTaskInputs.{said}")
+
+
 def test_names_of_the_longest_kind_stay_within_the_limit() -> None:
     for definition, inputs in ((CUSTOM_TASK, {}), (TUNING_TASK, {})):
         long = from_document(

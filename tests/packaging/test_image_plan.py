@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from image_trees import BASE, PREBUILT, contents, entrypoint, instructions, plan, wheel
 
 from vtrain.errors import ConfigError, PackagingError
+from vtrain.packaging.prebuilt import HOST
 
 PYPROJECT = '[build-system]\nrequires = ["setuptools>=70"]\nbuild-backend = "setuptools.build_meta"\n'
 PROJECT = '[project]\nname = "tr"\nversion = "1"\ndependencies = ["six>=1.16"]\n'
@@ -83,11 +84,12 @@ def test_prebuilt_images_have_python3_and_no_logging_hook(make_tree, base: str, 
         ("./sub/train.py", ["python", "sub/train.py"]),
         ("sub/train.sh", ["/bin/bash", "sub/train.sh"]),
         ("-x.py", ["python", "./-x.py"]),
-        ("TRAIN.PY", ["/bin/bash", "TRAIN.PY"]),
+        ("go", ["/usr/bin/env", "-S perl -w", "go"]),
     ],
 )
 def test_a_script_runs_by_its_suffix(make_tree, script: str, expected: list[str]) -> None:
-    folder = make_tree({"sub/train.py": "", "sub/train.sh": "", "-x.py": "", "TRAIN.PY": ""})
+    program = "#! /usr/bin/env -S perl -w \nprint 1;\n"
+    folder = make_tree({"sub/train.py": "", "sub/train.sh": "", "-x.py": "", "go": program})
     assert entrypoint(plan(folder, script=script).dockerfile) == expected
 
 
@@ -217,11 +219,27 @@ def test_a_syntax_error_is_refused_before_anything_is_built(make_tree) -> None:
 
 def test_a_base_is_needed_and_has_to_be_a_name(make_tree) -> None:
     folder = make_tree(TRAINER)
-    with pytest.raises(ConfigError, match="base"):
+    with pytest.raises(ConfigError, match="no base image is named") as refused:
         plan(folder, "")
+    assert refused.value.hint.startswith("Give --executor-image-uri=IMAGE\n")
     for base in ("python\nRUN evil", "python 3", "$BASE", "--platform=x python"):
         with pytest.raises(ConfigError, match="is not the name of an image"):
             plan(folder, base)
+
+
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("import sklearn", f"For scikit-learn: --executor-image-uri={HOST}/sklearn-cpu.1-6:latest"),
+        ("from torch import nn", f"For PyTorch: --executor-image-uri={HOST}/pytorch-xla.2-4.py310:latest"),
+        ("import sklearn, xgboost as x", f"For XGBoost: --executor-image-uri={HOST}/xgboost-cpu.2-1:latest"),
+    ],
+)
+def test_the_imports_suggest_a_base(make_tree, statement: str, hint: str) -> None:
+    folder = make_tree({"trainer/task.py": "import trainer.model", "trainer/model.py": statement})
+    with pytest.raises(ConfigError) as refused:
+        plan(folder, "")
+    assert hint in refused.value.hint
 
 
 # names and requirements cannot write instructions
@@ -236,7 +254,7 @@ def test_no_file_name_writes_an_instruction(tmp_path_factory, parts: list[str], 
     script = "/".join(parts) + suffix
     path = folder / script
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
+    path.write_text("" if suffix else "#!/bin/sh\n")
     try:
         made = plan(folder, script=script)
     except (PackagingError, ConfigError):

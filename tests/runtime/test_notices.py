@@ -8,7 +8,13 @@ import pytest
 
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJob
-from vtrain.runtime.notices import declaration, not_reproduced_by_containers, not_reproduced_by_processes
+from vtrain.runtime.notices import (
+    declaration,
+    not_reproduced_by_containers,
+    not_reproduced_by_processes,
+    notes_on,
+    without_consequence,
+)
 
 TASK = {"containerSpec": {"imageUri": "example.com/i"}}
 
@@ -64,3 +70,50 @@ def test_fields_of_pools_are_named_with_all_their_pools() -> None:
         "Not reproduced here: nfsMounts of workerPoolSpecs[0], [2] and [3], "
         "bootDiskType of workerPoolSpecs[2], bootDiskSizeGb of workerPoolSpecs[2]."
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "memory_is_given", "told"),
+    [
+        (
+            {"scheduling": {"maxWaitDuration": "60s"}},
+            False,
+            (
+                "machineType of workerPoolSpecs[0]: only its memory counts here, for the queue.",
+                "bootDiskSizeGb of workerPoolSpecs[0], scheduling.maxWaitDuration have no effect on the "
+                "backend process.",
+            ),
+        ),
+        (
+            {"enableDashboardAccess": True},
+            True,
+            (
+                "machineType of workerPoolSpecs[0], bootDiskSizeGb of workerPoolSpecs[0] have no effect on "
+                "the backend process.",
+                "enableDashboardAccess: only AIP_DASHBOARD_PORT is set.",
+            ),
+        ),
+        (
+            {"persistentResourceId": "r"},
+            False,
+            (
+                "machineType of workerPoolSpecs[0], bootDiskSizeGb of workerPoolSpecs[0]: only a slot of the "
+                "persistent resource is chosen by it.",
+            ),
+        ),
+    ],
+)
+def test_a_note_says_what_is_left_of_a_field(
+    fields: dict[str, Any], memory_is_given: bool, told: tuple[str, ...]
+) -> None:
+    machine = {"machineSpec": {"machineType": "n1-standard-4"}, "diskSpec": {"bootDiskSizeGb": 500}}
+    job = job_of(machine, **fields)
+    harmless, _ = without_consequence(not_reproduced_by_processes(job))
+    notes = notes_on(harmless, job.job_spec, "process", memory_is_given=memory_is_given)
+    assert tuple(notes) == told
+
+
+def test_a_machine_type_without_known_memory_has_no_effect() -> None:
+    job = job_of({"machineSpec": {"machineType": "no-such"}})
+    (note,) = notes_on(not_reproduced_by_processes(job), job.job_spec, "process", memory_is_given=False)
+    assert note == "machineType of workerPoolSpecs[0] has no effect on the backend process."

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,11 +35,13 @@ from vtrain.flags.local import (
 from vtrain.flags.project_job import JobLine
 from vtrain.flags.secrets import with_callers_values
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
+from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
+from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
-from vtrain.runtime.notices import declaration, without_consequence
+from vtrain.runtime.notices import declaration, notes_on, without_consequence
 from vtrain.settings import find_staging_bucket
 from vtrain.submission import Place, Prepared, launch, prepare, would_make
 
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 
 MAX_WARNINGS = 10
 POOL_KEY = "--worker-pool-spec: output-image-uri"
+_JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
+"""A flag with its value, and then another flag; a value may itself be flags."""
 PROJECT_HINT = "Or save the project's job in pyproject.toml, as [tool.vtrain.job]: vtrain init"
 NO_NAME = "--display-name=NAME must be given, or displayName in the file of --config."
 
@@ -87,8 +92,9 @@ def draft_request(target: Target, request: JobRequest, config: ConfigFile | None
     )
     if target.settings.debugger is None or draft.source is None:
         return draft
-    if draft.source.script and not draft.source.script.endswith(".py"):
-        raise ConfigError(f"{DEBUGPY_FLAG} is for Python, and {draft.source.script} is not a Python script.")
+    script = draft.source.script
+    if script and interpreter_of(draft.source.folder / script, script):
+        raise ConfigError(f"{DEBUGPY_FLAG} is for Python, and {script} is not a Python script.")
     requirements = (*draft.source.requirements, REQUIREMENT)
     return msgspec.structs.replace(
         draft, source=msgspec.structs.replace(draft.source, requirements=requirements)
@@ -241,15 +247,15 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     """Say what will be made, what is there already, and what this backend does not reproduce."""
     console, package = session.console, prepared.package
     warn_all(console, package.warnings if package is not None else ())
-    for notice in prepared.plan.notices:
+    for notice in (*_joined_arguments(prepared.plan.job), *prepared.plan.notices):
         console.warn(notice)
     harmless, others = without_consequence(prepared.plan.not_reproduced)
     if others:
         console.warn(declaration(others))
-    if harmless:
-        verb = "have" if len(harmless) > 1 else "has"
-        note = f"Note: {', '.join(harmless)} {verb} no effect on the backend {prepared.plan.backend}."
-        console.progress(dim(note))
+    limited = bool(session.settings.container.memory_bytes)
+    spec, backend = spec_of(prepared.plan.job), prepared.plan.backend
+    for note in notes_on(harmless, spec, backend, memory_is_given=limited):
+        console.progress(dim(f"Note: {note}"))
     for note in prepared.plan.notes:
         console.progress(dim(f"Note: {note}"))
     if dry_run and package is not None:
@@ -264,6 +270,16 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
         _show_replicas(console, prepared.plan)
 
 
+def _joined_arguments(job: Job) -> Iterator[str]:
+    """Warnings about arguments that hold several: the trainer gets each as one word."""
+    spec = spec_of(job)
+    tasks = [pool.task for pool in spec.worker_pool_specs if pool.task is not None] if spec else []
+    for argument in dict.fromkeys(argument for task in tasks for argument in task.args):
+        if _JOINED.match(argument):
+            shown = masked_words([argument])[0]
+            yield f"one argument: {shown!r}; separate words with commas in --args, or write them after --"
+
+
 def _show_replicas(console: Console, plan: Plan) -> None:
     """Say what would be started; of a tuning job, in each trial."""
     job, where = plan.job, ""
@@ -272,7 +288,8 @@ def _show_replicas(console: Console, plan: Plan) -> None:
         study = job.study_spec or StudySpec()
         parameters = tuple(f"--{parameter.parameter_id}=…" for parameter in study.parameters)
         where = " in each trial"
-        console.progress(f"Would run {job.max_trial_count} trials, {job.parallel_trial_count} at a time.")
+        trials = "1 trial" if job.max_trial_count == 1 else f"{job.max_trial_count} trials"
+        console.progress(f"Would run {trials}, {job.parallel_trial_count} at a time.")
     for replica in plan.replicas:
         words = " ".join((*masked_words(replica.argv), *parameters))
         console.progress(f"Would start {replica.name}{where}: {words}")

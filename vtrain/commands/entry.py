@@ -47,12 +47,15 @@ def run(
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
+    *,
+    command: str = "run",
 ) -> None:
-    """`local-run` of the entry."""
+    """`local-run` of the entry, by the name of the `command` that was typed."""
     from vtrain.commands.local_run import local_run  # either of the two is needed, and takes long to import
 
-    trainer = with_entry(entry, trainer, "vtrain run")
-    local_run(spec, trainer, run, interrupt, typing, gpu, container, local, place, common, remainder)
+    trainer = with_entry(entry, trainer, f"vtrain {command}")
+    flags = (spec, trainer, run, interrupt, typing, gpu, container, local, place, common)
+    local_run(*flags, remainder, command=command)
 
 
 def debug(
@@ -71,7 +74,8 @@ def debug(
 ) -> None:
     """`run` under a debugger, at the usual port unless `--debugpy` names another."""
     local = msgspec.structs.replace(local, debugpy=local.debugpy or DEBUG_PORT)
-    run(entry, spec, trainer, plan, interrupt, typing, gpu, container, local, place, common, remainder)
+    flags = (entry, spec, trainer, plan, interrupt, typing, gpu, container, local, place, common)
+    run(*flags, remainder, command="debug")
 
 
 def submit(
@@ -129,17 +133,22 @@ def with_entry(
         check_current_folder()
     given = {"--local-package-path": trainer.local_package_path, "--script": trainer.script}
     given["--python-module"] = trainer.python_module
+    is_folder = bool(entry.entry and user_path(entry.entry).is_dir())
+    # A folder does not name what to run in it, and -m does not name the folder.
+    compatible = ("--local-package-path",) if not entry.entry else ("--script", "--python-module") * is_folder
     for flag, value in given.items():
-        if value and (entry.entry or flag != "--local-package-path"):
+        if value and (flag not in compatible or (entry.module and entry.entry)):
             raise UsageError(f"What to run is named twice: as {entry.entry or '-m'} and by {flag}.")
     if not entry.entry:
         folder = trainer.local_package_path or "."
         return msgspec.structs.replace(trainer, local_package_path=folder, python_module=entry.module)
     path = user_path(entry.entry)
-    if path.is_dir():
-        script = "" if entry.module or is_context else _only_script(path, entry.entry, command)
+    if is_folder:
+        module, script = entry.module or trainer.python_module, trainer.script
+        if not (module or script or is_context):
+            script = _only_script(path, entry.entry, command)
         return msgspec.structs.replace(
-            trainer, local_package_path=entry.entry, python_module=entry.module, script=script
+            trainer, local_package_path=entry.entry, python_module=module, script=script
         )
     if not path.exists():
         raise _missing(path, entry.entry)

@@ -15,6 +15,7 @@ from vtrain.errors import ConfigError, StorageError
 from vtrain.flags.options import CommonFlags, DryRunFlag, InitFlags
 from vtrain.output.console import Console
 from vtrain.packaging.candidates import Candidate, find_candidates, named_candidate
+from vtrain.packaging.prebuilt import HOST, newest_image
 from vtrain.properties import property_flag
 from vtrain.pyproject import ProjectJob, nearest_pyproject, parse_pyproject, read_pyproject
 from vtrain.special_files import why_special
@@ -22,20 +23,11 @@ from vtrain.special_files import why_special
 FILE = "pyproject.toml"
 MACHINE_TYPE = "n1-standard-4"
 MOST_SHOWN = 5
-_IMAGES = {
-    "torch": "pytorch-xla.2-4.py310",
-    "tensorflow": "tf-cpu.2-17.py310",
-    "keras": "tf-cpu.2-17.py310",
-    "xgboost": "xgboost-cpu.2-1",
-    "sklearn": "sklearn-cpu.1-6",
-}
-"""The newest of Google's images for CPUs, by the import that asks for one."""
-_HOST = "us-docker.pkg.dev/vertex-ai/training"
 _HEADER = "[tool.vtrain.job]"
 _LATER = ('# args = ["--epochs=10"]', '# env = { NAME = "value" }', '# requirements = ["pandas"]')
 _ON_VERTEX = (
     "# For Vertex AI:",
-    f'# image = "{_HOST}/IMAGE:latest"',
+    f'# image = "{HOST}/IMAGE:latest"',
     f'# machine-type = "{MACHINE_TYPE}"',
     '# region = "us-central1"',
     '# bucket = "gs://my-bucket"',
@@ -77,7 +69,7 @@ def _answers(console: Console, folder: Path, *, asks: bool) -> ProjectJob:
     job = ProjectJob(module=entry.module, script=entry.script, path=entry.path)
     if not asks or answer_to(console, "Will it run on Vertex AI too? [y/N]: ").lower() not in ("y", "yes"):
         return job
-    image = next((f"{_HOST}/{name}:latest" for key, name in _IMAGES.items() if key in entry.imports), "")
+    _, image = newest_image(entry.imports)
     shown = f" [{image}]" if image else " (empty: none yet)"
     image = answer_to(console, f"Image that it runs in{shown}: ") or image
     bucket = answer_to(console, "Cloud Storage bucket for its packages (empty: none yet): ")

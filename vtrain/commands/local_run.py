@@ -29,7 +29,7 @@ from vtrain.commands.drafting import (
 )
 from vtrain.commands.idempotency import with_key
 from vtrain.commands.lent_terminal import Window, find_terminal, typing_for
-from vtrain.commands.session import Session, Target, find_target, resource_document
+from vtrain.commands.session import LOCAL_RUN, Session, Target, find_target, resource_document
 from vtrain.commands.watching import CANCEL, Stay, interrupt_action, stay, text_sink
 from vtrain.errors import ConfigError, LocalRunError, PackagingError, UsageError, VtrainError
 from vtrain.flags.compose import Draft, JobRequest, make_source
@@ -65,10 +65,12 @@ def local_run(
     place: PlaceFlags,
     common: CommonFlags,
     remainder: tuple[str, ...] | None,
+    *,
+    command: str = LOCAL_RUN,
 ) -> None:
-    """The path of `create` on a local backend, to its end."""
+    """The path of `create` on a local backend, to its end; by the name of the `command` that was typed."""
     with _around_the_trainer(ConfigError, PackagingError):
-        target = with_local_flags(find_target(common, place, local_only=True), local)
+        target = with_local_flags(find_target(common, place, local_only=command), local)
         target = _with_terminal(target, typing)
         if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
             stand_by(target.settings.home, target.choice.value)
@@ -189,7 +191,7 @@ def _with_defaults(request: JobRequest, trainer: TrainerFlags, output_image_uri:
     return msgspec.structs.replace(
         request,
         pools=pools,
-        output_image_uri=output_image_uri,
+        output_image_uri=output_image_uri or request.output_image_uri,
         fallback_name=request.fallback_name or _name_of(source)[:MAX_DISPLAY_NAME],
     )
 

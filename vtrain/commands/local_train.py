@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 from vtrain.commands.local_run import local_run
 from vtrain.errors import UsageError
@@ -15,6 +17,7 @@ from vtrain.flags.options import CommonFlags, DryRunFlag, InterruptFlag, PlaceFl
 
 MACHINE = "machine-type=n1-standard-4"
 """A pool has to name one; processes have no use for it."""
+_JOB_DIR = "--job-dir"
 DEFAULT_COUNT = 2
 """Workers, and parameter servers, where no number is given."""
 
@@ -32,7 +35,8 @@ def train(
     if not package.module_name:
         raise UsageError("--module-name=MODULE must be given.")
     folder = "." if package.package_path is None else str(package_source(package).folder)
-    args = (*(remainder or ()), *(("--job-dir", package.job_dir) if package.job_dir else ()))
+    args = (*(remainder or ()), *((_JOB_DIR, package.job_dir) if package.job_dir else ()))
+    args = tuple(_with_users_folder(args, Path(folder).absolute()))
     counts = _counts(cluster)
     pools: list[str] = []
     if cluster.distributed:
@@ -57,7 +61,21 @@ def train(
         place,
         common,
         args,
+        command="local train",
     )
+
+
+def _with_users_folder(args: tuple[str, ...], folder: Path) -> Iterator[str]:
+    """The arguments with the job directory below `folder`, where gcloud runs a trainer.
+
+    Here it runs in a copy, which goes with the job.
+    """
+    before = ""
+    for arg in args:
+        flag, equals, value = ("", "", arg) if before == _JOB_DIR else arg.partition("=")
+        is_job_dir = _JOB_DIR in (flag, before) and value and "://" not in value
+        yield f"{flag}{equals}{folder / value}" if is_job_dir else arg
+        before = arg
 
 
 def _counts(cluster: ClusterFlags) -> tuple[int, ...]:

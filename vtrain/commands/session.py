@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from vtrain.runtime.job_order import TypedCommand
 
 
+LOCAL_RUN = "local-run"
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The target of a command line, before the job is known that may decide on a backend.
 
@@ -179,12 +182,13 @@ def find_target(
     *,
     name: str | None = None,
     kind: ResourceKind = CUSTOM_JOB,
-    local_only: bool = False,
+    local_only: str = "",
     region: str = "",
     about_running: bool = False,
 ) -> Target:
     """The target of a command about the resource `name` of a kind, or about none in particular.
 
+    `local_only` is the name of a command that runs on this machine alone; empty for any other.
     `region` is the project's, on a service, where no flag names one. With `about_running` a name that several
     jobs share means the one that has not ended.
     """
@@ -197,7 +201,7 @@ def find_target(
     if reference is not None and about_running:
         reference = reference.about_running()
     if local_only:
-        choice = _local_choice(place.backend)
+        choice = _local_choice(local_only, place.backend)
     elif reference is not None and reference.name and not _names_service(common, place):
         choice = choose_backend(
             flag=place.backend,
@@ -238,17 +242,18 @@ def is_configured_elsewhere(common: CommonFlags, place: PlaceFlags) -> bool:
     return not find_backend(choice.value).is_local
 
 
-def _local_choice(flag: str) -> Choice:
-    """The backend of `local-run`. Raises ConfigError for a flag that names one of a service."""
+def _local_choice(command: str, flag: str) -> Choice:
+    """The backend of a command that is always local. Raises ConfigError for a flag that names a service."""
     given = given_backend(flag)
     if given is not None and find_backend(given.value).is_local:
         return given
     if flag:
+        elsewhere = "custom-jobs create" if command == LOCAL_RUN else "submit"
         raise ConfigError(
-            f"local-run runs a trainer on this machine, and --backend={flag} does not.",
-            hint=f"Leave --backend out, or take: vtrain custom-jobs create --backend={flag} --stream-logs",
+            f"{command} runs a trainer on this machine, and --backend={flag} does not.",
+            hint=f"Leave --backend out, or take: vtrain {elsewhere} --backend={flag} --stream-logs",
         )
-    return Choice(value=LOCAL, origin="local-run is always local")
+    return Choice(value=LOCAL, origin=f"{command} is always local")
 
 
 def open_session(common: CommonFlags, place: PlaceFlags, *, kind: ResourceKind = CUSTOM_JOB) -> Session:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import os
+import re
 import shlex
 import typing
 from collections.abc import Callable, Collection
@@ -58,6 +59,11 @@ class CommandInfo(CommandHelp, frozen=True, kw_only=True):
         return loaded
 
 
+_NEAR = 0.75
+"""How much an unknown option has to resemble one of the command's, which is then meant."""
+_NUMBER = re.compile(r"-\d[\d.e+-]*")
+
+
 class FlagCommand(TyperCommand):
     """A command whose flags read their values as gcloud's do."""
 
@@ -91,16 +97,24 @@ class FlagCommand(TyperCommand):
             option = getattr(error, "option_name", "")
             if not option.startswith("-") or not self.info.takes_remainder:
                 raise
-            word = next((word for word in args if word.startswith(option)), option)
-            raise UsageError(error.format_message(), hint=self._place_of(word, ctx)) from None
+            words = _with_values(option, args, {opt for p in self.params for opt in p.opts})
+            if not hasattr(error, "possibilities"):
+                raise UsageError(error.format_message(), hint=self._place_of(words, ctx)) from None
+            # Of the names that the parser offers, most share two letters with the trainer's own flag.
+            from vtrain.messages.nearest import nearest
+
+            near = nearest(option, error.possibilities or (), cutoff=_NEAR)
+            message = f"No such option: {option}" + (f" (did you mean {near}?)" if near else "")
+            raise UsageError(message, hint=self._place_of(words, ctx)) from None
         if ctx.args and not ctx.resilient_parsing:
             raise self._extra_words(ctx)
         return []
 
-    def _place_of(self, word: str, ctx: Any) -> str:
-        """A hint about the place of a word that is no flag: with the machines, or with the trainer."""
+    def _place_of(self, words: list[str], ctx: Any) -> str:
+        """A hint about the place of words that are no flag: with the machines, or with the trainer."""
         from vtrain.flags.pools import FLAG, MACHINE_KEYS
 
+        word = words[0]
         if word.partition("=")[0] == FLAG:
             return "The pools of a trial are described in the file of --config: trialJobSpec.workerPoolSpecs"
         key = word.removeprefix("--").partition("=")[0]
@@ -109,7 +123,7 @@ class FlagCommand(TyperCommand):
         if word == "--watch" and self.info.remainder != COMMAND:
             return "vtrain rerun JOB --watch runs a job again after each saved file."
         whose = "the command" if self.info.remainder == COMMAND else "the trainer"
-        return f"If it is for {whose}, put it after --: {ctx.command_path} … -- {word}"
+        return f"If it is for {whose}, put it after --: {ctx.command_path} … -- {shlex.join(words)}"
 
     def _extra_words(self, ctx: Any) -> UsageError:
         """The error for words that are neither flags nor arguments of the command."""
@@ -133,6 +147,31 @@ class FlagCommand(TyperCommand):
         rest = f"{path} -m MODULE" if is_folder else path
         others = "" if "hp-tuning-jobs" in ctx.command_path else f", or: {short} {rest}"
         return UsageError(message, hint=f"Write {flags}{others}")
+
+
+def _with_values(option: str, args: list[str], known: set[str]) -> list[str]:
+    """The option as it was typed, with its value, and the unknown options that follow with theirs."""
+    is_short = not option.startswith("--")
+    start = next(
+        (
+            n
+            for n, word in enumerate(args)
+            if (word if is_short else word.partition("=")[0]).startswith(option)
+        ),
+        len(args),
+    )
+    is_first = all(word.startswith("-") for word in args[:start])
+    words: list[str] = []
+    for word in args[start:]:
+        is_value = not word.startswith("-") or _NUMBER.fullmatch(word)
+        if word == "--" or word.partition("=")[0] in known:
+            break
+        if is_value and not (words[-1:] and words[-1].startswith("-") and "=" not in words[-1]):
+            break  # the second word after an option belongs to vtrain
+        if is_value and is_first and os.path.isfile(word) and word.endswith((".py", ".sh")):  # noqa: PTH113
+            break  # so does the script, where none stands before
+        words.append(word)
+    return words or [option]
 
 
 def _without_opposites(args: list[str], params: list[Any]) -> list[str]:

@@ -230,12 +230,15 @@ def compose(
 def lay_over_pools(spec: dict[str, Any], request: JobRequest) -> TrainerSource | None:
     """Lay a trainer, arguments and variables over the pools of a CustomJobSpec. The trainer, if there is one.
 
-    Raises UsageError for one that is named twice, ConfigError for one that names nothing to run.
+    Raises UsageError for one that is named twice and for an image that nothing runs in, ConfigError for a
+    trainer that names nothing to run.
     """
     source = _source(request)
     if source is not None:
         _add_python_packages(spec, request)
         source = _settle_module(spec["workerPoolSpecs"], source)
+    elif request.executor_image_uri and request.config and not request.pools:
+        _set_executor_image(spec.get("workerPoolSpecs") or [], request.executor_image_uri)
     _lay_over_tasks(spec.get("workerPoolSpecs") or [], request)
     return source
 
@@ -343,6 +346,15 @@ def _add_python_packages(spec: dict[str, Any], request: JobRequest) -> None:
             python = pool.setdefault("pythonPackageSpec", {})
             if request.executor_image_uri:
                 python["executorImageUri"] = request.executor_image_uri
+
+
+def _set_executor_image(pools: list[dict[str, Any]], image: str) -> None:
+    """Give the pools of a file the image of the flag. Raises UsageError where none would run in it."""
+    tasks = [pool["pythonPackageSpec"] for pool in pools if "pythonPackageSpec" in pool]
+    if not tasks:
+        raise UsageError("--executor-image-uri is for Python packages, and the file describes none.")
+    for task in tasks:
+        task["executorImageUri"] = image
 
 
 def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> TrainerSource:

@@ -16,6 +16,8 @@ FLAG = "--worker-pool-spec"
 SOFTWARE_KEYS = ("executor-image-uri", "container-image-uri", "python-module", "script")
 EXTRA_KEYS = ("requirements", "extra-packages", "extra-dirs")
 MACHINE_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
+NAMING_KEYS = ("container-image-uri", "python-module", "script", "local-package-path")
+"""Keys that name what to run; the others say in what, and on which machines."""
 KEYS = frozenset(
     (*MACHINE_KEYS, *SOFTWARE_KEYS, *EXTRA_KEYS, "local-package-path", "output-image-uri"),
 )
@@ -57,6 +59,10 @@ def check_pools(pools: Sequence[dict[str, str]], *, executor_required: bool) -> 
 def _check_machine(index: int, pool: dict[str, str]) -> None:
     if "machine-type" not in pool:
         raise _wrong(index, "needs machine-type", "Add machine-type=n1-standard-4.")
+    _check_accelerator(index, pool)
+
+
+def _check_accelerator(index: int, pool: dict[str, str]) -> None:
     if "accelerator-count" in pool and "accelerator-type" not in pool:
         raise _wrong(index, "has accelerator-count without accelerator-type")
     accelerator = pool.get("accelerator-type")
@@ -106,6 +112,14 @@ def _check_unpackaged(index: int, pool: dict[str, str], executor_required: bool)
         raise _wrong(index, f"has {', '.join(extra)}, which go with local-package-path only")
 
 
+def check_changes(given: Sequence[dict[str, str]], changed: Sequence[dict[str, str]]) -> None:
+    """Raise ConfigError for pools that cannot be laid over a saved job, or that make a bad job of it."""
+    for index, pool in enumerate(given[1:], start=1):
+        _check_follower(index, pool)
+    for index, pool in enumerate(changed):
+        _check_accelerator(index, pool)
+
+
 def check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
     """Raise ConfigError for a pool of a file that does not run one thing, an image or a Python package."""
     for index, pool in enumerate(pools):
@@ -122,11 +136,7 @@ def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged
     """The WorkerPoolSpec of one pool as JSON holds it; an empty pool is an empty message."""
     if not pool:
         return {}
-    document: dict[str, Any] = {
-        "machineSpec": _machine_document(pool),
-        # gcloud checks no range: the backend's plan does
-        "replicaCount": whole_number(pool.get("replica-count", "1"), f"{FLAG}: replica-count"),
-    }
+    document = {"machineSpec": {"machineType": ""}} | machine_document(pool)
     if not packaged and pool.get("container-image-uri"):
         return document | {"containerSpec": {"imageUri": pool["container-image-uri"]}}
     if not packaged and not any((package_uris, pool.get("executor-image-uri"), pool.get("python-module"))):
@@ -140,13 +150,19 @@ def pool_document(pool: dict[str, str], package_uris: Sequence[str], *, packaged
     }
 
 
-def _machine_document(pool: dict[str, str]) -> dict[str, Any]:
-    machine: dict[str, Any] = {"machineType": pool["machine-type"]}
+def machine_document(pool: dict[str, str]) -> dict[str, Any]:
+    """The part of a WorkerPoolSpec that tells the machines; an empty pool is an empty message."""
+    if not pool:
+        return {}
+    machine: dict[str, Any] = {"machineType": pool["machine-type"]} if pool.get("machine-type") else {}
     if pool.get("accelerator-type"):
-        count = pool.get("accelerator-count", "1")
         machine["acceleratorType"] = pool["accelerator-type"]
-        machine["acceleratorCount"] = whole_number(count, f"{FLAG}: accelerator-count")
-    return machine
+        machine["acceleratorCount"] = whole_number(
+            pool.get("accelerator-count", "1"), f"{FLAG}: accelerator-count"
+        )
+    # gcloud checks no range: the backend's plan does
+    count = whole_number(pool.get("replica-count", "1"), f"{FLAG}: replica-count")
+    return ({"machineSpec": machine} if machine else {}) | {"replicaCount": count}
 
 
 def _wrong(index: int, what: str, hint: str = "") -> ConfigError:

@@ -1,7 +1,7 @@
 """The project's own job, `[tool.vtrain.job]`: what a command line runs that names nothing to run.
 
-It counts as a whole or not at all. A line that names a trainer, an image or a file has nothing of it; in
-any other line each flag counts more than its key.
+It counts as a whole or not at all. A line that names a module, a script, a container or a file has nothing of
+it; in any other line each flag counts more than its key.
 """
 
 from __future__ import annotations
@@ -19,6 +19,15 @@ from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.flags.compose import JobRequest, make_source
 from vtrain.flags.grammar import join_items
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
+from vtrain.flags.pools import (
+    EXTRA_KEYS,
+    MACHINE_KEYS,
+    NAMING_KEYS,
+    check_changes,
+    machine_document,
+    parse_pools,
+    pool_list,
+)
 from vtrain.flags.request import job_request
 from vtrain.flags.resource_fields import check_account
 from vtrain.messages.rules import ACCELERATORS, ENV_NAME, MAX_DISPLAY_NAME, check_labels, enum_hint
@@ -27,26 +36,23 @@ from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
 
 Remainder = tuple[str, ...] | None
+Pools = tuple[dict[str, str], ...]
 _SUBJECT = re.compile(r"\A(?:--[a-z-]+|labels): ")
-_POOL_KEYS = ("machine-type", "replica-count", "accelerator-type", "accelerator-count")
-_TRAINER_KEYS = ("requirements", "extra-packages", "extra-dirs")
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of a command about one job. `project` is where it comes from, if not from them.
 
+    `job` is the project's, where the line runs it, and `pools` are what --worker-pool-spec changes of it.
     `unused` is a project whose job is not run, since the flags name another.
     """
 
     spec: SpecFlags
     trainer: TrainerFlags
     project: Pyproject | None = None
+    job: ProjectJob | None = None
+    pools: Pools = ()
     unused: Pyproject | None = None
-
-    @property
-    def job(self) -> ProjectJob | None:
-        """The project's job, where the line runs it."""
-        return self.project.settings.job if self.project is not None else None
 
     @property
     def region(self) -> str:
@@ -68,12 +74,17 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         labels = self.job.labels | (request.labels or {})
         name = self.project.name or self.project.file.parent.name
         given = request.display_name
+        if not self.job.config:  # else the pools are the file's, or those of the line
+            request = msgspec.structs.replace(
+                request,
+                pools=container_pools(self.job, self.pools),
+                trainer_pools=trainer_pools(self.job, self.pools),
+                output_image_uri=self.pools[0].get("output-image-uri", "") if self.pools else "",
+            )
         return msgspec.structs.replace(
             request,
             display_name=given if given is not None else self.job.name or None,
             labels=labels or None,
-            pools=container_pools(self.job),
-            trainer_pools=trainer_pools(self.job),
             fallback_name=name[:MAX_DISPLAY_NAME],
         )
 
@@ -86,19 +97,47 @@ def job_line(
     `is_named` says that something else names what to run, such as the file of a tuning job.
     Raises ConfigError, with the line, for a job in pyproject.toml that cannot be run.
     """
-    named = (trainer.local_package_path, spec.config, trainer.python_module or None, trainer.script or None)
-    lists = (spec.worker_pool_spec, trainer.executor_image_uri, spec.python_package_uris)
     project = _project()
-    if project is None or project.settings.job is None:
+    job = project.settings.job if project is not None else None
+    if project is None or job is None:
         return JobLine(spec=spec, trainer=trainer)
-    if is_named or any(value is not None for value in named) or any(lists):
+    pools = parse_pools(spec.worker_pool_spec)
+    if is_named or _names_what_runs(spec, trainer, pools):
         return JobLine(spec=spec, trainer=trainer, unused=project)
-    _check(project, project.settings.job)
+    _check(project, job)
+    if spec.python_package_uris:
+        raise UsageError("--python-package-uris needs --worker-pool-spec with a python-module to run.")
+    if not job.config:
+        check_changes(pools, _pools(job, pools))
+        trainer = _with_software(trainer, pools)
+        spec = msgspec.structs.replace(spec, worker_pool_spec=[])
+    trainer = _trainer_flags(trainer, project, job)
     return JobLine(
-        spec=_spec_flags(spec, project, project.settings.job, remainder),
-        trainer=_trainer_flags(trainer, project, project.settings.job),
+        spec=_spec_flags(spec, project, job, remainder),
+        trainer=trainer,
         project=project,
+        job=msgspec.structs.replace(job, image=trainer.executor_image_uri),
+        pools=pools,
     )
+
+
+def _names_what_runs(spec: SpecFlags, trainer: TrainerFlags, pools: Pools) -> bool:
+    """Whether the flags name what to run, and do not only say how or where."""
+    path = trainer.local_package_path
+    return (
+        spec.config is not None
+        or bool(trainer.python_module or trainer.script)
+        or (path is not None and user_path(path).is_file())
+        or any(key in pool for pool in pools for key in NAMING_KEYS)
+    )
+
+
+def _with_software(trainer: TrainerFlags, pools: Pools) -> TrainerFlags:
+    """The trainer's flags with what the first pool says of its image and its packages."""
+    first = pools[0] if pools else {}
+    lists = {key.replace("-", "_"): join_items(pool_list(first, key)) for key in EXTRA_KEYS}
+    given = {"executor_image_uri": first.get("executor-image-uri", "")} | lists
+    return msgspec.structs.replace(trainer, **{name: text for name, text in given.items() if text})
 
 
 def _project() -> Pyproject | None:
@@ -124,11 +163,11 @@ def _spec_flags(spec: SpecFlags, project: Pyproject, job: ProjectJob, remainder:
 
 
 def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -> TrainerFlags:
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"executor_image_uri": trainer.executor_image_uri or job.image}
     if job.path or job.module or job.script:
         given |= {"python_module": job.module, "script": job.script}
-        given["local_package_path"] = str(_below(project, job.path))
-    given["executor_image_uri"] = job.image
+        if trainer.local_package_path is None:
+            given["local_package_path"] = str(_below(project, job.path))
     for name in ("requirements", "extra_packages", "extra_dirs"):
         if not getattr(trainer, name):
             given[name] = join_items(getattr(job, name))
@@ -137,29 +176,38 @@ def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -
     return msgspec.structs.replace(trainer, **given)
 
 
-def container_pools(job: ProjectJob) -> tuple[dict[str, str], ...]:
+def container_pools(job: ProjectJob, given: Pools = ()) -> Pools:
     """The pools of a job that is a container; none where a trainer or a file is named."""
     if job.path or job.module or job.script or job.config:
         return ()
-    pool = {"machine-type": job.machine_type, "container-image-uri": job.image}
-    if job.accelerator_type:
-        count = str(job.accelerator_count or 1)
-        pool |= {"accelerator-type": job.accelerator_type, "accelerator-count": count}
-    return tuple(pool | {"replica-count": str(count)} for count in _pool_sizes(job))
+    image = {"container-image-uri": job.image}
+    return tuple({"machine-type": "", **pool, **image} if pool else {} for pool in _pools(job, given))
 
 
-def trainer_pools(job: ProjectJob) -> tuple[dict[str, Any], ...]:
+def trainer_pools(job: ProjectJob, given: Pools = ()) -> tuple[dict[str, Any], ...]:
     """The pools that run the trainer, where no file describes them."""
-    machine: dict[str, Any] = {"machineType": job.machine_type} if job.machine_type else {}
+    return tuple(machine_document(pool) for pool in _pools(job, given))
+
+
+def _pools(job: ProjectJob, given: Pools) -> Pools:
+    """The machines of a job, in the words of --worker-pool-spec.
+
+    One pool that is `given` counts more than the job's keys, and several in place of its pools. Vertex AI
+    wants the primary alone in the first.
+    """
+    own = {"machine-type": job.machine_type} if job.machine_type else {}
     if job.accelerator_type:
-        machine |= {"acceleratorType": job.accelerator_type, "acceleratorCount": job.accelerator_count or 1}
-    pool = {"machineSpec": machine} if machine else {}
-    return tuple(pool | {"replicaCount": count} for count in _pool_sizes(job))
-
-
-def _pool_sizes(job: ProjectJob) -> tuple[int, ...]:
-    """Replicas of each pool: Vertex AI wants the primary alone in the first."""
-    return (1, job.replica_count - 1) if job.replica_count > 1 else (1,)
+        own |= {"accelerator-type": job.accelerator_type}
+        own |= {"accelerator-count": str(job.accelerator_count or 1)}
+    changed = tuple(
+        own | {key: pool[key] for key in MACHINE_KEYS if key in pool} if pool else {} for pool in given
+    )
+    if len(given) > 1:
+        return changed
+    machine = (changed and changed[0]) or own
+    count = int(machine.get("replica-count", job.replica_count))
+    sizes = (1, count - 1) if count > 1 else (count,)
+    return tuple(machine | {"replica-count": str(size)} for size in sizes)
 
 
 def _below(project: Pyproject, path: str) -> Path:
@@ -213,10 +261,10 @@ def _check_what_runs(project: Pyproject, job: ProjectJob) -> None:
         raise project.fault(("job",), "it names nothing to run", hint)
     given = msgspec.to_builtins(job)  # without the keys that are not given
     has_trainer = bool(job.module or job.script or job.path)
-    for key in () if has_trainer else _TRAINER_KEYS:
+    for key in () if has_trainer else EXTRA_KEYS:
         if key in given:
             raise _fault(project, key, "it goes with a trainer, and none is named", f"Remove {key}.")
-    for key in _POOL_KEYS if has_trainer else (*_POOL_KEYS, "image"):
+    for key in MACHINE_KEYS if has_trainer else (*MACHINE_KEYS, "image"):
         if key in given and job.config:
             raise _fault(project, key, "the file of config says it for each pool", f"Remove {key}.")
 

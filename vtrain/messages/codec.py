@@ -141,6 +141,29 @@ def read_message(cls: type[M], document: Any, path: str = "") -> M:
     return cls(**values)
 
 
+def check_json_types(cls: type[msgspec.Struct], document: Any, path: str) -> None:
+    """Raise ConfigError for what `read_message` takes, and the JSON of protobuf does not.
+
+    That is one value where a list belongs, text for true or false, and null in a list.
+    """
+    known = fields(cls)
+    for name, value in document.items() if isinstance(document, Mapping) else ():
+        field, below = known.get(name), _join(path, str(name))
+        if field is None or value is None:
+            continue
+        if field.repeated and not isinstance(value, list):
+            raise _wrong_type(below, "a list", value)
+        if field.repeated and None in value:
+            raise _wrong_type(below, "a list without null", value)
+        if field.kind == "bool" and not isinstance(value, bool):
+            raise _wrong_type(below, "true or false", value)
+        if field.message is not None and field.repeated:
+            for index, item in enumerate(value):
+                check_json_types(field.message, item, f"{below}[{index}]")
+        elif field.message is not None:
+            check_json_types(field.message, value, below)
+
+
 def with_json_names(cls: type[msgspec.Struct], document: Any, path: str = "") -> Any:
     """A user's document with its fields in camelCase; Google's JSON parsers accept snake_case, too.
 

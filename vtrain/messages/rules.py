@@ -18,6 +18,7 @@ from vtrain.messages.codec import Field, fields
 from vtrain.messages.custom_job import (
     ContainerSpec,
     CustomJob,
+    CustomJobSpec,
     EnvVar,
     MachineSpec,
     PythonPackageSpec,
@@ -58,6 +59,10 @@ ENUM_NAMES = {
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of a variable: a C identifier. Source: `env_var.proto`."""
 _LONGEST_LABEL = 63
+_RESERVED = ("ANY_RESERVATION", "SPECIFIC_RESERVATION")
+_LONGEST_FLEXIBLE = 7 * 24 * 3600
+_INFLEXIBLE = tuple(f"NVIDIA_TESLA_{name}" for name in ("K80", "P100", "V100", "P4", "T4"))
+"""The GPUs that `FLEX_START` does not wait for."""
 _DURATION = re.compile(r"-?[0-9]+(\.[0-9]{1,9})?s")
 _ENUM_NAME = re.compile(r"[A-Z][A-Z0-9_]*|[0-9]+|")
 _LIMITS = {"int32": 2**31, "int64": 2**63}
@@ -90,6 +95,61 @@ def check_job(job: CustomJob, *, executor_required: bool) -> None:
         if pool != WorkerPoolSpec():
             _check_pool(pool, f"workerPoolSpecs[{index}]", executor_required)
     _check_primary(pools)
+    check_account_of_board(job.job_spec)
+    _check_reservations(job.job_spec)
+    if _is_flexible(job.job_spec):
+        _check_flexible_start(job.job_spec)
+
+
+def check_account_of_board(spec: CustomJobSpec) -> None:
+    """Raise ConfigError for a TensorBoard without an account of the job's own, which uploads to it."""
+    if spec.tensorboard and not spec.service_account:
+        raise FieldError(
+            "serviceAccount",
+            "must be specified when uploading to TensorBoard.",
+            hint="Give --service-account=ACCOUNT, or leave tensorboard out.",
+        )
+
+
+def _check_reservations(spec: CustomJobSpec) -> None:
+    """Raise ConfigError for a reservation that no machine of the job could be taken from."""
+    for index, pool in enumerate(spec.worker_pool_specs):
+        affinity = pool.machine_spec.reservation_affinity if pool.machine_spec is not None else None
+        if affinity is None or affinity.reservation_affinity_type not in _RESERVED:
+            continue
+        path = f"workerPoolSpecs[{index}].machineSpec.reservationAffinity"
+        named = bool(affinity.key and affinity.values)
+        if affinity.reservation_affinity_type == "SPECIFIC_RESERVATION" and not named:
+            raise FieldError(path, "SPECIFIC_RESERVATION needs key and values, which name the reservation.")
+        if spec.persistent_resource_id or _is_flexible(spec):
+            other = "a persistent resource" if spec.persistent_resource_id else "FLEX_START"
+            raise FieldError(path, f"a reservation does not go with {other}.")
+
+
+def _is_flexible(spec: CustomJobSpec) -> bool:
+    return spec.scheduling is not None and spec.scheduling.strategy == "FLEX_START"
+
+
+def _check_flexible_start(spec: CustomJobSpec) -> None:
+    """Raise ConfigError for what Dynamic Workload Scheduler does not start. Source: its page."""
+    assert spec.scheduling is not None
+    if spec.persistent_resource_id:
+        raise FieldError("scheduling.strategy", "FLEX_START does not go with a persistent resource.")
+    if spec.scheduling.timeout and float(spec.scheduling.timeout[:-1]) > _LONGEST_FLEXIBLE:
+        raise FieldError("scheduling.timeout", "with FLEX_START it is 604800s (7 days) at most.")
+    pools = [(index, pool) for index, pool in enumerate(spec.worker_pool_specs) if pool.task is not None]
+    for index, pool in pools:
+        path = f"workerPoolSpecs[{index}].machineSpec"
+        accelerator = pool.machine_spec.accelerator_type if pool.machine_spec is not None else ""
+        if accelerator in ("", "ACCELERATOR_TYPE_UNSPECIFIED", *_INFLEXIBLE) and not _names_tpu(pool):
+            found = accelerator or "none"
+            raise FieldError(path, f"FLEX_START is for L4, A100 and newer GPUs, found {found}.")
+        if pool.machine_spec != pools[0][1].machine_spec:
+            raise FieldError(path, "with FLEX_START all pools have the same machine.")
+
+
+def _names_tpu(pool: WorkerPoolSpec) -> bool:
+    return pool.machine_spec is not None and pool.machine_spec.machine_type.startswith(("ct", "tpu"))
 
 
 def check_labels(labels: dict[str, str]) -> None:

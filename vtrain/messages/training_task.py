@@ -7,11 +7,11 @@ those of the second a HyperparameterTuningJob without its name. Both may be writ
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.codec import check_json_types, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.training_pipeline import TrainingPipeline
@@ -26,6 +26,7 @@ BACKING_TUNING_JOB = "backingHyperparameterTuningJob"
 BEST_TRIAL_JOB = "bestTrialBackingCustomJob"
 """The fields of `trainingTaskMetadata` that name the jobs of a task."""
 
+M = TypeVar("M", bound=msgspec.Struct)
 TaskJob = CustomJob | HyperparameterTuningJob
 
 
@@ -36,14 +37,20 @@ def task_of(pipeline: TrainingPipeline) -> TaskJob | None:
     """
     inputs = _with_whole_numbers(pipeline.training_task_inputs)
     if pipeline.training_task_definition == CUSTOM_TASK:
-        spec = read_message(CustomJobSpec, with_json_names(CustomJobSpec, inputs, INPUTS), INPUTS)
+        spec = _read_strictly(CustomJobSpec, inputs)
         return CustomJob(display_name=f"{pipeline.display_name[:117]}-custom-job", job_spec=spec)
     if pipeline.training_task_definition == TUNING_TASK:
-        cls = HyperparameterTuningJob
-        job = read_message(cls, with_json_names(cls, inputs, INPUTS), INPUTS)
+        job = _read_strictly(HyperparameterTuningJob, inputs)
         name = f"{pipeline.display_name[:101]}-hyperparameter-tuning-job"
         return msgspec.structs.replace(job, display_name=name)
     return None
+
+
+def _read_strictly(cls: type[M], inputs: Any) -> M:
+    """The message in a task's inputs, which are refused as the service's JSON parser refuses them."""
+    document = with_json_names(cls, inputs, INPUTS)
+    check_json_types(cls, document, INPUTS)
+    return read_message(cls, document, INPUTS)
 
 
 def with_task(pipeline: TrainingPipeline, task: TaskJob) -> TrainingPipeline:

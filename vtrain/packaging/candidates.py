@@ -9,7 +9,9 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from vtrain.errors import PackagingError, UsageError
 from vtrain.packaging.project import read_project
+from vtrain.packaging.source import interpreter_of
 from vtrain.settings import is_text
 
 _NAMES = ("train.py", "task.py", "main.py", "__main__.py", "run.py", "train.sh", "run.sh")
@@ -56,7 +58,8 @@ def named_candidate(folder: Path, name: str) -> Candidate | None:
     path = name.replace(".", "/")
     modules = [f"{root}{path}{end}" for root in ("", "src/") for end in (".py", "/__main__.py")]
     for number, file in enumerate((name, *modules)):
-        if _is_file(folder / file) and not Path(file).is_absolute() and ".." not in Path(file).parts:
+        inside = not Path(file).is_absolute() and ".." not in Path(file).parts
+        if inside and _is_file(folder / file) and _is_program(folder / file):
             text = _text(folder / file)
             found = candidate_of(folder, PurePosixPath(Path(file).as_posix()), text)
             return found if number == 0 or found.module else _as_module(folder, PurePosixPath(file), text)
@@ -106,6 +109,14 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
+
+
+def _is_program(file: Path) -> bool:
+    try:
+        interpreter_of(file, file.name)
+    except (PackagingError, UsageError):
+        return False
+    return True
 
 
 def _is_looked_at(folder: Path) -> bool:

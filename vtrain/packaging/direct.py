@@ -152,10 +152,13 @@ def metadata(name: str, version: str, requirements: tuple[str, ...], requires_py
     return ("\n".join(fields) + "\n").encode()
 
 
-def script_members(files: Iterable[Member], *, script: str, import_roots: tuple[str, ...]) -> list[Member]:
+def script_members(
+    files: Iterable[Member], *, script: str, interpreter: tuple[str, ...], import_roots: tuple[str, ...]
+) -> list[Member]:
     """The package `vtrain_script`: the folder's files, and a launcher that runs the script in them."""
     launcher = (_PAYLOAD / "launcher.py").read_text("utf-8")
     launcher = launcher.replace('"@SCRIPT@"', repr(script))
+    launcher = launcher.replace("()  # @INTERPRETER@", repr(interpreter))
     launcher = launcher.replace("()  # @IMPORT_ROOTS@", repr(import_roots))
     members = [Member(name=f"{SCRIPT_PACKAGE}/__main__.py", content=launcher.encode())]
     for file in files:

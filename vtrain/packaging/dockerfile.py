@@ -103,13 +103,18 @@ def is_prebuilt(base: str) -> bool:
     return _PREBUILT.fullmatch(base) is not None
 
 
-def image_entrypoint(base: str, path: str, module: str = "") -> tuple[str, ...]:
-    """The command of an image, as in gcloud: `python -m MODULE`, `python FILE.py` or `/bin/bash FILE`."""
+def image_entrypoint(
+    base: str, path: str, module: str = "", interpreter: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The command of an image, as in gcloud: `python -m MODULE`, `python FILE.py` or `/bin/bash FILE`.
+
+    A file that names its own `interpreter` runs in that.
+    """
     python = "python3" if is_prebuilt(base) else "python"
     if module:
         return (python, "-m", module)
     shown = f"./{path}" if path.startswith("-") else path
-    return (python, shown) if path.endswith(".py") else ("/bin/bash", shown)
+    return (*(interpreter or (python,)), shown)
 
 
 def write_dockerfile(layers: Layers, *, plain: bool) -> str:

@@ -30,7 +30,8 @@ from vtrain.packaging.dockerfile import (
 )
 from vtrain.packaging.ignore_files import IgnoreRules, RuleSet, read_docker_rules, read_lines
 from vtrain.packaging.line_ends import line_end_warnings
-from vtrain.packaging.preflight import with_preflight
+from vtrain.packaging.prebuilt import newest_image
+from vtrain.packaging.preflight import trainer_imports, with_preflight
 from vtrain.packaging.project import Project, version_variables
 from vtrain.packaging.sdist_plan import (
     PackedFile,
@@ -114,8 +115,7 @@ def plan_image(
     if dockerfile is not None:
         return _plan_own(source, dockerfile, platform, strict)
     if not base:
-        hint = "Give --executor-image-uri=IMAGE, or image in [tool.vtrain.job]."
-        raise ConfigError("An image needs a base to build on.", hint=hint)
+        raise _no_base(source)
     check_image_name(base, "--executor-image-uri")
     check_source(source)
     requirements = read_image_requirements(source)
@@ -139,6 +139,17 @@ def _option_values(requirements: ImageRequirements) -> Iterator[str]:
             yield re.split(r"[=\s]+", line, maxsplit=1)[-1].strip()
 
 
+def _no_base(source: TrainerSource) -> ConfigError:
+    """The error for a trainer whose base image is not named, with the one that its imports suggest."""
+    imports = {name.partition(".")[0] for name in trainer_imports(read_trainer(source)).names}
+    framework, image = newest_image(imports)
+    given = f"For {framework}: --executor-image-uri={image}" if image else "Give --executor-image-uri=IMAGE"
+    return ConfigError(
+        "Vertex AI and Docker run a trainer in an image, and no base image is named.",
+        hint=f"{given}\nOr save it as image in [tool.vtrain.job] of pyproject.toml.",
+    )
+
+
 def _plan_generated(
     trainer: SdistPlan, requirements: ImageRequirements, base: str, platform: str
 ) -> ImagePlan:
@@ -147,7 +158,9 @@ def _plan_generated(
     layers = Layers(
         base=base,
         folders=frozenset(file.name.partition("/")[0] for file in files),
-        entrypoint=image_entrypoint(base, trainer.entry.path, source.python_module),
+        entrypoint=image_entrypoint(
+            base, trainer.entry.path, source.python_module, trainer.entry.interpreter
+        ),
         beside=bool(requirements.beside),
         variables=tuple(dict.fromkeys(name for each in trainer.local for name in _variables(each.project))),
         project=_project_layer(trainer, requirements),

@@ -11,6 +11,7 @@ metadata and the wheels on PyPI, as of the same day.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 import msgspec
@@ -136,6 +137,16 @@ IMPORT_NAMES = frozenset(
 ) | {"torch_xla"}
 """The import names of all distributions in any image."""
 
+HOST = "us-docker.pkg.dev/vertex-ai/training"
+# Import → what is imported, and the newest of Google's images for CPUs that has it.
+_NEWEST = {
+    "torch": ("PyTorch", "pytorch-xla.2-4.py310"),
+    "tensorflow": ("TensorFlow", "tf-cpu.2-17.py310"),
+    "keras": ("Keras", "tf-cpu.2-17.py310"),
+    "xgboost": ("XGBoost", "xgboost-cpu.2-1"),
+    "sklearn": ("scikit-learn", "sklearn-cpu.1-6"),
+}
+
 # Image name without tag → Python. Images with a suffix .py310, .cp310 or .py311 say it themselves.
 _PYTHON: dict[str, str] = {
     **{f"sklearn-{device}.{version}": "3.10" for device in ("cpu", "gpu") for version in ("1-6", "1-0")},
@@ -175,6 +186,14 @@ def contents(image_uri: str) -> ImageContents | None:
         distributions=(framework, *devices, *beside, *_ALWAYS),
         bounds=_bounds(family, version),
     )
+
+
+def newest_image(imports: Collection[str]) -> tuple[str, str]:
+    """The distribution and the image that a trainer with these imports needs; empty where none is known."""
+    for name, (distribution, image) in _NEWEST.items():
+        if name in imports:
+            return distribution, f"{HOST}/{image}:latest"
+    return "", ""
 
 
 def works_on(newest_python: str, python: str) -> bool:

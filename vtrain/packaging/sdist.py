@@ -174,7 +174,9 @@ def _direct_members(plan: SdistPlan) -> list[Member]:
     roots = tuple(
         root for root in ("", "src") if plan.project and (not root or (plan.source.folder / root).is_dir())
     )
-    return script_members(members, script=plan.entry.path, import_roots=roots)
+    return script_members(
+        members, script=plan.entry.path, interpreter=plan.entry.interpreter, import_roots=roots
+    )
 
 
 def _write_companion(plan: SdistPlan, out: Path) -> None:

@@ -29,7 +29,7 @@ from vtrain.project_names import canonical, distribution_name
 from vtrain.sizes import size_in_words
 
 # Changes whenever the same files would give another archive.
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 
 SIZE_WARNING = 50 * 1000 * 1000
 

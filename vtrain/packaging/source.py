@@ -6,12 +6,16 @@ Commands import this module at start-up, so it imports nothing that takes time.
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from vtrain.errors import ConfigError, PackagingError
+from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.packaging.ignore_files import Belonging
+
+_LONGEST_FIRST_LINE = 256
+"""Bytes of a program's first line that the kernel looks at."""
 
 
 class TrainerSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,10 +38,14 @@ class TrainerSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """The file that starts the trainer, and the folder from which Python reads its imports."""
+    """The file that starts the trainer, and the folder from which Python reads its imports.
+
+    `interpreter` is the command that runs a file other than Python's.
+    """
 
     path: str
     root: str = ""
+    interpreter: tuple[str, ...] = ()
 
 
 def check_source(source: TrainerSource) -> None:
@@ -84,7 +92,36 @@ def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
         nearest = difflib.get_close_matches(path, belonging.files, n=1)
         hint = f"The nearest is {printable(nearest[0])}." if nearest else ""
         raise PackagingError(f"There is no script {path} in {source.folder}.", hint=hint)
-    return Entry(path=path, root=path.rpartition("/")[0])
+    return Entry(
+        path=path, root=path.rpartition("/")[0], interpreter=interpreter_of(source.folder / path, path)
+    )
+
+
+def interpreter_of(file: Path, shown: str) -> tuple[str, ...]:
+    """The command that runs a script; () for Python's own, and bash for `.sh`, as in gcloud.
+
+    Raises UsageError for a file that is no program: bash would run the words of any text.
+    """
+    if file.suffix == ".py":
+        return ()
+    if file.suffix == ".sh":
+        return ("/bin/bash",)
+    if file.suffix == ".ipynb":
+        raise UsageError(
+            f"{printable(shown)} is a notebook.", hint=f"jupyter nbconvert --to script {shlex.quote(shown)}"
+        )
+    try:
+        with file.open("rb") as program:
+            line = program.readline(_LONGEST_FIRST_LINE)
+    except OSError as error:
+        raise PackagingError(f"Cannot read {printable(shown)}: {error.strerror}.") from None
+    named = line[2:].decode("ascii", "replace").split(None, 1) if line.startswith(b"#!") else []
+    if not named or not all(word.strip().isprintable() for word in named):
+        raise UsageError(
+            f"{printable(shown)} is no program. What runs is Python (.py), a shell script (.sh) or a file "
+            "that begins with #!."
+        )
+    return tuple(word.strip() for word in named)  # with all its options as one word, as the kernel does
 
 
 def script_path(source: TrainerSource) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from vtrain.messages.custom_job import CustomJobSpec, MachineSpec
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.nearest import did_you_mean
 from vtrain.messages.rules import ACCELERATORS, ENUM_NAMES
 from vtrain.sizes import GIB as GIB
@@ -48,6 +48,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 def machine(machine_type: str) -> Machine | None:
     """The machine of that type; None for one that this table does not know."""
     return _MACHINES.get(machine_type)
+
+
+def machine_memory(pool: WorkerPoolSpec) -> int:
+    """The memory of a pool's machine type, in bytes; an unknown type needs none."""
+    known = machine(pool.machine_spec.machine_type) if pool.machine_spec is not None else None
+    return int(known.memory_gib * GIB) if known is not None else 0
 
 
 def machine_types() -> tuple[str, ...]:

@@ -5,9 +5,10 @@ What happens instead of each is told on the page docs/reference/fidelity.md, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from vtrain.messages.custom_job import CustomJob, MachineSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJob, CustomJobSpec, MachineSpec, WorkerPoolSpec
+from vtrain.runtime.machines import machine_memory
 
 SPEC_FIELDS = {
     "network": "network",
@@ -38,6 +39,9 @@ NO_CONSEQUENCE = (
     "scheduling.maxWaitDuration",
 )
 """Fields about speed, price and access: a trainer gives the same result without them."""
+
+SLOT_FIELDS = ("machineType", "bootDiskType", "bootDiskSizeGb")
+"""Fields by which a job gets its slot of a persistent resource."""
 
 PoolRule = Callable[[WorkerPoolSpec], bool]
 
@@ -78,8 +82,41 @@ def without_consequence(names: Iterable[str]) -> tuple[list[str], list[str]]:
     """The names of fields whose absence does not change the result of a job, and the others."""
     found: tuple[list[str], list[str]] = ([], [])
     for name in names:
-        found[name.partition(" ")[0] not in NO_CONSEQUENCE].append(name)
+        found[_field(name) not in NO_CONSEQUENCE].append(name)
     return found
+
+
+def notes_on(
+    names: Iterable[str], spec: CustomJobSpec | None, backend: str, *, memory_is_given: bool
+) -> Iterator[str]:
+    """Sentences on fields without consequence: what is left of each on this machine, if anything.
+
+    `memory_is_given` says that the machine types' memory does not count.
+    """
+    left: dict[str, list[str]] = {}
+    for name in names:
+        left.setdefault(_left_of(_field(name), spec, memory_is_given=memory_is_given), []).append(name)
+    for what, fields in left.items():
+        shown = ", ".join(fields)
+        has = "have" if len(fields) > 1 else "has"
+        yield f"{shown}: {what}." if what else f"{shown} {has} no effect on the backend {backend}."
+
+
+def _left_of(field: str, spec: CustomJobSpec | None, *, memory_is_given: bool) -> str:
+    """The effect that a field has here; empty for none."""
+    if field == "enableDashboardAccess":
+        return "only AIP_DASHBOARD_PORT is set"
+    if spec is not None and spec.persistent_resource_id and field in SLOT_FIELDS:
+        return "only a slot of the persistent resource is chosen by it"
+    pools = spec.worker_pool_specs if spec is not None else ()
+    if field == "machineType" and not memory_is_given and any(machine_memory(pool) for pool in pools):
+        return "only its memory counts here, for the queue"
+    return ""
+
+
+def _field(name: str) -> str:
+    """`machineType` of `machineType of workerPoolSpecs[0]`."""
+    return name.partition(" ")[0]
 
 
 def declaration(names: Iterable[str]) -> str:

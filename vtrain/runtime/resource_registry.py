@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
+from vtrain.errors import ConfigError, ConflictError, DamagedError, FieldError, NotFoundError
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJobSpec, DiskSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
@@ -27,8 +27,6 @@ from vtrain.times import timestamp
 RUNNING = "RUNNING"
 _ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
-_WITHOUT_VMS = ("SPOT", "FLEX_START")
-"""Strategies about machines that are made for one job."""
 
 
 class ResourceRegistry:
@@ -153,9 +151,16 @@ class ResourceRegistry:
         resource_id = spec.persistent_resource_id
         name = str(msgspec.structs.replace(place, collection=PERSISTENT_RESOURCES, id=resource_id))
         resource = self.get(name)
-        strategy = spec.scheduling.strategy if spec.scheduling is not None else ""
-        if strategy in _WITHOUT_VMS:
-            raise ConfigError(f"scheduling.strategy: {strategy} does not go with a persistent resource.")
+        if spec.scheduling is not None and spec.scheduling.strategy == "SPOT":
+            raise FieldError("scheduling.strategy", "SPOT does not go with a persistent resource.")
+        runtime = resource.resource_runtime_spec
+        account = runtime.service_account_spec if runtime is not None else None
+        if account is not None and account.enable_custom_service_account and not spec.service_account:
+            raise FieldError(
+                "serviceAccount",
+                f"{resource_id} requires that each job names its own.",
+                hint="Give --service-account=ACCOUNT.",
+            )
         slots: Counter[str] = Counter()
         for index, pool in enumerate(spec.worker_pool_specs):
             if pool.task is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -29,6 +29,10 @@ MOST_COUNTED = 1000
 """Files that are counted in a folder; more are told as more."""
 MOST_NAMED = 3
 REMARKS = "remarks.json"
+BUCKETS = "gs:"
+"""The folder that a program makes which takes `gs://NAME` for a path."""
+BESIDE_BUCKETS = "beside-buckets"
+"""A file in an attempt's folder: its container had that folder in its working directory."""
 _BLOCK = 1 << 20
 
 
@@ -121,10 +125,26 @@ def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...], spec: CustomJob
     # Where the trainer is a package in a bucket. On Vertex AI only an image has its files at hand.
     tasks = (pool.python_package_spec for pool in spec.worker_pool_specs)
     is_staged = any(uri.startswith("gs://") for task in tasks if task for uri in task.package_uris)
-    remarks = Remarks(notes=notes, warnings=_unlike_service(read) if is_staged else ())
+    warnings = beside_buckets(attempts) + (_unlike_service(read) if is_staged else ())
+    remarks = Remarks(notes=notes, warnings=warnings)
     write_struct(folder.path / REMARKS, remarks)
     (folder.path / SNAPSHOT).unlink(missing_ok=True)
     return remarks
+
+
+def beside_buckets(attempts: Iterable[ReplicaFolder]) -> tuple[str, ...]:
+    """A warning where a trainer took the address of a bucket for a path of its working directory."""
+    names = dict.fromkeys(
+        attempt.name
+        for attempt in attempts
+        if (attempt.path / BESIDE_BUCKETS).exists() or os.path.lexists(attempt.work / BUCKETS)
+    )
+    if not names:
+        return ()
+    return (
+        f"{_named(list(names))} wrote to a local folder `{BUCKETS}`; on Vertex AI that is lost: use /gcs/…, "
+        "a client library, or --aip-dirs=local.",
+    )
 
 
 def remarks_on(home: Path, job_id: str) -> Remarks:

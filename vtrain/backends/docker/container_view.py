@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -42,6 +42,7 @@ class ContainerView:
         self._connect = connect
         self._hang_up = hang_up
         self._name = name
+        self._working_folder = "/"
         self._engine: Engine | None = None
         self._away_since = 0.0
 
@@ -75,8 +76,17 @@ class ContainerView:
         if found is None:
             return None
         self.id = found["Id"]
+        self._working_folder = (found.get("Config") or {}).get("WorkingDir") or "/"
         state: dict[str, Any] = found["State"]
         return state
+
+    def has_in_working_folder(self, name: str) -> bool:
+        """Whether that is in the container's working directory; false where the engine does not tell."""
+        path, params = f"/containers/{self._name}/archive", {"path": f"{self._working_folder}/{name}"}
+        with suppress(EngineError), engine_errors("look into the container"):
+            self.engine.calls.send("HEAD", path, params)
+            return True
+        return False
 
     def create(self, config: dict[str, Any]) -> dict[str, Any]:
         """Create the container; its State. A supervisor that died may have asked for the same before."""

@@ -120,8 +120,9 @@ class DockerPlanner:
             devices = pool_devices(claim, number)
             if pool.task is not None and (line := grant(pool.machine_spec, options, info, devices).notice):
                 yield f"workerPoolSpecs[{number}]: {line}"
-        if not (info.get("MemoryLimit", True) and info.get("CpuCfsQuota", True)):
-            yield "This Docker engine cannot limit memory or processors; machine types have no effect."
+        able = {"memory": info.get("MemoryLimit", True), "processors": info.get("CpuCfsQuota", True)}
+        if missing := [what for what, can in able.items() if not can]:
+            yield f"This Docker engine does not limit {' and '.join(missing)} of a container."
 
     def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """Sentences on the processors and the memory that this machine lacks for the machine types."""

@@ -40,6 +40,7 @@ from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import wait_until
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.folder import ReplicaExit, ReplicaFolder, write_struct
+from vtrain.runtime.working_folder import BESIDE_BUCKETS, BUCKETS
 from vtrain.times import epoch
 
 SETTLE_SECONDS = 0.6
@@ -163,6 +164,9 @@ class ContainerWatch(threading.Thread):
                 return unseen_exit(REMOVED, stopped=self._stopping.wanted)
             if _has_ended(state):
                 self._drain(output, state)
+                own_folder = "WorkingDir" not in self.order.config  # else it is one of this machine
+                if own_folder and self._view.has_in_working_folder(BUCKETS):
+                    (self._replica.path / BESIDE_BUCKETS).touch()
                 return self._ending(state, output)
             if self._view.log_error:
                 time.sleep(LONGEST_PAUSE_SECONDS)

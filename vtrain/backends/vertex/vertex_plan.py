@@ -14,7 +14,7 @@ from vtrain.messages.hardware import check_hardware, mismatches
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.pipeline_rules import check_pipeline
 from vtrain.messages.resources import Job, spec_of
-from vtrain.messages.rules import check_job, check_tasks
+from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
 from vtrain.runtime.machines import name_notices
 from vtrain.runtime.replica import (
@@ -62,13 +62,14 @@ def library_has_fields(message: str, document: Mapping[str, Any], api_version: s
 
 
 def check_sendable(job: Job) -> None:
-    """Raise ConfigError for a pool of a custom job without a task, or with two, and for hardware that the
-    service certainly refuses."""
+    """Raise ConfigError for a pool of a custom job without a task, or with two, and for hardware and a
+    TensorBoard that the service certainly refuses."""
     if isinstance(job, CustomJob):
         check_tasks(job.job_spec.worker_pool_specs)
     spec = spec_of(job)
     if spec is not None:
         check_hardware(spec, certain_only=True)
+        check_account_of_board(spec)
 
 
 def notices_about(job: Job) -> tuple[str, ...]:

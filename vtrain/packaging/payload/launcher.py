@@ -1,4 +1,4 @@
-"""Start the script that this package carries, as `python SCRIPT` or `bash SCRIPT` in its own folder."""
+"""Start the script that this package carries, with Python or its own interpreter, in its own folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 SCRIPT = "@SCRIPT@"
+INTERPRETER: tuple[str, ...] = ()  # @INTERPRETER@
 IMPORT_ROOTS: tuple[str, ...] = ()  # @IMPORT_ROOTS@
 
 
@@ -38,13 +39,15 @@ def main() -> None:
         roots = [str(top / root) for root in IMPORT_ROOTS]
         os.environ["PYTHONPATH"] = os.pathsep.join([*roots, *([given] if given else [])])
     run = getattr(sys, "vtrain_run_script", None)
-    if run is not None and SCRIPT.endswith(
-        ".py"
-    ):  # modules are imported already, which a new start would lose
+    if run is not None and not INTERPRETER:  # modules are imported already, which a new start would lose
         run(SCRIPT, [str(top / root) for root in IMPORT_ROOTS])
-    command = interpreter() if SCRIPT.endswith(".py") else ["/bin/bash"]
+    command = list(INTERPRETER) or interpreter()
     script = f"./{SCRIPT}" if SCRIPT.startswith("-") else SCRIPT
-    os.execv(command[0], [*command, script, *sys.argv[1:]])
+    try:
+        os.execv(command[0], [*command, script, *sys.argv[1:]])
+    except OSError as error:
+        print(f"{SCRIPT}: it runs in {command[0]}, which does not start: {error.strerror}", file=sys.stderr)
+        raise SystemExit(127) from None
 
 
 if __name__ == "__main__":

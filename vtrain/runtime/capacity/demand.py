@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJobSpec, MachineSpec
 from vtrain.runtime.accelerators import gpu_count
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.offer import Offer
-from vtrain.runtime.machines import GIB, machine
+from vtrain.runtime.machines import machine_memory
 from vtrain.runtime.replica import replica_ids
 
 
@@ -18,7 +18,7 @@ def claim_of(spec: CustomJobSpec, offer: Offer, *, memory_bytes: int = 0, all_gp
     """
     available = len(offer.accelerators or ())
     pools = (spec.worker_pool_specs[member.pool] for member in replica_ids(spec))
-    needed = sum(memory_bytes or _machine_memory(pool) for pool in pools)
+    needed = sum(memory_bytes or machine_memory(pool) for pool in pools)
     return Claim(
         memory_bytes=min(needed, offer.memory_bytes),
         memory_limit=offer.memory_bytes,
@@ -30,12 +30,6 @@ def claim_of(spec: CustomJobSpec, offer: Offer, *, memory_bytes: int = 0, all_gp
 def wants_accelerators(spec: CustomJobSpec, *, all_gpus: bool = False) -> bool:
     """Whether any replica asks for a GPU."""
     return bool(_wanted(spec, all_gpus, 1))
-
-
-def _machine_memory(pool: WorkerPoolSpec) -> int:
-    """The memory of a pool's machine type; an unknown type needs none."""
-    known = machine(pool.machine_spec.machine_type) if pool.machine_spec is not None else None
-    return int(known.memory_gib * GIB) if known is not None else 0
 
 
 def _wanted(spec: CustomJobSpec, all_gpus: bool, available: int) -> dict[str, int]:

@@ -46,7 +46,7 @@ from vtrain.runtime.supervisor import Decision
 from vtrain.runtime.supervisor_process import new_job_id
 from vtrain.runtime.tuning.ranking import best
 from vtrain.runtime.tuning.trial_record import TrialRecord, readable_records
-from vtrain.runtime.working_folder import kept_files
+from vtrain.runtime.working_folder import beside_buckets, kept_files
 from vtrain.staging import LocalBuckets, join_uri
 from vtrain.times import timestamp
 
@@ -170,8 +170,10 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         assert place is not None
         uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
         if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
+            astray = beside_buckets(self._trainer_folder(job).attempt_folders())
             advice = {"hint": "Let the trainer write its model to the folder that AIP_MODEL_DIR names."}
-            return _failed(f"The task has left no model: {uri} has no files.", "NO_MODEL", advice)
+            told = f"The task has left no model: AIP_MODEL_DIR is empty ({uri}). {' '.join(astray)}".rstrip()
+            return _failed(told, "NO_MODEL", {} if astray else advice)
         made = msgspec.structs.replace(
             model,
             artifact_uri=uri,
@@ -190,6 +192,11 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             return _failed(f"The model cannot be registered: {error.message}", "MODEL_REFUSED")
         self._log.say(f"The model is registered: {kept.name}@{kept.version_id}.")
         return Decision(state=states.SUCCEEDED)
+
+    def _trainer_folder(self, job: TaskJob) -> JobFolder:
+        """The folder of the job that should have left a model: of a tuning job its best trial's."""
+        best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
+        return job_folder(self._home, best.job if best is not None else job.name)
 
     def _output(self, job: TaskJob) -> str:
         """The folder to which the task has written; of a tuning job that of its best trial."""
