@@ -158,6 +158,40 @@ def test_a_dataset_is_split_and_named(train: Train, tmp_path: Path) -> None:
     assert sorted(row for lines in sets.values() for row in lines[1:]) == sorted(rows)
 
 
+def splits(home: Path) -> list[Path]:
+    """What is left of datasets that were split."""
+    return [path for path in (home / "buckets").rglob("*") if "dataset-" in path.name]
+
+
+@pytest.mark.parametrize("case", ["data", "fails"])
+def test_the_parts_of_a_dataset_go_with_the_end_of_the_job(
+    train: Train, tmp_path: Path, vtrain_home: Path, case: str
+) -> None:
+    (tmp_path / "data.csv").write_text("x\n" + "1\n" * 20)
+    ended = train(case, f"--dataset={tmp_path / 'data.csv'}", "--stream-logs", wait=False)
+    assert ended.code == (0 if case == "data" else 10), ended.err
+    assert "The dataset is split: 16 for training, 2 for validation, 2 for test." in ended.err
+    assert splits(vtrain_home) == []
+    assert [*(vtrain_home / "buckets").rglob("model.txt")] or case == "fails"
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_pipeline_is_cancelled_while_it_splits_its_dataset(
+    train: Train, vtrain: Any, tmp_path: Path, vtrain_home: Path, *, killed: bool
+) -> None:
+    with (tmp_path / "data.jsonl").open("wb") as file:  # half a minute's work
+        for _ in range(300):
+            file.write(b"{}\n" * 100_000)
+    name = json.loads(train("data", f"--dataset={tmp_path / 'data.jsonl'}", wait=False).out)["name"]
+    eventually(lambda: splits(vtrain_home))
+    if killed:
+        os.kill(supervisor_of(JobFolder(vtrain_home / "jobs" / name.rpartition("/")[2])), signal.SIGKILL)
+    assert vtrain("training-pipelines", "cancel", name).code == 0
+    assert vtrain("training-pipelines", "wait", name).code == 11
+    assert "The dataset is split" not in vtrain("logs", name).out
+    assert splits(vtrain_home) == []
+
+
 def test_a_tuning_task_registers_the_best_trial(train: Train, tmp_path: Path, vtrain_home: Path) -> None:
     study = tmp_path / "study.json"
     parameter = {"parameterId": "n", "integerValueSpec": {"minValue": 1, "maxValue": 3}}

@@ -166,9 +166,13 @@ class ParentSupervisor(ABC, Generic[P]):
                 return decision
             self._wakeup.wait(POLL_SECONDS)
             reap()
-            self._check_lock()
-            if self._store.requests(self._order.name) & {"cancel", "kill"}:
-                raise _Cancelled
+            self._hear()
+
+    def _hear(self) -> None:
+        """Raise where somebody has asked for the end, or another supervisor has the folder."""
+        self._check_lock()
+        if self._store.requests(self._order.name) & {"cancel", "kill"}:
+            raise _Cancelled
 
     def _check_lock(self) -> None:
         self._folder.path.stat()  # raises where somebody has removed it

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -101,6 +104,55 @@ def test_a_byte_order_mark_is_no_part_of_the_first_record(tmp_path: Path) -> Non
     assert split(tmp_path, "a.csv", table, predefined_split=use)["training"] == table.removeprefix(BOM)
     item = b'{"set": "training"}\n'
     assert split(tmp_path, "b.jsonl", BOM + item, predefined_split=use)["training"] == item
+
+
+TABLE = "set,n\r\ntraining,é\r\n"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"])
+def test_a_file_in_another_coding_is_refused_at_once(tmp_path: Path, suffix: str, coding: str) -> None:
+    """Bytes of it that look like newlines would cut its characters in two."""
+    (tmp_path / f"data.{suffix}").write_bytes((TABLE if suffix == "csv" else '{"n": 1}\n').encode(coding))
+    config = InputDataConfig(dataset_id=str(tmp_path))
+    with pytest.raises(ConfigError, match=rf"data\.{suffix} is no text in UTF-8 .* iconv -f UTF-(16|32)"):
+        find_dataset(config, tmp_path)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_compressed_file_is_refused(tmp_path: Path, suffix: str) -> None:
+    content = gzip.compress(os.urandom(3000))
+    with pytest.raises((ConfigError, BadDatasetError), match=rf"data\.{suffix} is no text in UTF-8"):
+        split(tmp_path, f"data.{suffix}", content)
+
+
+def test_a_null_far_from_the_start_is_refused_on_every_python(tmp_path: Path) -> None:
+    with pytest.raises(BadDatasetError, match="is no text in UTF-8"):
+        split(tmp_path, "data.csv", b"a\n1\n2\x00\n3\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_other_codings_that_have_ascii_in_them_are_kept_as_they_are(tmp_path: Path) -> None:
+    row = "training,é\r\n".encode("latin-1")
+    found = split(tmp_path, "data.csv", b"set,n\r\n" + row, predefined_split=PredefinedSplit(key="set"))
+    assert found["training"] == b"set,n\r\n" + row
+
+
+def test_a_split_hears_that_it_is_not_wanted_any_more(tmp_path: Path) -> None:
+    (tmp_path / "data.jsonl").write_bytes(b"{}\n" * 1000)
+    config = InputDataConfig(dataset_id=str(tmp_path / "data.jsonl"))
+    dataset, looks = find_dataset(config, tmp_path), []
+
+    def hear() -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        for _ in range(3):
+            split_dataset(dataset, config, tmp_path / "out", seed="1", hear=hear)
+            shutil.rmtree(tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
 
 def test_a_quote_within_a_value_is_a_character(tmp_path: Path) -> None:

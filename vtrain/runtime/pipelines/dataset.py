@@ -7,6 +7,7 @@ Source of the rules: `InputDataConfig` and its splits in
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,8 +21,10 @@ from vtrain.runtime.pipelines.records import (
     CSV,
     JSONL,
     SUFFIXES,
+    TF_RECORD,
     BadDatasetError,
     all_records,
+    check_text,
     columns,
     format_of,
     item_of,
@@ -36,7 +39,9 @@ DEFAULT_FRACTIONS = (0.8, 0.1, 0.1)
 NO_ITEMS = "-"
 """The filter that no data item passes."""
 LABEL_PREFIX = "labels."
+HEAR_SECONDS = 0.2
 Choice = Callable[[Path, bytes], str]
+Hear = Callable[[], None]
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +86,12 @@ def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
         raise ConfigError("filterSplit is about the labels of data items, which only jsonl files have.")
     if config.predefined_split is not None and dataset.format not in (CSV, JSONL):
         raise ConfigError(f"predefinedSplit needs files of csv or jsonl, and these are of {dataset.format}.")
-    return _with_one_header(dataset, config) if dataset.format == CSV else dataset
+    try:
+        for file in dataset.files if dataset.format != TF_RECORD else ():
+            check_text(file)
+        return _with_one_header(dataset, config) if dataset.format == CSV else dataset
+    except BadDatasetError as error:
+        raise ConfigError(f"--dataset: {error}") from error
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -121,11 +131,11 @@ def _fractions(config: InputDataConfig) -> tuple[float, ...]:
 
 
 def _with_one_header(dataset: Dataset, config: InputDataConfig) -> Dataset:
-    """The files of CSV without empty ones. Raises ConfigError where their columns differ, or one lacks."""
-    try:
-        headers = {file: columns(row) for file in dataset.files if (row := read_header(file))}
-    except BadDatasetError as error:
-        raise ConfigError(f"--dataset: {error}") from error
+    """The files of CSV without empty ones.
+
+    Raises ConfigError where their columns differ, or one lacks, and BadDatasetError.
+    """
+    headers = {file: columns(row) for file in dataset.files if (row := read_header(file))}
     split = config.predefined_split
     for file, header in headers.items():
         if split is not None and split.key not in header:
@@ -139,17 +149,41 @@ def _with_one_header(dataset: Dataset, config: InputDataConfig) -> Dataset:
     return msgspec.structs.replace(dataset, files=tuple(headers) or dataset.files)
 
 
-def split_dataset(dataset: Dataset, config: InputDataConfig, folder: Path, seed: str) -> dict[str, int]:
+def split_dataset(
+    dataset: Dataset, config: InputDataConfig, folder: Path, seed: str, hear: Hear = lambda: None
+) -> dict[str, int]:
     """Write the parts into `folder`, one file each; how many records each has.
 
-    The same seed gives the same parts. The folder is there as a whole, or not at all. Raises BadDatasetError,
-    OSError.
+    The same seed gives the same parts. The folder is there as a whole, or not at all. `hear` is called now
+    and then, and may raise to end it. Raises BadDatasetError, OSError.
     """
-    half_made = folder.with_name(f".{folder.name}.part")
-    remove_folder(half_made)
+    remove_split(folder)
+    half_made = _half_made(folder)
     half_made.mkdir(parents=True)  # a supervisor that is killed leaves it, and the next one begins again
+    try:
+        counts = _write_parts(dataset, config, half_made, seed, hear)
+        half_made.rename(folder)
+    except BaseException:
+        remove_folder(half_made)
+        raise
+    return counts
+
+
+def remove_split(folder: Path) -> None:
+    """Remove the parts that were written into a folder, or had only been begun."""
+    for path in (folder, _half_made(folder)):
+        remove_folder(path)
+
+
+def _half_made(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.part")
+
+
+def _write_parts(
+    dataset: Dataset, config: InputDataConfig, half_made: Path, seed: str, hear: Hear
+) -> dict[str, int]:
     counts = dict.fromkeys(SETS, 0)
-    choose = _choice(dataset, config, seed)
+    choose = _choice(dataset, config, seed, hear)
     with ExitStack() as files:
         parts = {
             name: files.enter_context((half_made / f"{name}-00000-of-00001{dataset.suffix}").open("wb"))
@@ -158,25 +192,32 @@ def split_dataset(dataset: Dataset, config: InputDataConfig, folder: Path, seed:
         if dataset.format == CSV:
             for part in parts.values():
                 part.write(read_header(dataset.files[0]))
-        for file, record in all_records(dataset.files, dataset.format):
+        for file, record in _records(dataset, hear):
             if name := choose(file, record):
                 parts[name].write(record)
                 counts[name] += 1
     if not counts["training"]:
-        remove_folder(half_made)
         raise BadDatasetError("No record of the dataset belongs to the training set.")
-    remove_folder(folder)
-    half_made.rename(folder)
     return counts
 
 
-def _choice(dataset: Dataset, config: InputDataConfig, seed: str) -> Choice:
+def _records(dataset: Dataset, hear: Hear) -> Iterator[tuple[Path, bytes]]:
+    """All records, each with its file. Many take minutes, in which somebody may cancel the job."""
+    due = 0.0
+    for found in all_records(dataset.files, dataset.format):
+        if time.monotonic() >= due:
+            hear()
+            due = time.monotonic() + HEAR_SECONDS
+        yield found
+
+
+def _choice(dataset: Dataset, config: InputDataConfig, seed: str, hear: Hear) -> Choice:
     """The set of each record; empty for one that is left out."""
     if config.predefined_split is not None:
         return _predefined(dataset, config.predefined_split.key)
     if config.filter_split is not None:
         return _filtered(config.filter_split)
-    total = sum(1 for _ in all_records(dataset.files, dataset.format))
+    total = sum(1 for _ in _records(dataset, hear))
     quotas = [round(fraction * total) for fraction in _fractions(config)]
     quotas[0] = max(total - sum(quotas[1:]), 0)  # what is left over goes to the training set
     return _drawn(quotas, random.Random(seed))

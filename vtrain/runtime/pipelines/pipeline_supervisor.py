@@ -35,7 +35,7 @@ from vtrain.runtime.history import MODEL_FIELD, stored_job
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.parent_supervisor import ParentSupervisor
-from vtrain.runtime.pipelines.dataset import find_dataset, split_dataset
+from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import BadDatasetError
 from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
 from vtrain.runtime.replica import OUTPUT_FOLDERS
@@ -97,15 +97,26 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         config = self._job.input_data_config
         if config is None:
             return None
-        dataset = find_dataset(config, self._home)
-        spec = spec_of(self._job)
-        assert spec is not None
-        uri = join_uri(spec.output_uri, f"dataset-{self._folder.path.name}")
+        dataset, uri = find_dataset(config, self._home), self._data_uri()
         folder = LocalBuckets(self._home).local_path(uri)
-        counts = split_dataset(dataset, config, folder, seed=self._order.name)
+        counts = split_dataset(dataset, config, folder, seed=self._order.name, hear=self._hear)
         parts = ", ".join(f"{count} for {part}" for part, count in counts.items())
         self._log.say(f"The dataset is split: {parts}.")
         return DataPart(uri=uri, format=dataset.format, suffix=dataset.suffix)
+
+    def _data_uri(self) -> str:
+        spec = spec_of(self._job)
+        assert spec is not None
+        return join_uri(spec.output_uri, f"dataset-{self._folder.path.name}")
+
+    def _finish(self, decision: Decision) -> None:
+        """The parts of the dataset go with the task that reads them."""
+        if self._job.input_data_config is not None:
+            try:
+                remove_split(LocalBuckets(self._home).local_path(self._data_uri()))
+            except (OSError, ConfigError) as error:
+                self._log.complain(f"The parts of the dataset cannot be removed: {error}.")
+        super()._finish(decision)
 
     def _task_job(self) -> TaskJob | None:
         """The job of the task, submitted where a supervisor died before that. None where it was deleted."""

@@ -49,6 +49,12 @@ def read_header(file: Path) -> bytes:
         return next(_rows(stream, file), b"")
 
 
+def check_text(file: Path) -> None:
+    """Raise BadDatasetError for a file that is no text, as far as its first line tells."""
+    with file.open("rb") as stream:
+        next(_lines(stream, file), b"")
+
+
 def columns(row: bytes) -> list[str]:
     """The values of a row of CSV."""
     return next(csv.reader([row.decode("utf-8", "replace")]), [])
@@ -70,13 +76,18 @@ def labels_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lines(stream: BinaryIO, file: Path) -> Iterator[bytes]:
-    """The lines, each with its newline, also the last one."""
+    """The lines, each with its newline, also the last one. NUL bytes tell what is no text."""
     # A mark at the start of a file would end up in the middle of a part, where it is no JSON and no CSV.
     if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
         stream.seek(0)
     while line := stream.readline(MAX_RECORD_BYTES + 1):
         if len(line) > MAX_RECORD_BYTES:
             raise BadDatasetError(f"{file} has a line of more than {MAX_RECORD_BYTES} bytes.")
+        if b"\0" in line:
+            raise BadDatasetError(
+                f"{file} is no text in UTF-8 or another coding that keeps ASCII: it has NUL bytes. "
+                "Unpack it if it is packed, or convert it: iconv -f UTF-16 -t UTF-8"
+            )
         yield line if line.endswith(b"\n") else line + b"\n"
 
 
