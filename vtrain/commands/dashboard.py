@@ -6,9 +6,10 @@ import os
 import sys
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO
 
 from vtrain.backends.base import Backend, CommandLine
 from vtrain.backends.registry import LOCAL, find_backend
@@ -32,13 +33,14 @@ def dashboard(board: DashboardFlags, place: PlaceFlags, common: CommonFlags) -> 
         from vtrain.emulator.storage.server import serve_app
     token = new_token()
     app = make_app(backend, backend.settings(CommandLine()), location=place.region, token=token)
-    with until_interrupted(console), NamedTemporaryFile("w", prefix="vtrain-", suffix=".html") as page:
+    with until_interrupted(console), ExitStack() as stack:
 
         def announce(url: str) -> None:
             console.result({"url": url}, "value(url)")
             console.progress("The dashboard answers there. Press Ctrl-C to stop it.")
-            if not board.no_browser:
-                _open_browser(page, url)
+            if not board.no_browser and _has_display():
+                with suppress(OSError):  # without a place for that page, the address has to do
+                    stack.enter_context(_browser(url))
 
         serve_app(app, HOST, port, announce, console.debug, token=token)
 
@@ -57,14 +59,18 @@ def _local_backend(flag: str) -> Backend:
     return find_backend(LOCAL)
 
 
-def _open_browser(page: IO[str], url: str) -> None:
-    """Open a private page that leads to the address: other users can read the command line of a browser."""
-    page.write(f'<meta http-equiv="refresh" content="0; url={url}/"><title>vtrain</title>')
-    page.flush()
-    # Without a display, the browser may be one that takes this terminal.
-    has_display = sys.platform == "darwin" or any(
-        map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
-    )
-    if has_display:
+def _has_display() -> bool:
+    """Whether a browser can be seen: without a display, it may be one that takes this terminal."""
+    names = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform == "darwin" or any(map(os.environ.get, names))
+
+
+@contextmanager
+def _browser(url: str) -> Iterator[None]:
+    """A browser that is led to the address by a private page, as others can read its command line."""
+    with NamedTemporaryFile("w", prefix="vtrain-", suffix=".html") as page:
+        page.write(f'<meta http-equiv="refresh" content="0; url={url}/"><title>vtrain</title>')
+        page.flush()
         # a browser that $BROWSER names may stay in the foreground
         threading.Thread(target=webbrowser.open, args=(Path(page.name).as_uri(),), daemon=True).start()
+        yield
