@@ -9,6 +9,8 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from vtrain.special_files import MOST_FRAMES
+
 LOCAL_RUN = (("custom-jobs", "local-run"), ("run",))
 SUBMITTING = (*LOCAL_RUN, ("custom-jobs", "create"), ("submit",))
 SUBMITS_NOTHING = frozenset(("--dry-run", "--help", "-h"))
@@ -18,6 +20,7 @@ def run(*, is_repeated: bool = False) -> None:
     """The console script; `is_repeated` where `rerun` has become it."""
     if not sys.warnoptions:  # warnings of libraries are for those who ask for them with -W
         warnings.simplefilter("ignore")
+    sys.setrecursionlimit(MOST_FRAMES)
     gc.disable()  # imports leave no garbage, and the search for it takes 5 % of a short command
     try:
         _open_standard_streams()

@@ -24,6 +24,7 @@ GONE = ".gone-"
 """The prefix of names that are being removed; any process may finish the removal."""
 SCRATCH = "vtrain-build-"
 """The prefix of scratch folders below the system's temporary folder."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 """Errors of file systems that do not flush folders."""
 
@@ -65,8 +66,6 @@ def publishing_folder(target: Path) -> Iterator[Path]:
 
     Raises FileExistsError where somebody else was faster, and OSError.
     """
-    import shutil
-
     temporary = _temporary(target)
     temporary.mkdir(mode=FOLDER_MODE)
     try:
@@ -78,7 +77,8 @@ def publishing_folder(target: Path) -> Iterator[Path]:
                 sync_folder(Path(folder))
             _rename_folder(temporary, target)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(OSError):
+            clear(temporary)
         raise
     sync_folder(target.parent)
 
@@ -111,9 +111,12 @@ def scratch_folder(home: Path) -> Iterator[Path]:
     """A temporary folder whose name tells the home that it serves; its lock is held up to its end."""
     import tempfile
 
-    prefix = f"{SCRATCH}{home_label(home)}-"
-    with tempfile.TemporaryDirectory(prefix=prefix) as name, holding(Path(name)):
-        yield Path(name)
+    folder = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{home_label(home)}-"))
+    try:
+        with holding(folder):
+            yield folder
+    finally:
+        clear(folder)
 
 
 def _temporary(target: Path) -> Path:
@@ -165,32 +168,59 @@ def set_aside(folder: Path) -> Path:
 
 def clear(gone: Path) -> None:
     """Remove from the disk what was set aside. Raises OSError."""
-    import shutil
-
     while gone.exists() or gone.is_symlink():
         with suppress(FileNotFoundError):
             if gone.is_dir() and not gone.is_symlink():
-                _allow_removal(gone)
-                shutil.rmtree(gone)
+                _empty(gone)
+                gone.rmdir()
             else:
                 gone.unlink()
 
 
-def _allow_removal(folder: Path) -> None:
-    """Let the owner remove what is in folders that may not be read or changed; follows no link."""
-    _open_up(str(folder), None)
-    for _, names, _, descriptor in os.fwalk(folder):
-        for name in names:  # which are opened only after this
-            mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
-            if stat.S_ISDIR(mode) and mode & FOLDER_MODE != FOLDER_MODE:
-                _open_up(name, descriptor)
+def _empty(top: Path) -> None:
+    """Remove what is in a folder, also in those that may not be read or changed; follows no link.
+
+    Folders in folders are moved up to the top first. However deep they are nested, neither Python's stack,
+    nor descriptors, nor the length of a path come to an end, as with `shutil.rmtree`. Raises OSError.
+    """
+    _open_up(str(top), None)
+    root = os.open(top, _FOLDER)
+    try:
+        left = _hollow(root, ".")
+        while left:
+            name = left.pop()
+            left += _hollow(root, name)
+            os.rmdir(name, dir_fd=root)
+    finally:
+        os.close(root)
+
+
+def _hollow(root: int, name: str) -> list[str]:
+    """Remove the files of a folder in `root`, and move its folders to `root`; their names there."""
+    moved = []
+    folder = os.open(name, _FOLDER, dir_fd=root)
+    try:
+        with os.scandir(folder) as scan:
+            entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in scan]
+        for entry, mode in entries:
+            if not stat.S_ISDIR(mode):
+                os.unlink(entry, dir_fd=folder)
+                continue
+            with suppress(OSError):
+                os.rmdir(entry, dir_fd=folder)
+                continue
+            if mode & FOLDER_MODE != FOLDER_MODE:
+                _open_up(entry, folder)
+            moved.append(os.urandom(8).hex())
+            os.rename(entry, moved[-1], src_dir_fd=folder, dst_dir_fd=root)
+    finally:
+        os.close(folder)
+    return moved
 
 
 def _open_up(name: str, above: int | None) -> None:
     """Give the owner of a folder all rights to it, also where nobody may read it; never through a link."""
-    with suppress(
-        PermissionError, NotADirectoryError
-    ):  # of another user, or a link by now: the removal says so
+    with suppress(PermissionError, NotADirectoryError):  # another user's, or a link by now: the removal fails
         if not hasattr(os, "O_PATH"):
             os.chmod(name, FOLDER_MODE, dir_fd=above, follow_symlinks=False)
             return

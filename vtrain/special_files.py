@@ -1,10 +1,13 @@
-"""Paths that are no regular files: reading a named pipe may never end, and a device has no end."""
+"""What a file system may have beside plain files: pipes and devices without an end, folders in folders."""
 
 from __future__ import annotations
 
 import stat
 from pathlib import Path
 
+MOST_FRAMES = 10_000
+"""Python's limit for calls in calls, in vtrain's programs: a path has room for 2,048 folders in folders, and
+walks over them take up to four calls for each. Python's own limit is 1,000."""
 _HANDED_OVER = ("/dev/fd", "/proc/self/fd")
 """The folders of a process's own descriptors: `<(COMMAND)` of a shell is a pipe there, which ends."""
 _SAFE = ("/dev/null", "/dev/stdin")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -122,3 +123,12 @@ labels:
 def test_the_line_of_a_field(path: str, line: int) -> None:
     assert line_of(JOB, path) == line
     assert line_of('{"a": {"b": [1,\n2]}}', "a.b[1]") == 2
+
+
+def test_a_document_of_a_hundred_thousand_pools_is_refused_early() -> None:
+    """It took 16 s until somebody counted the pools."""
+    text = "workerPoolSpecs:\n" + "- {replicaCount: 1, machineSpec: {machineType: n1-standard-4}}\n" * 100_000
+    began = time.process_time()
+    with pytest.raises(ConfigError, match="it has more than 100,000 values"):
+        load_yaml(text, "job.yaml")
+    assert time.process_time() - began < 8

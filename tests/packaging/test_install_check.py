@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from vtrain.errors import PackagingError
@@ -22,6 +23,7 @@ def stage(folder, tmp_path, *, is_sent=True):
     (tmp_path / "bucket").mkdir(exist_ok=True)
     told: list[str] = []
     package = plan_sdist(TrainerSource(folder=folder, python_module="trainer.task"))
+    place = msgspec.structs.replace(place, warn=told.append)
     package_and_stage(package, place, told.append, is_sent=is_sent)
     return told
 

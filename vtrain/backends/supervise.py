@@ -23,6 +23,7 @@ from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
+from vtrain.special_files import MOST_FRAMES
 
 if TYPE_CHECKING:
     from vtrain.runtime.parent_supervisor import ParentSupervisor
@@ -69,6 +70,7 @@ def stand_by(folder: str, backend: str, channel: int) -> None:
 
 
 if __name__ == "__main__":
+    sys.setrecursionlimit(MOST_FRAMES)
     if len(sys.argv) == 3:
         main(sys.argv[1], int(sys.argv[2]))
     else:

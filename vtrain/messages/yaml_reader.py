@@ -16,7 +16,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 DEEPEST = 100
 """Levels of nesting. At about 20,000, libyaml would overflow the stack and end this process."""
-LARGEST = 1_000_000
+LARGEST = 100_000
 """Values of a document, with each alias counted as all the values that it refers to."""
 _MOST_DIGITS = 1000
 """More than any field takes. Python reads 4300 at most, and prints no more of what `!!int 0x…` can say."""

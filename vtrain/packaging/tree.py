@@ -26,9 +26,12 @@ def belonging_files(
     folder's ignore file, unless others are given.
     """
     walk = _Walk(folder, rules or IgnoreRules(folder, excluded=excluded), extra_dirs)
-    walk.visit("", walk.rules.rule_sets)
-    for extra in extra_dirs:
-        walk.visit(extra, None)
+    try:
+        walk.visit("", walk.rules.rule_sets)
+        for extra in extra_dirs:
+            walk.visit(extra, None)
+    except RecursionError:  # in a program that uses vtrain as a library
+        raise PackagingError(f"The folders in {folder} are nested too deeply.") from None
     files = tuple(sorted(set(walk.files)))
     return Belonging(
         files=files,

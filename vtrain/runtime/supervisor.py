@@ -7,7 +7,6 @@ job's folder before it acts, so it may die at any moment. The replicas do not de
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import traceback
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.atomic import clear
 from vtrain.errors import DamagedError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.base import Status
@@ -303,7 +303,8 @@ class Supervisor:
             if attempt in living or (attempt.touched and attempt.exit() is None):
                 self._attempts.kill(attempt)
         for attempt in self._folder.attempt_folders():
-            shutil.rmtree(attempt.tmp, ignore_errors=True)
+            with suppress(OSError):
+                clear(attempt.tmp)
         left = self._clean_up()
         self._log.tell_losses(attempts)
         self._log.complain(*left)

@@ -16,6 +16,7 @@ from typing import IO
 
 import msgspec
 
+from vtrain.atomic import clear
 from vtrain.errors import PackagingError
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.packaging.archive import SNAPSHOT, packed_files
@@ -62,8 +63,7 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
     Raises OSError, and PrepareFailed for a damaged archive.
     """
     work, archive = attempt.work, attempt.job.path / SNAPSHOT
-    if work.exists():  # a supervisor died here
-        shutil.rmtree(work)
+    clear(work)  # a supervisor died here
     make_private(work)
     try:
         for entry in packed_files(archive) if archive.exists() else ():

@@ -18,11 +18,14 @@ def enter_folder(files: Path) -> Path:
     if any(here.iterdir()) or not os.access(str(here), os.W_OK):
         os.chdir(str(files))
         return files
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10000)  # for folders nested as deeply as a path can be long
     for entry in files.iterdir():
         if entry.is_dir():
             shutil.copytree(str(entry), str(here / entry.name))
         else:
             shutil.copy2(str(entry), str(here))
+    sys.setrecursionlimit(limit)
     return here
 
 
