@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
 import tarfile
 import warnings
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
 from vtrain.settings import home_folder
+from vtrain.uv_program import uv_call
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
@@ -80,7 +81,7 @@ def _run_backend(plan: SdistPlan, tree: Path, dist: Path) -> Path:
             if not _asks_for_more(builder, project, tree):
                 return Path(builder.build("sdist", dist))
         return _run_isolated(tree, dist)
-    except CalledProcessError as error:  # of pip or uv: those of the back end come as build's own
+    except CalledProcessError as error:  # of uv: those of the back end come as build's own
         raise PackagingError(
             f"The build requirements cannot be installed: {_reason(error)}.",
             hint="Look at the network and the package index, or install them beside vtrain.",
@@ -99,16 +100,23 @@ def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path) -> boo
 
 
 def _run_isolated(tree: Path, dist: Path) -> Path:
+    """Build in an environment of its own, whose `install` would tell uv nothing of pip's settings."""
     from build import ProjectBuilder
     from build.env import DefaultIsolatedEnv
     from pyproject_hooks import quiet_subprocess_runner
 
-    # uv is several times faster; pip is there where uv is not on PATH.
-    with DefaultIsolatedEnv(installer="uv" if shutil.which("uv") else "pip") as env:
+    with DefaultIsolatedEnv(installer="uv") as env:
         builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
-        env.install(builder.build_system_requires)
-        env.install(builder.get_requires_for_build("sdist"))
+        _install(builder.build_system_requires, env.python_executable, tree)
+        _install(builder.get_requires_for_build("sdist"), env.python_executable, tree)
         return Path(builder.build("sdist", dist))
+
+
+def _install(requirements: set[str], python: str, tree: Path) -> None:
+    if requirements:
+        call = uv_call("pip", "install", f"--python={python}", "--", *sorted(requirements))
+        # In the copy of the project, so that its own settings of uv hold wherever the user's command runs.
+        subprocess.run(call.argv, env=call.environ, cwd=tree, capture_output=True, check=True)
 
 
 def _reason(error: Exception) -> str:
