@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pyte
 
-PATIENCE = 30.0
-"""Seconds for a text to appear, and for a command to end."""
+PATIENCE = 120.0
+"""Seconds for a text to appear, and for a command to end, on a machine that is busy with other things."""
 CTRL_C, CTRL_D = "\x03", "\x04"
 _HISTORY = 10_000  # lines
 _PIECE = 65_536  # bytes
@@ -107,6 +107,10 @@ class PseudoTerminal:
             assert time.monotonic() < deadline, f"{otherwise}:\n{self.transcript}"
             assert self._read(0.1) or is_seen(), f"{otherwise} before the end:\n{self.transcript}"
 
+    def has_more(self) -> bool:
+        """Whether there is something to read, as soon as there is."""
+        return bool(self._poll(PATIENCE))
+
     def read_for(self, seconds: float) -> None:
         """Read for this long."""
         deadline = time.monotonic() + seconds
@@ -139,9 +143,7 @@ class PseudoTerminal:
 
     def _read(self, seconds: float) -> bool:
         """Read what comes within this time; whether the program still has the terminal."""
-        poll = select.poll()  # `select` takes no descriptor above 1023, which a long test run reaches
-        poll.register(self._ours, select.POLLIN)
-        if not poll.poll(seconds * 1000):
+        if not self._poll(seconds):
             return self._process.poll() is None
         try:
             data = os.read(self._ours, _PIECE)
@@ -153,6 +155,11 @@ class PseudoTerminal:
         if not self.frames or self.frames[-1].lines != frame.lines:
             self.frames.append(frame)
         return bool(data)
+
+    def _poll(self, seconds: float) -> list[tuple[int, int]]:
+        poll = select.poll()  # `select` takes no descriptor above 1023, which a long test run reaches
+        poll.register(self._ours, select.POLLIN)
+        return poll.poll(seconds * 1000)
 
     def _set_size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
