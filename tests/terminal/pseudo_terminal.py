@@ -55,6 +55,7 @@ class PseudoTerminal:
         self.screen = pyte.HistoryScreen(columns, lines, history=_HISTORY, ratio=0.5)
         self.frames: list[Frame] = []
         self.raw = b""
+        self._taken: list[tuple[float, bytes]] = []
         self._stream = pyte.ByteStream(self.screen)
         self._began = time.monotonic()
         self._ours, theirs = os.openpty()
@@ -120,8 +121,10 @@ class PseudoTerminal:
     def end(self) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + PATIENCE
-        while self._read(0.1):
-            assert time.monotonic() < deadline, f"The command goes on:\n{self.transcript}"
+        while self._take(0.1) and time.monotonic() < deadline:
+            pass  # drawing takes so long on a busy machine that the command would think that nobody reads
+        self._draw()
+        assert time.monotonic() < deadline, f"The command goes on:\n{self.transcript}"
         return self._process.wait(timeout=PATIENCE)
 
     def exit_code(self) -> int:
@@ -142,7 +145,12 @@ class PseudoTerminal:
         self._process.wait()
 
     def _read(self, seconds: float) -> bool:
-        """Read what comes within this time; whether the program still has the terminal."""
+        """Read and draw what comes within this time; whether the program still has the terminal."""
+        goes_on = self._take(seconds)
+        self._draw()
+        return goes_on
+
+    def _take(self, seconds: float) -> bool:
         if not self._poll(seconds):
             return self._process.poll() is None
         try:
@@ -150,11 +158,16 @@ class PseudoTerminal:
         except OSError:  # Linux: nobody has the other side any more
             return False
         self.raw += data
-        self._stream.feed(data)
-        frame = Frame(time.monotonic() - self._began, tuple(_rows(self.screen.display)))
-        if not self.frames or self.frames[-1].lines != frame.lines:
-            self.frames.append(frame)
+        self._taken.append((time.monotonic() - self._began, data))
         return bool(data)
+
+    def _draw(self) -> None:
+        for moment, data in self._taken:
+            self._stream.feed(data)
+            frame = Frame(moment, tuple(_rows(self.screen.display)))
+            if not self.frames or self.frames[-1].lines != frame.lines:
+                self.frames.append(frame)
+        self._taken.clear()
 
     def _poll(self, seconds: float) -> list[tuple[int, int]]:
         poll = select.poll()  # `select` takes no descriptor above 1023, which a long test run reaches
