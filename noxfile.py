@@ -32,11 +32,44 @@ TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 """On Linux PyPI has builds for GPUs, of gigabytes, and never a version +cpu: so none of them is fetched."""
 
 
+def _find_python(version: str) -> str | None:
+    """The path of a Python of this version: on PATH, or one that pyenv or uv keeps elsewhere."""
+    folders = [each for each in os.get_exec_path() if Path(each).name != "shims"]  # dead ends
+    if found := shutil.which(f"python{version}", path=os.pathsep.join(folders)):
+        return found
+    kept = (
+        Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv", "versions").glob(f"{version}.*"),
+        (Path.home() / ".local" / "share" / "uv" / "python").glob(f"cpython-{version}.*"),
+    )
+    pythons = (folder / "bin" / f"python{version}" for folders in kept for folder in sorted(folders))
+    return next((str(python) for python in pythons if python.exists()), None)
+
+
 @nox.session
 def tests(session: nox.Session) -> None:
     """The tests, in parallel; arguments after -- go to pytest."""
     _install(session, ".[test,vertex,emulator,tuning]")
     session.run("pytest", "-n", "2", "--dist=worksteal", "-m", USUAL, *session.posargs)
+
+
+@nox.session(name="tests-3.10", python=_find_python("3.10"))
+def tests_on_the_oldest(session: nox.Session) -> None:
+    """The same on Python 3.10, the oldest; skipped where this machine has none."""
+    _test_on(session, "3.10")
+
+
+@nox.session(name="tests-3.13", python=_find_python("3.13"))
+def tests_on_the_newest(session: nox.Session) -> None:
+    """The same on Python 3.13, the newest; skipped where this machine has none."""
+    _test_on(session, "3.13")
+
+
+def _test_on(session: nox.Session, version: str) -> None:
+    if session.python is None:
+        session.skip(f"neither PATH nor pyenv nor uv has Python {version}")
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        session.skip("the session tests runs on this Python")
+    tests(session)
 
 
 @nox.session

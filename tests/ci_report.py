@@ -1,4 +1,4 @@
-"""Records, for the end of `.ci/run`, which tests a run of pytest has skipped, and which have failed."""
+"""Says once for each reason how many tests a run of pytest has skipped; and records them for `.ci/run`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,24 @@ FOLDER_VARIABLE = "VTRAIN_CI_REPORTS"
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
-    """Write a document of this run into the folder of the reports, where `.ci/run` names one."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    if not folder or hasattr(config, "workerinput"):  # a worker's reports arrive where it was started
+    """Print the reasons, and write a document of this run where `.ci/run` collects them."""
+    if hasattr(config, "workerinput"):  # a worker's reports arrive where it was started
         return
     stats = terminalreporter.stats
+    skipped = Counter(_reason(report) for report in stats.get("skipped", ()))
+    if skipped:
+        terminalreporter.section("skipped tests")
+    for reason, times in skipped.most_common():
+        terminalreporter.line(f"SKIPPED [{times}] {reason}")
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return
     unsuccessful = [*stats.get("failed", ()), *stats.get("error", ())]
     document = {
         "session": os.environ.get("NOX_CURRENT_SESSION"),
         "exit": int(exitstatus),
         "passed": len(stats.get("passed", ())),
-        "skipped": Counter(_reason(report) for report in stats.get("skipped", ())),
+        "skipped": skipped,
         "failed": _names(report for report in unsuccessful if report.when != "collect"),
         "broken": _names(report for report in unsuccessful if report.when == "collect"),
     }
@@ -39,6 +46,6 @@ def _names(reports: Iterable[Any]) -> list[str]:
 
 
 def _reason(report: Any) -> str:
-    """The reason of a skip, without pytest's own word in front."""
+    """The reason of a skip, on one line and without pytest's own word in front."""
     _path, _line, reason = report.longrepr
-    return str(reason).removeprefix("Skipped: ")
+    return " ".join(str(reason).removeprefix("Skipped: ").split())

@@ -93,7 +93,7 @@ def engine_address() -> EngineAddress:
     try:
         return find_engine(ENVIRONMENT)
     except EngineError as error:
-        lacking(f"no Docker engine: {error}")
+        lacking(str(error).partition(" Tried: ")[0])
 
 
 @pytest.fixture(scope="session")

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from privileges import mounted_tmpfs, run_bound
 
-from vtrain.atomic import UNPUBLISHED, publish_file, publishing_file, publishing_folder
+from vtrain import atomic
+from vtrain.atomic import (
+    UNPUBLISHED,
+    publish_file,
+    publishing_file,
+    publishing_folder,
+    remove_folder,
+    scratch_folder,
+)
 
 KILLED_BETWEEN = """
 import os, signal, sys
@@ -98,6 +110,56 @@ def test_an_error_in_the_block_leaves_nothing(tmp_path: Path) -> None:
         (folder / "half").touch()
         raise KeyError
     assert names(tmp_path) == []
+
+
+def interrupted(work: Callable[[], None], step: int) -> bool:
+    """Send Ctrl-C before one of the instructions of `atomic`, and of `with`; False once there are no more."""
+    left = step
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        frame.f_trace_opcodes = frame.f_code.co_filename in (atomic.__file__, contextlib.__file__, __file__)
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(trace)
+        work()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def write_in_folder(target: Path) -> None:
+    with publishing_folder(target) as folder:
+        (folder / "file").write_bytes(b"new")
+
+
+def use_scratch(target: Path) -> None:
+    with scratch_folder(target) as folder:
+        (folder / "file").write_bytes(b"new")
+
+
+@pytest.mark.parametrize("work", [lambda target: publish_file(target, b"new"), write_in_folder, use_scratch])
+def test_an_interrupt_at_any_moment_leaves_nothing(
+    work: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    work(tmp_path / "target")  # imports what it needs
+    remove_folder(tmp_path / "target")
+    step = 1
+    while interrupted(lambda: work(tmp_path / "target"), step):
+        assert set(names(tmp_path)) <= {"target"}, f"after {step} instructions"
+        remove_folder(tmp_path / "target")
+        step += 1
+    assert step > 100
 
 
 def test_a_folder_does_not_replace_another(tmp_path: Path) -> None:

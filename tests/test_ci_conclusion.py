@@ -17,6 +17,11 @@ import os, sys
 import nox
 nox.options.report = os.path.join(os.environ["VTRAIN_CI_REPORTS"], f"nox-{os.getpid()}.json")
 
+@nox.session(name="tests-3.10", python=sys.executable)
+def tests_on_another(session):
+    os.environ["PYTHONPATH"] += os.pathsep + os.pathsep.join(sys.path)
+    tests(session)
+
 @nox.session(venv_backend="none")
 def tests(session):
     session.run(
@@ -65,11 +70,12 @@ def test_teardown(thing):
 
 
 class Ended:
-    """The exit code of the conclusion, and the text that it printed."""
+    """The exit code of the conclusion, the text that it printed, and before it the sessions."""
 
-    def __init__(self, ended: subprocess.CompletedProcess[str]) -> None:
+    def __init__(self, ended: subprocess.CompletedProcess[str], sessions: str) -> None:
         self.code = ended.returncode
         self.text = ended.stdout
+        self.sessions = sessions
 
 
 Conclude = Callable[..., Ended]
@@ -91,11 +97,12 @@ def conclude(tmp_path: Path) -> Conclude:
         environ["WORKERS"] = workers
         (tmp_path / "test_it.py").write_text(PREAMBLE + "".join(tests))
         ran = subprocess.run(
-            [NOX, "-s", *sessions], cwd=tmp_path, env=environ, capture_output=True, check=False
+            [NOX, "-s", *sessions], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
         )
         argv = [sys.executable, ROOT / ".ci" / "conclude", reports, NOX, str(ran.returncode)]
         return Ended(
-            subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+            subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False),
+            ran.stdout,
         )
 
     return run
@@ -130,6 +137,20 @@ def test_a_test_that_passes_when_repeated_is_named(conclude: Conclude, tmp_path:
     assert "  failed\n" in ended.text  # the session's own result stays as it was
     assert tries(tmp_path, "steady") == 1
     assert tries(tmp_path, "once1") == tries(tmp_path, "odd") == tries(tmp_path, "teardown") == 2
+
+
+def test_a_run_tells_each_reason_of_skips_once(conclude: Conclude) -> None:
+    skips = (f"def test_skipped{number}():\n    pytest.skip('no crystal\\nball')\n" for number in range(3))
+    told = conclude(*skips).sessions
+    assert "\nSKIPPED [3] no crystal ball\n" in told
+    assert told.count("crystal") == 1
+
+
+def test_a_session_on_another_python_repeats_its_own_tests(conclude: Conclude, tmp_path: Path) -> None:
+    ended = conclude(ONCE.format(1), sessions=("tests-3.10",))
+    assert ended.code == 0, ended.text
+    assert "\n  tests-3.10: test_it.py::test_once1: passed when repeated" in ended.text
+    assert tries(tmp_path, "once1") == 2
 
 
 def test_a_test_that_fails_again_or_is_skipped_then_fails_the_run(conclude: Conclude, tmp_path: Path) -> None:

@@ -44,8 +44,9 @@ def publishing_file(target: Path, mode: int | None = FILE_MODE) -> Iterator[Path
     """
     temporary = _temporary(target)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else FILE_MODE)
+    descriptor = -1
     try:
+        descriptor = os.open(temporary, flags, 0o666 if mode is None else FILE_MODE)
         fcntl.flock(descriptor, fcntl.LOCK_EX)  # garbage collection leaves alone what is locked
         yield temporary
         if mode is not None:
@@ -53,10 +54,12 @@ def publishing_file(target: Path, mode: int | None = FILE_MODE) -> Iterator[Path
         os.fsync(descriptor)
         os.replace(temporary, target)  # noqa: PTH105 - tests stop the process here
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error is the one to tell
+            temporary.unlink()
         raise
     finally:
-        os.close(descriptor)
+        if descriptor != -1:
+            os.close(descriptor)
     sync_folder(target.parent)
 
 
@@ -67,8 +70,8 @@ def publishing_folder(target: Path) -> Iterator[Path]:
     Raises FileExistsError where somebody else was faster, and OSError.
     """
     temporary = _temporary(target)
-    temporary.mkdir(mode=FOLDER_MODE)
     try:
+        temporary.mkdir(mode=FOLDER_MODE)
         with holding(temporary):
             yield temporary
             for folder, _, names in os.walk(temporary):
@@ -111,8 +114,9 @@ def scratch_folder(home: Path) -> Iterator[Path]:
     """A temporary folder whose name tells the home that it serves; its lock is held up to its end."""
     import tempfile
 
-    folder = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{home_label(home)}-"))
+    folder = Path(tempfile.gettempdir(), f"{SCRATCH}{home_label(home)}-{os.urandom(6).hex()}")
     try:
+        folder.mkdir(mode=FOLDER_MODE)
         with holding(folder):
             yield folder
     finally:
@@ -120,6 +124,7 @@ def scratch_folder(home: Path) -> Iterator[Path]:
 
 
 def _temporary(target: Path) -> Path:
+    """A name that is known before anything bears it: an interrupt may come right after that."""
     return target.with_name(f"{UNPUBLISHED}{os.getpid()}-{os.urandom(6).hex()}")
 
 

@@ -18,7 +18,11 @@ def command_in_a_clone(extra: str) -> str:
 
 
 def _install(*words: str) -> str:
-    return shlex.join([sys.executable, "-m", "uv", "pip", "install", *words])
+    from importlib.util import find_spec
+
+    # pip reads its own configuration, in which an index and its certificate may stand; uv does not.
+    tool = ["pip"] if find_spec("pip") else ["uv", "pip"]
+    return shlex.join([sys.executable, "-m", *tool, "install", *words])
 
 
 def _requirements(extra: str) -> list[str]:

@@ -126,7 +126,7 @@ def plan_package(
     Raises ConfigError and PackagingError, as packaging would.
     """
     if indexes is None:
-        from vtrain.runtime.environments.pip_configuration import known_indexes
+        from vtrain.uv_program import known_indexes
 
         indexes = known_indexes(os.environ)
     return plan_sdist(

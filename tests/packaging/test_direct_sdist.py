@@ -19,7 +19,7 @@ from vtrain.errors import PackagingError, StorageError
 from vtrain.packaging.archive import is_direct, metadata_name, requires_dist, unpack_direct
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
-from vtrain.runtime.environments.installer import find_uv
+from vtrain.uv_program import find_uv
 
 TASK = "import sys\nfrom trainer.model import fit\nprint(fit(), sys.argv[1:])\n"
 TREE: dict[str, str | bytes] = {

@@ -11,7 +11,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.archive import metadata_name, requirements_beside
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
-from vtrain.runtime.environments.pip_configuration import known_indexes
+from vtrain.uv_program import known_indexes
 
 BUILD = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from environment_packages import direct_sdist, wheel
 
+from vtrain.errors import ConfigError
+from vtrain.pip_settings import read_pip_settings
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.runtime.environments.installer import (
     Installation,
@@ -18,13 +20,12 @@ from vtrain.runtime.environments.installer import (
     InstallerFault,
     explain,
     explain_build,
-    find_uv,
     run_logged,
 )
 from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 from vtrain.runtime.environments.layers import EnvironmentFailed
-from vtrain.runtime.environments.pip_configuration import UvOptions, read_pip_settings, uv_options
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
+from vtrain.uv_program import UvOptions, find_uv, uv_options
 
 
 @pytest.fixture
@@ -199,7 +200,7 @@ def test_a_damaged_file_of_pips_is_no_reason_to_ask_another_index(
 ) -> None:
     file = tmp_path / "pip.conf"
     file.write_bytes(content)
-    with pytest.raises(EnvironmentFailed, match=re.escape(f"pip's configuration {file} cannot be read")):
+    with pytest.raises(ConfigError, match=re.escape(f"pip's configuration {file} cannot be read")):
         uv_options(offline | {"PIP_CONFIG_FILE": str(file)})
 
 
@@ -208,7 +209,7 @@ def test_certificates_that_pip_would_trust_are_handed_to_uv(offline: dict[str, s
     given = offline | {variable: "/ca.pem"}
     assert dict(uv_options(given).variables)["SSL_CERT_FILE"] == "/ca.pem"
     assert dict(uv_options(given | {"PIP_CERT": "/pip.pem"}).variables)["SSL_CERT_FILE"] == "/pip.pem"
-    assert "SSL_CERT_FILE" not in dict(uv_options(given | {"SSL_CERT_FILE": "/own.pem"}).variables)
+    assert dict(uv_options(given | {"SSL_CERT_FILE": "/own.pem"}).variables)["SSL_CERT_FILE"] == "/own.pem"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ FRAMES = Path(__file__).with_name("frames")
 UPDATE = "VTRAIN_UPDATE_FRAMES"
 _UPDATES = bool(os.environ.get(UPDATE))  # read at once: no test has such a variable
 _PATTERNS = (
+    (r"(?m)^(?:\S+ \S+ │)? *[~^]*~\^*~*\n", ""),  # Python 3.13 underlines more of a traceback than 3.10
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?(?: ?[+-]\d{4}|Z)?", "<TIME>"),
     (r"\b\d{4}-\d\d-\d\d\b", "YYYY-MM-DD"),
     (r"-\d{8}-\d{6}-\d+", "-<RUN>"),

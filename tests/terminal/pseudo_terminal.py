@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pyte
 
-PATIENCE = 30.0
-"""Seconds for a text to appear, and for a command to end."""
+PATIENCE = 120.0
+"""Seconds for a text to appear, and for a command to end, on a machine that is busy with other things."""
 CTRL_C, CTRL_D = "\x03", "\x04"
 _HISTORY = 10_000  # lines
 _PIECE = 65_536  # bytes
@@ -55,6 +55,7 @@ class PseudoTerminal:
         self.screen = pyte.HistoryScreen(columns, lines, history=_HISTORY, ratio=0.5)
         self.frames: list[Frame] = []
         self.raw = b""
+        self._taken: list[tuple[float, bytes]] = []
         self._stream = pyte.ByteStream(self.screen)
         self._began = time.monotonic()
         self._ours, theirs = os.openpty()
@@ -107,6 +108,10 @@ class PseudoTerminal:
             assert time.monotonic() < deadline, f"{otherwise}:\n{self.transcript}"
             assert self._read(0.1) or is_seen(), f"{otherwise} before the end:\n{self.transcript}"
 
+    def has_more(self) -> bool:
+        """Whether there is something to read, as soon as there is."""
+        return bool(self._poll(PATIENCE))
+
     def read_for(self, seconds: float) -> None:
         """Read for this long."""
         deadline = time.monotonic() + seconds
@@ -116,8 +121,10 @@ class PseudoTerminal:
     def end(self) -> int:
         """Read to the end; the exit code."""
         deadline = time.monotonic() + PATIENCE
-        while self._read(0.1):
-            assert time.monotonic() < deadline, f"The command goes on:\n{self.transcript}"
+        while self._take(0.1) and time.monotonic() < deadline:
+            pass  # drawing takes so long on a busy machine that the command would think that nobody reads
+        self._draw()
+        assert time.monotonic() < deadline, f"The command goes on:\n{self.transcript}"
         return self._process.wait(timeout=PATIENCE)
 
     def exit_code(self) -> int:
@@ -138,21 +145,34 @@ class PseudoTerminal:
         self._process.wait()
 
     def _read(self, seconds: float) -> bool:
-        """Read what comes within this time; whether the program still has the terminal."""
-        poll = select.poll()  # `select` takes no descriptor above 1023, which a long test run reaches
-        poll.register(self._ours, select.POLLIN)
-        if not poll.poll(seconds * 1000):
+        """Read and draw what comes within this time; whether the program still has the terminal."""
+        goes_on = self._take(seconds)
+        self._draw()
+        return goes_on
+
+    def _take(self, seconds: float) -> bool:
+        if not self._poll(seconds):
             return self._process.poll() is None
         try:
             data = os.read(self._ours, _PIECE)
         except OSError:  # Linux: nobody has the other side any more
             return False
         self.raw += data
-        self._stream.feed(data)
-        frame = Frame(time.monotonic() - self._began, tuple(_rows(self.screen.display)))
-        if not self.frames or self.frames[-1].lines != frame.lines:
-            self.frames.append(frame)
+        self._taken.append((time.monotonic() - self._began, data))
         return bool(data)
+
+    def _draw(self) -> None:
+        for moment, data in self._taken:
+            self._stream.feed(data)
+            frame = Frame(moment, tuple(_rows(self.screen.display)))
+            if not self.frames or self.frames[-1].lines != frame.lines:
+                self.frames.append(frame)
+        self._taken.clear()
+
+    def _poll(self, seconds: float) -> list[tuple[int, int]]:
+        poll = select.poll()  # `select` takes no descriptor above 1023, which a long test run reaches
+        poll.register(self._ours, select.POLLIN)
+        return poll.poll(seconds * 1000)
 
     def _set_size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))

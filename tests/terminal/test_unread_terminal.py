@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 from terminal.conftest import Start, Trainer
+from terminal.pseudo_terminal import PATIENCE
 
 from vtrain.output.writing import UNREAD_SECONDS
 
 CTRL_S = "\x13"
-LINES = 100_000
+LINES = 20_000
 NOISY = f"""
 for number in range({LINES}):
     print("x" * 79)
@@ -31,7 +32,7 @@ def state_of_the_job(start: Start) -> str:
 
 def await_log(place: Path, text: bytes) -> None:
     """Wait until the job's log has this: the trainer never waits for the terminal."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not any(text in log.read_bytes()[-100:] for log in place.parent.glob(".vtrain/jobs/*/logs/w*.log")):
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -75,7 +76,8 @@ hold()
     terminal = start("run", script)
     terminal.wait_for("ready")
     os.kill(terminal.process_id, signal.SIGTERM)
-    time.sleep(UNREAD_SECONDS / 3)
+    assert terminal.has_more()
+    time.sleep(UNREAD_SECONDS / 6)  # the terminal is full by now, or will be
     assert terminal.end() == 143
     assert terminal.transcript.count("saved ") == 2000
     assert "Stopped." in terminal.transcript

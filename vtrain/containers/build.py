@@ -50,6 +50,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     `dockerfile` may use what only BuildKit has (`RUN --mount=type=cache`); `plain_dockerfile`, by default
     the same, is for the classic builder. `dockerfile_name` is for a Dockerfile that is one of `files`: no
     other is put into the context then. `pull` takes the bases from their registry even if they are here.
+    `secret` names what is secret in `files`: BuildKit mounts it, and the classic builder would keep it.
     """
 
     tags: tuple[str, ...]
@@ -61,6 +62,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     platform: str = ""
     build_args: dict[str, str] = {}
     pull: bool = False
+    secret: str = ""
 
 
 class _Refused(Exception):
@@ -85,6 +87,11 @@ def build_image(engine: Engine, request: BuildRequest, tell: Tell, *, builder: B
         except _Refused as refused:
             if builder == "buildkit":
                 raise ImageError(f"The Docker engine does not build with BuildKit: {refused}.") from refused
+    if request.secret:
+        raise ImageError(
+            f"The classic builder would keep {request.secret} in a layer of the image.",
+            hint="Build with BuildKit: unset DOCKER_BUILDKIT, or use a Docker Engine that has it.",
+        )
     dockerfile = request.plain_dockerfile or request.dockerfile
     return _build(engine, request, dockerfile, {"rm": "1", "forcerm": "1"}, tell)
 

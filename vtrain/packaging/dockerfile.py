@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT
 from vtrain.digests import content_digest
 from vtrain.errors import PackagingError
 from vtrain.packaging.direct import Member
@@ -45,7 +46,7 @@ _PREBUILT = re.compile(
     r"(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/training/(?:tf|scikit-learn|sklearn|pytorch|xgboost)-.+"
 )
 _CACHE_FOLDER = "/tmp/pip-cache"
-_CACHE_MOUNT = f"--mount=type=cache,id=vtrain-pip,target={_CACHE_FOLDER}"
+_MOUNTS = f"--mount=type=cache,id=vtrain-pip,target={_CACHE_FOLDER} {PIP_MOUNT}"
 _TOOLS = f"{INSTALL_FOLDER}/build-tools"
 _REQUIREMENT_LAYERS = (
     (TOOLS_FOLDER, f"--target {_TOOLS} "),
@@ -97,6 +98,12 @@ class Layers(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     project: ProjectLayer | None = None
 
+    @property
+    def installs(self) -> bool:
+        """Whether pip runs in the build."""
+        named = (TOOLS_FOLDER, *REQUIREMENTS_FOLDERS, PACKAGES_FOLDER)
+        return self.project is not None or not self.folders.isdisjoint(named)
+
 
 def is_prebuilt(base: str) -> bool:
     """Whether the base is one of Vertex AI's pre-built training images, by gcloud's own pattern."""
@@ -122,6 +129,8 @@ def write_dockerfile(layers: Layers, *, plain: bool) -> str:
     parts = [_HEAD.format(base=layers.base, folder=WORKING_FOLDER, home=HOME_FOLDER)]
     parts += [_LOGGING_HOOK] if is_prebuilt(layers.base) else []
     pip = _Pip("pip3" if is_prebuilt(layers.base) else "pip", plain)
+    if layers.installs:
+        parts.append(f"\n{PIP_ARGUMENT}\n" + f"{PIP_COPY}\n" * plain)
     for folder, options in _REQUIREMENT_LAYERS:
         if folder in layers.folders:
             target = f"{INSTALL_FOLDER}/{folder}"
@@ -143,9 +152,9 @@ class _Pip:
     """`RUN pip install …`, with a cache that the engine keeps where the builder can mount one."""
 
     def __init__(self, word: str, plain: bool) -> None:
-        mount = "" if plain else f"{_CACHE_MOUNT} "
+        mounts = "" if plain else f"{_MOUNTS} "
         cache = "--no-cache-dir" if plain else f"--cache-dir={_CACHE_FOLDER}"
-        self.start = f"RUN {mount}"
+        self.start = f"RUN {mounts}"
         self.install = f"{word} install {cache}"
 
     def run(self, what: str, before: str = "", after: str = "") -> str:

@@ -109,6 +109,7 @@ def _have_bases(plan: ImagePlan, address: EngineAddress, pull: str, tell: Tell) 
 def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
     from vtrain.containers.build import BuildRequest, ContextFile, build_image
     from vtrain.containers.engine import connect
+    from vtrain.containers.pip_folder import PIP_ARGUMENT, with_pip_folder
 
     bases = [image_facts(address, base) or {} for base in plan.bases]
     # A generated Dockerfile installs as root, and goes back to the base's own user.
@@ -130,6 +131,8 @@ def _build(plan: ImagePlan, address: EngineAddress, tell: Tell) -> str:
         platform=plan.platform,
         build_args={USER_ARGUMENT: user} if user else {},
     )
+    if plan.entrypoint and PIP_ARGUMENT in plan.dockerfile:
+        request = with_pip_folder(request)
     tell(f"Building {plan.title} …")
     start = time.monotonic()
     with closing(connect(address)) as engine:

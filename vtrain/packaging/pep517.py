@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
 import tarfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ from vtrain.packaging.source import printable
 from vtrain.packaging.unpacking import readable, unpack_tar
 from vtrain.program_output import reason
 from vtrain.settings import home_folder
+from vtrain.uv_program import uv_call
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
@@ -94,7 +95,7 @@ def run_back_end(
                 if not _asks_for_more(builder, project, tree, kind):
                     return Path(work(builder))
             return _run_isolated(tree, work, kind)
-    except CalledProcessError as error:  # of pip or uv: those of the back end come as build's own
+    except CalledProcessError as error:  # of uv: those of the back end come as build's own
         raise BuildRequirementsError(
             f"The build requirements cannot be installed: {_reason(error)}.",
             hint="Look at the network and the package index, or install them beside vtrain.",
@@ -117,16 +118,23 @@ def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path, kind: 
 
 
 def _run_isolated(tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind) -> Path:
+    """Build in an environment of its own, whose `install` would tell uv nothing of pip's settings."""
     from build import ProjectBuilder
     from build.env import DefaultIsolatedEnv
     from pyproject_hooks import quiet_subprocess_runner
 
-    # uv is several times faster; pip is there where uv is not on PATH.
-    with DefaultIsolatedEnv(installer="uv" if shutil.which("uv") else "pip") as env:
+    with DefaultIsolatedEnv(installer="uv") as env:
         builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
-        env.install(builder.build_system_requires)
-        env.install(builder.get_requires_for_build(kind))
+        _install(builder.build_system_requires, env.python_executable, tree)
+        _install(builder.get_requires_for_build(kind), env.python_executable, tree)
         return Path(work(builder))
+
+
+def _install(requirements: set[str], python: str, tree: Path) -> None:
+    if requirements:
+        call = uv_call("pip", "install", f"--python={python}", "--", *sorted(requirements))
+        # In the copy of the project, so that its own settings of uv hold wherever the user's command runs.
+        subprocess.run(call.argv, env=call.environ, cwd=tree, capture_output=True, check=True)
 
 
 def _reason(error: Exception) -> str:

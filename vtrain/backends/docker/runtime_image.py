@@ -22,6 +22,7 @@ from vtrain.containers.engine import Engine
 from vtrain.containers.image_names import is_built_here
 from vtrain.containers.images import Image, ensure_image, find_image, fits_platform
 from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL, KIND_LABEL
+from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT, with_pip_folder
 from vtrain.digests import document_digest, file_digest
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.messages.names import parse_name
@@ -47,11 +48,8 @@ LAYOUT = 3
 REPOSITORY = "vtrain/runtime"
 FOLDER = "/opt/vtrain/packages"
 CACHE = "/var/cache/vtrain-pip"
-PASSED_ON = (
-    "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_DEFAULT_TIMEOUT "
-    "HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy"
-).split()
-"""Settings of the caller that pip needs in the image as well; they decide nothing about its content."""
+PACKAGES = "packages"
+"""The folder of the build's context that is copied there."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH in a container whose image sets none."""
 PIP_SETTINGS = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore", "PIP_NO_INPUT": "1"}
@@ -103,13 +101,12 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
         """`vtrain/runtime:0123456789abcdef`."""
         return f"{REPOSITORY}:{self.content_hash[:16]}"
 
-    def request(self, base_name: str, platform: str, home: Path) -> BuildRequest:
-        """The request that builds it for a home."""
-        settings = {name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}
-        return BuildRequest(
+    def request(self, base_name: str, platform: str, home: Path, folder: str) -> BuildRequest:
+        """The request that builds it for a home; pip's configuration is read from `folder`."""
+        request = BuildRequest(
             tags=(self.name,),
-            dockerfile=_dockerfile(base_name, self.base, settings, cached=True),
-            plain_dockerfile=_dockerfile(base_name, self.base, settings, cached=False),
+            dockerfile=_dockerfile(base_name, self.base, plain=False),
+            plain_dockerfile=_dockerfile(base_name, self.base, plain=True),
             files=self._files(),
             labels={
                 KIND_LABEL: "runtime",
@@ -118,24 +115,24 @@ class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):
                 IMAGE_HOME_LABEL: home_label(home),
             },
             platform=platform,
-            build_args=settings,
         )
+        return with_pip_folder(request, folder)
 
     def _files(self) -> tuple[ContextFile, ...]:
-        files = [
-            ContextFile(name="install.py", content=Path(__file__).with_name("payload") / "install.py"),
-        ]
+        program = Path(__file__).with_name("payload") / "install.py"
+        files = [ContextFile(name=f"{PACKAGES}/install.py", content=program)]
         steps: list[dict[str, str]] = []
         for number, step in enumerate(self.packages.steps):
             if step.package is not None:
                 name = f"{number}/{step.package.name}"
-                files.append(ContextFile(name=name, content=step.package))
+                files.append(ContextFile(name=f"{PACKAGES}/{name}", content=step.package))
                 steps.append({"package": name})
             else:
                 text = "".join(f"{line}\n" for line in step.requirements)
-                files.append(ContextFile(name=f"requirements-{number}.txt", content=text.encode()))
-                steps.append({"requirements": f"requirements-{number}.txt"})
-        files.append(ContextFile(name="steps.json", content=msgspec.json.encode(steps)))
+                name = f"requirements-{number}.txt"
+                files.append(ContextFile(name=f"{PACKAGES}/{name}", content=text.encode()))
+                steps.append({"requirements": name})
+        files.append(ContextFile(name=f"{PACKAGES}/steps.json", content=msgspec.json.encode(steps)))
         return tuple(files)
 
 
@@ -180,7 +177,8 @@ def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, tell: Tell) -> 
         return _Ready(image=base.id)
     image = _planned(base, packages, home, tell)
     if find_image(engine, image.name) is None:
-        build_image(engine, image.request(name, options.platform, home), tell)
+        folder = order.command.folder if order.command is not None else ""
+        build_image(engine, image.request(name, options.platform, home, folder), tell)
     return _Ready(image=image.name, packages=image.packages)
 
 
@@ -215,19 +213,20 @@ def _planned(base: Image, packages: tuple[Path, ...], home: Path, tell: Tell | N
     return RuntimeImage(base=base, packages=plan_packages(packages, home, log))
 
 
-def _dockerfile(base_name: str, base: Image, settings: dict[str, str], *, cached: bool) -> str:
-    arguments = [f"ARG {name}" for name in settings]
-    arguments += [f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()]
-    mount = f"--mount=type=cache,target={CACHE} " if cached else ""
-    program = ["python3", f"{FOLDER}/install.py", *([CACHE] if cached else [])]
+def _dockerfile(base_name: str, base: Image, *, plain: bool) -> str:
+    """The Dockerfile; `plain` is for the classic builder, which has no mounts."""
+    mounts = "" if plain else f"--mount=type=cache,target={CACHE} {PIP_MOUNT} "
+    program = ["python3", f"{FOLDER}/install.py", *([] if plain else [CACHE])]
     variables = dict(entry.partition("=")[::2] for entry in base.env)
     path = f"{USER_BASE}/bin:{variables.get('PATH') or DEFAULT_PATH}"
     lines = [
         f"FROM {base_name}",
-        *arguments,
-        f'COPY [".", "{FOLDER}/"]',
+        *(f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()),
+        PIP_ARGUMENT,
+        f'COPY ["{PACKAGES}/", "{FOLDER}/"]',
+        *([PIP_COPY] if plain else []),
         *_open_to(base.user),
-        f"RUN {mount}{_words(program)}",
+        f"RUN {mounts}{_words(program)}",
         f"ENV PATH={_quoted(path)}",
     ]
     return "\n".join(lines) + "\n"

@@ -8,9 +8,8 @@ import sys
 
 from vtrain.backends.health import Check, Finding, Health
 from vtrain.messages.secrets import masked_text
-from vtrain.runtime.environments.installer import InstallerFault, find_uv, is_unreachable
-from vtrain.runtime.environments.layers import EnvironmentFailed
-from vtrain.runtime.environments.pip_configuration import uv_options
+from vtrain.runtime.environments.installer import InstallerFault, is_unreachable
+from vtrain.uv_program import find_uv, index_urls, uv_call
 
 UV_SECONDS = 10.0
 INDEX_SECONDS = 15.0
@@ -28,11 +27,9 @@ def process_checks() -> tuple[Check, ...]:
 
 
 def _uv() -> Finding:
+    program = find_uv()
     try:
-        program = find_uv()
-        done = _run([program, "--version"], UV_SECONDS, {})
-    except EnvironmentFailed as failed:
-        return Finding(text=failed.message, health=Health.FAILED, mend=failed.hint)
+        done = _run([program, "--version"], UV_SECONDS, dict(os.environ))
     except subprocess.TimeoutExpired:
         return Finding(text=f"{program} does not answer.", health=Health.FAILED, mend=_reinstall())
     if done.returncode != 0:
@@ -46,38 +43,35 @@ def _reinstall() -> str:
 
 def _package_index() -> Finding:
     """Whether uv finds a distribution as it would for a trainer, with the user's own configuration."""
-    try:
-        options = uv_options(os.environ)
-    except EnvironmentFailed as failed:
-        return Finding(text=failed.message, health=Health.FAILED, mend=failed.hint)
-    if "--no-index" in options.flags or any(map(os.environ.get, _OFFLINE)):
+    call = uv_call("pip", "compile", "--no-deps", "--refresh", f"--python={sys.executable}", "-")
+    if "--no-index" in call.argv or any(map(os.environ.get, _OFFLINE)):
         return Finding(text="none is used: packages come from folders and the cache")
-    argv = [find_uv(), "pip", "compile", "--no-deps", "--refresh", f"--python={sys.executable}"]
+    first, *others = (masked_text(url, (), {}) for url in index_urls(call.environ))
+    trusted = call.environ.get("SSL_CERT_FILE")
+    asked = first + f" and {len(others)} more" * bool(others)
+    certificates = f" (certificates: {trusted})" * bool(trusted)
     try:
-        done = _run([*argv, *options.build_flags, "-"], INDEX_SECONDS, dict(options.variables))
+        done = _run(call.argv, INDEX_SECONDS, call.environ)
     except subprocess.TimeoutExpired:
-        return _unreached(f"no answer within {INDEX_SECONDS:g} s")
+        return _unreached(asked + certificates, f"no answer within {INDEX_SECONDS:g} s")
     if done.returncode == 0:
-        return Finding(text="answers")
+        return Finding(text=f"{asked} {'answer' if others else 'answers'}{certificates}")
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["uv does not say why"]
-    if is_unreachable(InstallerFault("uv", tuple(lines))):
-        return _unreached(masked_text(lines[-1], (), {}))
-    return _unreached(masked_text(lines[0], (), {}))
+    unreachable = is_unreachable(InstallerFault("uv", tuple(lines)))
+    return _unreached(asked + certificates, masked_text(lines[-1 if unreachable else 0], (), {}))
 
 
-def _unreached(reason: str) -> Finding:
+def _unreached(asked: str, reason: str) -> Finding:
     return Finding(
-        text=f"uv cannot ask it: {reason.removeprefix('error: ').removeprefix('cause: ').rstrip('.')}.",
+        text=f"uv cannot ask {asked}: {reason.removeprefix('error: ').removeprefix('cause: ').rstrip('.')}.",
         health=Health.WARNING,
-        mend="Connect to the network, or set PIP_INDEX_URL, PIP_FIND_LINKS or PIP_PROXY.",
+        mend="Connect to the network, or correct index-url, find-links, proxy or cert in pip's configuration "
+        "(PIP_INDEX_URL, …).",
     )
 
 
-def _run(argv: list[str], seconds: float, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(argv: list[str], seconds: float, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """uv's answer. It runs where no project of the user's decides on indexes, as for an environment."""
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    environ |= {"UV_NO_WRAP": "1", "NO_COLOR": "1", "UV_NO_PROGRESS": "1"} | variables
-    environ.pop("VIRTUAL_ENV", None)
     return subprocess.run(
         argv,
         input=f"{SAMPLE}\n",

@@ -19,12 +19,13 @@ from vtrain.atomic import remove_folder
 from vtrain.backends.local_plan import package_files
 from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_folder
 from vtrain.backends.process.process_plan import environment_spec
+from vtrain.errors import VtrainError
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import parse_name
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
-from vtrain.runtime.environments.environment import EnvironmentFailed, make_environment, plan_environment
+from vtrain.runtime.environments.environment import make_environment, plan_environment
 from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.inheritance import credentials_variables
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
@@ -334,7 +335,7 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
             binaries = str(Path(order.active_python).parent)
             return Runtime(python=order.active_python, path_entries=(binaries,), site=str(site))
         made = make_environment(plan_environment(spec, home), log).copied_to(own)
-    except EnvironmentFailed as failed:
+    except VtrainError as failed:
         raise PrepareFailed(failed.message, failed.hint) from failed
     required = str(Path(made.path_entries[-1], "python"))
     return Runtime(python=made.python, path_entries=made.path_entries, required=required)

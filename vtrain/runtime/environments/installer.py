@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Iterator
 from itertools import repeat
@@ -21,9 +18,9 @@ from vtrain.program_output import reason
 from vtrain.retry import retry
 from vtrain.runtime.environments.interpreters import python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
-from vtrain.runtime.environments.pip_configuration import UvOptions, uv_options
 from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
+from vtrain.uv_program import uv_call
 
 _KEPT_LINES = 400
 _MOST_NAMED = 4
@@ -77,60 +74,35 @@ class Installer:
         self._told: set[str] = set()
 
     def install(self, installation: Installation, lock: int) -> None:
-        """Install; `lock` is the descriptor that uv keeps open. Raises EnvironmentFailed."""
-        options = self._options()
+        """Install; uv keeps the descriptor `lock` open. Raises as `uv_call`, and EnvironmentFailed."""
         # A trainer may write to what is installed: a link would let that reach uv's cache.
-        argv = ["pip", "install", f"--python={python_of(installation.environment)}", "--link-mode=copy"]
-        argv += [*options.flags, *installation.options, "--", *installation.requirements]
+        words = ["pip", "install", f"--python={python_of(installation.environment)}", "--link-mode=copy"]
         names = [name for name in _names(installation.requirements) if name not in self._told]
         self._told.update(names)
         if names:  # of a requirement that several packages name, uv installs what is missing
             more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
             self.log(f"Installing {', '.join(names[:_MOST_NAMED])}{more} …\n".encode())
         try:
-            self._run(argv, options, installation.environment, lock)
+            self._run(
+                [*words, *installation.options, "--", *installation.requirements],
+                installation.environment,
+                lock,
+            )
         except InstallerFault as fault:
             raise explain(fault, installation) from fault
 
     def build(self, source: Path, folder: Path, python: str, lock: int) -> None:
         """Build a wheel of an sdist, or of its unpacked project, in isolation. Raises InstallerFault."""
-        options = self._options()
         self.log(f"Building {source.name} …\n".encode())
-        argv = ["build", "--wheel", "--no-sources", f"--python={python}"]
-        self._run(
-            [*argv, *options.build_flags, f"--out-dir={folder}", "--", str(source)], options, folder, lock
-        )
+        words = ["build", "--wheel", "--no-sources", f"--python={python}", f"--out-dir={folder}"]
+        self._run([*words, "--", str(source)], folder, lock)
 
-    def _options(self) -> UvOptions:
-        options = uv_options(os.environ, self._folder)
-        if options.unheeded:
-            names = ", ".join(options.unheeded)
+    def _run(self, words: list[str], cwd: Path, lock: int) -> None:
+        call = uv_call(*words, folder=self._folder)
+        if call.unheeded:
+            names = ", ".join(call.unheeded)
             self.log(f"uv has no setting like these of pip, and does without: {names}.\n".encode())
-        return options
-
-    def _run(self, words: list[str], options: UvOptions, cwd: Path, lock: int) -> None:
-        argv = [find_uv(), *words[:1], "--no-progress", "--color=never", *words[1:]]
-        environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-        environ.update(options.variables, UV_NO_WRAP="1")  # so that a cause is one line
-        environ.pop("VIRTUAL_ENV", None)
-        run_logged("uv", argv, environ, cwd, self.log, lock)
-
-
-def find_uv() -> str:
-    """The path of uv: of the package that vtrain requires, else on PATH. Raises EnvironmentFailed."""
-    try:
-        from uv import find_uv_bin
-
-        return find_uv_bin()
-    except (ImportError, FileNotFoundError):
-        beside = Path(sys.executable).with_name("uv")
-        found = str(beside) if beside.exists() else shutil.which("uv")
-    if found is None:
-        raise EnvironmentFailed(
-            "uv, which makes the trainer's environment, is not installed.",
-            hint=f"Install it beside vtrain: {sys.executable} -m pip install uv.",
-        )
-    return found
+        run_logged("uv", call.argv, call.environ, cwd, self.log, lock)
 
 
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:

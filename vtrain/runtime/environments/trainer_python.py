@@ -171,10 +171,11 @@ def remember_search(home: Path, choice: PythonChoice) -> None:
 
 
 def _ask_uv(request: str) -> Interpreter | None:
-    from vtrain.runtime.environments.installer import find_uv
+    from vtrain.uv_program import uv_call
 
-    path = _run([find_uv(), "--no-python-downloads", "python", "find", "--system", "--no-project", request])
-    described = _run([path.strip(), "-I", "-c", _DESCRIBE]) if path else ""
+    call = uv_call("python", "find", "--no-python-downloads", "--system", "--no-project", request)
+    path = _run(call.argv, call.environ)
+    described = _run([path.strip(), "-I", "-c", _DESCRIBE], call.environ) if path else ""
     try:
         return msgspec.json.decode(described, type=Interpreter) if described else None
     except msgspec.DecodeError:
@@ -182,21 +183,23 @@ def _ask_uv(request: str) -> Interpreter | None:
 
 
 def download_python(request: str) -> None:
-    """Have uv download an interpreter. Raises EnvironmentFailed."""
-    from vtrain.runtime.environments.installer import find_uv
+    """Have uv download an interpreter. Raises as `uv_call`, and EnvironmentFailed."""
+    from vtrain.uv_program import uv_call
 
-    if not _run([find_uv(), "python", "install", "--no-bin", request], _DOWNLOAD_SECONDS, succeeded="done"):
+    call = uv_call("python", "install", "--no-bin", request)
+    if not _run(call.argv, call.environ, _DOWNLOAD_SECONDS, succeeded="done"):
         raise EnvironmentFailed(
             f"uv could not download Python {request}.", hint=f"See what `uv python install {request}` says."
         )
 
 
-def _run(argv: list[str], seconds: float = _SEARCH_SECONDS, *, succeeded: str = "") -> str:
+def _run(
+    argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SECONDS, *, succeeded: str = ""
+) -> str:
     """A program's stdout, or `succeeded`; empty where it failed."""
     import subprocess
 
-    environ = os.environ | {"PATH": search_path(os.environ)}
-    environ.pop("VIRTUAL_ENV", None)
+    environ = variables | {"PATH": search_path(os.environ)}
     try:
         done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -206,7 +209,7 @@ def _run(argv: list[str], seconds: float = _SEARCH_SECONDS, *, succeeded: str = 
 
 def downloads_allowed(environ: Mapping[str, str]) -> bool:
     """Whether uv was told to download interpreters: by UV_PYTHON_DOWNLOADS, or in uv.toml."""
-    from vtrain.runtime.environments.pip_configuration import uv_settings
+    from vtrain.uv_program import uv_settings
 
     chosen = environ.get("UV_PYTHON_DOWNLOADS") or next(
         (str(table["python-downloads"]) for table in uv_settings(environ) if "python-downloads" in table), ""

@@ -1,9 +1,10 @@
-"""pip's configuration, which uv does not read, as flags and variables of uv."""
+"""uv, the program that installs and builds, told in its own words what pip's configuration says."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.runtime.environments.layers import EnvironmentFailed
+from vtrain.errors import ConfigError, UnavailableError
+from vtrain.pip_settings import certificates, read_pip_settings, setting_path
 from vtrain.settings import user_path
 
 
@@ -86,7 +88,7 @@ _TRANSLATIONS = {
         "--prerelease=allow", own=("UV_PRERELEASE",), toml=("prerelease",), builds=True, switch=True
     ),
     "require-hashes": _Translation("--require-hashes", own=("UV_REQUIRE_HASHES",), switch=True),
-    "cert": _Translation(variables=("SSL_CERT_FILE",), paths=True),
+    "cert": _Translation(),  # which is not for pip and uv alone: see `certificates`
     "client-cert": _Translation(variables=("SSL_CLIENT_CERT",), paths=True),
     "proxy": _Translation(
         variables=("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"),
@@ -103,10 +105,59 @@ _HARMLESS = frozenset(
     "no-warn-conflicts no-warn-script-location prefer-binary progress-bar quiet require-venv resume-retries "
     "require-virtualenv root-user-action upgrade-strategy use-deprecated use-feature user verbose yes".split()
 )
+PYPI = "https://pypi.org/simple"
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 """The words that pip takes for true."""
 _RETRIES = "2"
 """How often uv tries again where neither pip nor uv is told: a job should fail in seconds."""
+
+
+class UvCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A command line of uv, and its variables. `unheeded` names settings of pip's that uv does not have."""
+
+    argv: list[str]
+    environ: dict[str, str]
+    unheeded: tuple[str, ...] = ()
+
+
+def uv_call(*words: str, folder: str = "") -> UvCall:
+    """The call of uv with these words; every use of uv is told in this way what pip is told.
+
+    Relative paths of pip's configuration count from `folder`. Raises ConfigError for a damaged file of pip's,
+    and UnavailableError where there is no uv.
+    """
+    options = uv_options(os.environ, folder)
+    flags: tuple[str, ...] = ()
+    command = 2 if words[0] == "pip" else 1
+    if words[:2] == ("pip", "install"):
+        flags = options.flags
+    elif words[0] in ("pip", "build"):
+        flags = options.build_flags
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    environ.update(options.variables, UV_NO_WRAP="1")  # so that a cause is one line
+    environ.pop("VIRTUAL_ENV", None)
+    return UvCall(
+        argv=[find_uv(), "--no-progress", "--color=never", *words[:command], *flags, *words[command:]],
+        environ=environ,
+        unheeded=options.unheeded,
+    )
+
+
+def find_uv() -> str:
+    """The path of uv: of the package that vtrain requires, else on PATH. Raises UnavailableError."""
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        beside = Path(sys.executable).with_name("uv")
+        found = str(beside) if beside.exists() else shutil.which("uv")
+    if found is None:
+        raise UnavailableError(
+            "uv, which installs packages and builds them, is not installed.",
+            hint=f"Install it beside vtrain: {sys.executable} -m pip install uv.",
+        )
+    return found
 
 
 class UvOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +174,7 @@ def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
 
     Where uv is told something itself, by a variable of its own or in uv.toml, that holds, and pip's settings
     on the same subject are left out. `unheeded` names settings that uv has no word for. Raises
-    EnvironmentFailed for a damaged file of pip's.
+    ConfigError for a damaged file of pip's.
     """
     settings = read_pip_settings(environ)
     keys = {key for table in uv_settings(environ) for key in table}
@@ -137,9 +188,8 @@ def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
         # pip takes the best version of all indexes; uv by itself the first index that has the name.
         flags["extra-index-url"].append("--index-strategy=unsafe-best-match")
     variables = {} if environ.get("UV_HTTP_RETRIES") else {"UV_HTTP_RETRIES": _RETRIES}
-    trusted = environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE")
-    if trusted and not environ.get("SSL_CERT_FILE"):
-        variables["SSL_CERT_FILE"] = trusted  # pip takes these variables by way of its library requests
+    if trusted := certificates(settings, environ, folder):
+        variables["SSL_CERT_FILE"] = trusted
     for key, each in heeded.items():
         variables |= dict.fromkeys(each.variables, _value(key, settings[key], folder))
     return UvOptions(
@@ -157,22 +207,34 @@ def _flags(each: _Translation, value: str, folder: str) -> Iterator[str]:
     elif each.flag:
         separated = value.replace(",", " ") if each.flag.endswith("-binary") else value
         yield from (
-            f"{each.flag}={_path(part, folder) if each.paths else part}" for part in separated.split()
+            f"{each.flag}={setting_path(part, folder) if each.paths else part}" for part in separated.split()
         )
-
-
-def _path(text: str, folder: str) -> str:
-    """A path in full, as uv runs in another folder than the user's command. URLs stay as they are."""
-    return text if re.match(r"[a-z+]+:", text) else str(Path(folder, user_path(text)).absolute())
 
 
 def _value(key: str, value: str, folder: str) -> str:
     """The value of a variable. A proxy may be named without `http://`, which uv demands."""
     if _TRANSLATIONS[key].paths:
-        return _path(value, folder)
+        return setting_path(value, folder)
     if key == "extra-index-url":
         return " ".join(value.split())
     return f"http://{value}" if key == "proxy" and "://" not in value else value
+
+
+def index_urls(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The indexes that uv asks with these variables, the default one first."""
+    named = [table for each in uv_settings(environ) for table in _tables(each.get("index"))]
+    default = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL")
+    of_files = [str(each["index-url"]) for each in uv_settings(environ) if "index-url" in each]
+    of_files += [str(table.get("url")) for table in named if table.get("default")]
+    more = f"{environ.get('UV_INDEX', '')} {environ.get('UV_EXTRA_INDEX_URL', '')}".split()
+    more = more or [str(table.get("url")) for table in named if not table.get("default")]
+    # uv takes an index with its name before the URL.
+    urls = [default or next(iter(of_files), PYPI), *more]
+    return tuple(re.sub(r"^[\w-]+=", "", url) for url in urls)
+
+
+def _tables(value: object) -> list[dict[str, object]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
@@ -197,55 +259,6 @@ def uv_settings(environ: Mapping[str, str]) -> Iterator[Mapping[str, object]]:
             yield settings["pip"]
 
 
-def read_pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The options that pip's files and PIP_* variables set for `pip install`, by long name.
-
-    The order is pip's own: machine, user, virtual environment, PIP_CONFIG_FILE, environment; in a file
-    `[global]`, then `[install]`. Raises EnvironmentFailed for a damaged file.
-    """
-    from configparser import Error, RawConfigParser
-
-    settings: dict[str, str] = {}
-    for path in _files(environ):
-        parser = RawConfigParser()
-        try:
-            parser.read(path, encoding="utf-8")
-        except (Error, UnicodeDecodeError) as error:
-            # pip ends here too. The file may name the only index that packages may come from.
-            said = str(error).replace("\n", " ")
-            raise EnvironmentFailed(
-                f"pip's configuration {path} cannot be read: {said}.", hint="Correct it, or remove it."
-            ) from error
-        for section in ("global", "install"):
-            if parser.has_section(section):
-                settings.update({_long_name(key): value for key, value in parser.items(section) if value})
-    # An empty variable unsets nothing: pip passes over it.
-    variables = {key[4:]: value for key, value in environ.items() if key.startswith("PIP_") and value}
-    settings.update({_long_name(key): value for key, value in variables.items()})
-    return settings
-
-
-def _files(environ: Mapping[str, str]) -> Iterator[Path]:
-    named = environ.get("PIP_CONFIG_FILE", "")
-    if named == os.devnull:
-        return
-    home = user_path(environ.get("HOME", "~"))
-    for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep):
-        yield Path(folder) / "pip" / "pip.conf"
-    yield Path("/etc/pip.conf")
-    yield home / ".pip" / "pip.conf"
-    if sys.platform == "darwin":
-        yield home / "Library" / "Application Support" / "pip" / "pip.conf"
-    yield Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "pip" / "pip.conf"
-    yield Path(sys.prefix) / "pip.conf"
-    if named:
-        yield Path(named)
-
-
-def _long_name(key: str) -> str:
-    return key.lower().replace("_", "-").removeprefix("--")
-
-
 def known_indexes(environ: Mapping[str, str]) -> frozenset[str]:
     """The URLs of indexes, and of pages of links, that pip's and uv's configuration name here."""
     tables = list(uv_settings(environ))
@@ -254,13 +267,9 @@ def known_indexes(environ: Mapping[str, str]) -> frozenset[str]:
         for table in tables:
             value = table.get(key) or []
             said += [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else [])
-        with suppress(EnvironmentFailed):  # which is told where an environment is made
+        with suppress(ConfigError):  # which is told where an environment is made
             said += read_pip_settings(environ).get(key, "").split()
     for name in _INDEX_VARIABLES:
         # `UV_INDEX=corp=https://…` names an index, too.
         said += (re.sub(r"^[\w-]+=(?=\w+:)", "", word) for word in re.split(r"[\s,]+", environ.get(name, "")))
     return frozenset(filter(None, said))
-
-
-def _tables(listed: object) -> list[Mapping[str, object]]:
-    return [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
