@@ -297,7 +297,7 @@ def package_and_stage(
         if is_sent:
             from vtrain.packaging.install_check import check_install
 
-            check_install(built, tell)
+            check_install(built, place.warn)
     except OSError as error:
         raise StorageError(f"Cannot write to {place.packages}: {error.strerror}.") from error
     for note in built.notes:

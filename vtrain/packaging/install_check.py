@@ -20,11 +20,11 @@ CHECKED = ".checked"
 """A file beside packages that were found to be installable."""
 
 
-def check_install(built: BuiltPackages, tell: Callable[[str], None]) -> None:
+def check_install(built: BuiltPackages, warn: Callable[[str], None]) -> None:
     """Make a wheel of each package that has a back end, as an installation does; once for the same packages.
 
     Raises PackagingError where that fails, or where the metadata names a path of this machine. Where the
-    build requirements cannot be had, one line says that nothing was checked.
+    build requirements cannot be had, a warning says that nothing was checked.
     """
     checked = built.sdist.with_name(CHECKED)
     if checked.is_file():
@@ -36,7 +36,7 @@ def check_install(built: BuiltPackages, tell: Callable[[str], None]) -> None:
             _check(package)
         except BuildRequirementsError as error:
             reason = error.message.splitlines()[-1].removesuffix(".")
-            tell(f"WARNING: It was not checked that {package.name} can be installed: {reason}.")
+            warn(f"It was not checked that {package.name} can be installed: {reason}.")
             return
         except PackagingError as error:
             raise PackagingError(
