@@ -184,6 +184,12 @@ DIFFERENCES: dict[str, Difference] = {
     "logs.message-number": _log(
         "a message that is a number is shown; gcloud crashes", "DEFAULT|00|workerpool0-0|5"
     ),
+    "localrun.script-uppercase-name": _refused(
+        "a file that is no program is refused, where gcloud has bash run it",
+        "ERROR: My-Train_v2.PY is no program. What runs is Python (.py), a shell script (.sh) or a file that "
+        "begins with #!.",
+        exit_code=2,
+    ),
     "pkg.script-missing": _refused(_NOT_BUILT, "ERROR: There is no script nope.py in $WORK/app."),
     "pkg.script-outside-package": _refused(
         _NOT_BUILT, "ERROR: the script ../other.py lies outside $WORK/app."
