@@ -6,6 +6,7 @@ import json
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def vtrain(*words: str, hard: int = -1) -> Any:
 
 
 @pytest.fixture
-def create(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def create(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The words that create a job of many replicas; it runs until the gate is open."""
     monkeypatch.setenv("VTRAIN_MEMORY", "none")
     (tmp_path / "snippet.py").write_text(TRAINER.format(gate=str(tmp_path / "gate")))
@@ -51,7 +52,8 @@ def create(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     ]
     (tmp_path / "job.json").write_text(json.dumps({"workerPoolSpecs": pools}))
     config = f"--config={tmp_path / 'job.json'}"
-    return ["custom-jobs", "create", "--display-name=x", "--format=value(name)", config, "--backend=process"]
+    yield ["custom-jobs", "create", "--display-name=x", "--format=value(name)", config, "--backend=process"]
+    (tmp_path / "gate").touch()
 
 
 def test_a_supervisor_may_have_as_many_files_open_as_its_job_needs(
@@ -61,7 +63,8 @@ def test_a_supervisor_may_have_as_many_files_open_as_its_job_needs(
     assert created.returncode == 0, created.stderr
     name = created.stdout.strip()
     until(lambda: process_backend.get(name).state == states.RUNNING)
-    for replica in ("workerpool0-0", f"workerpool1-{REPLICAS - 2}"):
+    for replica in ("workerpool0-0", *(f"workerpool1-{number}" for number in range(REPLICAS - 1))):
+        until(lambda: lines(process_backend, name, replica) != [])  # noqa: B023 - it is called at once
         assert lines(process_backend, name, replica) == [str(FEW)], "a trainer has the limit of its user"
     kill_supervisor(folder_of(home, name))
     read = vtrain("logs", name, hard=FEW)
