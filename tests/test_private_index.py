@@ -6,6 +6,7 @@ import ipaddress
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +46,7 @@ def nothing_else_is_set(monkeypatch: pytest.MonkeyPatch, own_home: Path) -> None
     forget_settings(monkeypatch, dict(os.environ))
     monkeypatch.setenv("XDG_CONFIG_DIRS", str(own_home / "xdg"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without the uv of the environment in which tests run
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:/usr/bin:/bin")  # with uv, as nox has it
 
 
 @pytest.fixture
