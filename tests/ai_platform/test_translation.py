@@ -180,9 +180,12 @@ def test_hyperparameters_are_a_tuning_job() -> None:
         ({"hyperparameters": {"params": [{"parameterName": "x", "type": "COMPLEX"}]}}, "COMPLEX"),
         (
             {"hyperparameters": {"params": [{"type": "INTEGER", "maxValue": math.inf}]}},
-            "INTEGER from 0.0 to inf",
+            "expected a finite number, found inf",
         ),
-        ({"hyperparameters": {"params": [{"type": "INTEGER", "minValue": math.nan}]}}, "INTEGER from nan"),
+        (
+            {"hyperparameters": {"params": [{"type": "INTEGER", "minValue": math.nan}]}},
+            "finite number, found nan",
+        ),
         ({"hyperparameters": {"params": [{"type": "INTEGER", "maxValue": 1.5}]}}, "to 1.5"),
         ({"hyperparameters": {"resumePreviousJobId": "j"}}, "resume"),
     ],
