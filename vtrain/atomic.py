@@ -183,8 +183,7 @@ def _empty(top: Path) -> None:
     Folders in folders are moved up to the top first. However deep they are nested, neither Python's stack,
     nor descriptors, nor the length of a path come to an end, as with `shutil.rmtree`. Raises OSError.
     """
-    with suppress(PermissionError):  # of another user: the removal says so
-        top.chmod(FOLDER_MODE)
+    _open_up(str(top), None)
     root = os.open(top, _FOLDER)
     try:
         left = _hollow(root, ".")
@@ -211,13 +210,27 @@ def _hollow(root: int, name: str) -> list[str]:
                 os.rmdir(entry, dir_fd=folder)
                 continue
             if mode & FOLDER_MODE != FOLDER_MODE:
-                with suppress(PermissionError):
-                    os.chmod(entry, FOLDER_MODE, dir_fd=folder)
+                _open_up(entry, folder)
             moved.append(os.urandom(8).hex())
             os.rename(entry, moved[-1], src_dir_fd=folder, dst_dir_fd=root)
     finally:
         os.close(folder)
     return moved
+
+
+def _open_up(name: str, above: int | None) -> None:
+    """Give the owner of a folder all rights to it, also where nobody may read it; never through a link."""
+    with suppress(
+        PermissionError, NotADirectoryError
+    ):  # of another user, or a link by now: the removal says so
+        if not hasattr(os, "O_PATH"):
+            os.chmod(name, FOLDER_MODE, dir_fd=above, follow_symlinks=False)
+            return
+        descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
+        try:
+            Path(f"/proc/self/fd/{descriptor}").chmod(FOLDER_MODE)
+        finally:
+            os.close(descriptor)
 
 
 def discard(path: Path) -> None:

@@ -47,7 +47,9 @@ def test_costly_lines_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     assert [path for path in paths if rules.verdict(path, False)] == ended.stdout.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("pattern", ["name{}", "/folder/name{}", "folder{}/", "*.x{}", "x{}*", "**/x{}", "!a{}*b"])
+@pytest.mark.parametrize(
+    "pattern", ["name{}", "/folder/name{}", "folder{}/", "*.x{}", "x{}*", "**/x{}", "!a{}*b"]
+)
 def test_a_file_of_many_lines_is_read_at_once(pattern: str) -> None:
     """200,000 lines took 11 s, as each was made a regular expression."""
     lines = [pattern.format(number) for number in range(200_000)]

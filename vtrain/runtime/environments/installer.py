@@ -153,7 +153,7 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
 def _named(requirements: tuple[str, ...]) -> str:
     """The names of the first requirements, and how many more there are."""
     names = [_NAME.match(Path(line).name if line.startswith("/") else line) for line in requirements]
-    shown = [match[0] for match in names if match]
+    shown = list(dict.fromkeys(match[0] for match in names if match))
     more = len(shown) - _MOST_NAMED
     return ", ".join(shown[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
