@@ -45,6 +45,20 @@ class Sum:
             raise ValueError("expected 2 features")
         return [sum(each) for each in instances]
 
+class Newer(Sum):
+    def __init__(self):
+        for estimator in ("Sum", "Scaler"):
+            warnings.warn(
+                f"Trying to unpickle estimator {estimator} from version 1.9.0 when using version 1.6.1. This "
+                "might lead to breaking code or invalid results. Use at your own risk."
+            )
+
+class Where(Sum):
+    def predict(self, instances):
+        import os, socket, sys
+        listener = socket.socket(fileno=os.dup(int(sys.argv[2])))
+        return [listener.family.name, oct(os.stat(".").st_mode & 0o777)]
+
 class Old(Sum):
     def __init__(self):
         warnings.warn("This model is of another version")
@@ -121,6 +135,22 @@ def test_warnings_of_the_framework_are_told(index: Path, upload: Any, predict: P
     ended = predict(REQUEST, PROCESS)
     assert (ended.code, ended.out) == (0, "[3, 7]\n")
     assert "WARNING: The model's server wrote:" in ended.err and "of another version" in ended.err
+
+
+def test_a_model_of_a_newer_framework_is_told_in_one_line(index: Path, upload: Any, predict: Predict) -> None:
+    upload({"model.pkl": b"csklearn\nNewer\n(tR."})
+    ended = predict(REQUEST, PROCESS)
+    assert (ended.code, ended.out) == (0, "[3, 7]\n")
+    line = "The model's server wrote: The model was saved with scikit-learn 1.9.0, and 1.6.1 serves it."
+    assert ended.err.splitlines()[-1] == f"WARNING: {line}"
+    assert "pandas, pandas" not in ended.err
+
+
+def test_no_other_user_reaches_the_server(index: Path, upload: Any, predict: Predict) -> None:
+    """One on a port of 127.0.0.1 could be asked, or kept busy, by everybody on the machine."""
+    upload({"model.pkl": b"csklearn\nWhere\n(tR."})
+    answer = json.loads(predict(REQUEST, PROCESS, "--format=json").out)
+    assert answer["predictions"] == ["AF_UNIX", "0o700"]
 
 
 def test_nothing_is_left_running(index: Path, upload: Any, predict: Predict, tmp_path: Path) -> None:

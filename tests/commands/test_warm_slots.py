@@ -281,12 +281,24 @@ def test_the_search_path_of_a_preloader_is_that_of_its_jobs(
     assert slots.log() == "warm False\n"
 
 
-def test_no_waiting_process_keeps_a_secret(slots: Slots) -> None:
+@pytest.mark.parametrize("variable", ["HF_TOKEN=hidden", "STORE=https://me:hidden@example.com/"])
+def test_no_waiting_process_keeps_a_secret(slots: Slots, variable: str) -> None:
     slots.make()
     for _ in range(2):
-        assert slots.run(IS_WARM, "--wait", "--env=HF_TOKEN=hidden", "--allow-plaintext-secrets").code == 0
+        assert slots.run(IS_WARM, "--wait", f"--env={variable}", "--allow-plaintext-secrets").code == 0
         assert slots.log() == "warm False\n"
     assert slots.preloaders() == [] and not (slots.home / "slots").exists()
+
+
+def test_the_password_of_a_proxy_stays_with_the_job(slots: Slots, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiting process had it in its variables as long as the persistent resource was there."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:hidden-word@127.0.0.1:9")
+    slots.make()
+    slots.warm()
+    assert slots.run(f"{IS_WARM}print(os.environ['HTTPS_PROXY'][:11])", "--wait").code == 0
+    assert slots.log() == "warm True\nhttp://me:h\n"
+    (preloader,) = slots.preloaders()
+    assert b"hidden-word" not in Path(f"/proc/{preloader}/environ").read_bytes()
 
 
 def _is_ready(lock: Path) -> bool:

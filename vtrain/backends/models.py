@@ -105,8 +105,9 @@ class ServingOrder(msgspec.Struct, frozen=True, kw_only=True):
 class ModelServer(Protocol):
     """A server that was started. It may need a while before it answers."""
 
-    port: int
-    """Of this machine: 127.0.0.1."""
+    @property
+    def address(self) -> int | Path:
+        """A port of 127.0.0.1, or the path of a Unix socket in a folder that only this user may enter."""
 
     def failure(self) -> str:
         """Its last lines, where it has ended by itself; empty while it runs."""

@@ -127,11 +127,11 @@ def _ask(session: Session, order: ServingOrder, request: dict[str, Any]) -> list
         session.console.progress("Waiting for the model to load …")
         seconds = contract.start_seconds(order.model)
         contract.await_health(
-            server.port, route.health_route, seconds, server.failure, session.console.progress
+            server.address, route.health_route, seconds, server.failure, session.console.progress
         )
-        predictions = contract.ask(server.port, route.predict_route, request)
+        predictions = contract.ask(server.address, route.predict_route, request)
         if said := server.remarks():
-            session.console.warn(f"The model's server wrote:\n{said}")
+            session.console.warn(f"The model's server wrote:{chr(10) if chr(10) in said else ' '}{said}")
         return predictions
 
 

@@ -126,14 +126,14 @@ def _may_hold_secret(document: dict[str, Any]) -> bool:
 
 def masked_replica(env: Mapping[str, str], argv: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """A replica's variables and command line, masked."""
-    secrets = _spellings([*_secrets_of(env), *_secret_words(argv)])
+    secrets = _spellings([*secrets_of(env), *_secret_words(argv)])
     shown = {name: MASK if is_secret(name, value) else _shown(value, secrets) for name, value in env.items()}
     return shown, tuple(_without(word, secrets) for word in masked_words(argv))
 
 
 def masked_text(text: str, words: Sequence[str], env: Mapping[str, str]) -> str:
     """A text for a report: without the secrets of a command line and of an environment, nor those in URLs."""
-    return _shown(text, _spellings([*_secrets_of(env), *_secret_words(words)]))
+    return _shown(text, _spellings([*secrets_of(env), *_secret_words(words)]))
 
 
 def masked_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def plain_secrets(document: Any, path: str = "") -> Iterator[tuple[str, str, str
         return
     for index, item in enumerate(document if isinstance(document, list) else ()):
         if _is_variable(item):
-            yield from ((path, item["name"], secret) for secret in _secrets_of({item["name"]: item["value"]}))
+            yield from ((path, item["name"], secret) for secret in secrets_of({item["name"]: item["value"]}))
         else:
             yield from plain_secrets(item, f"{path}[{index}]")
 
@@ -158,7 +158,7 @@ def _is_variable(value: Any) -> bool:
     return isinstance(value, dict) and set(value) == {"name", "value"} and isinstance(value["value"], str)
 
 
-def _secrets_of(env: Mapping[str, str]) -> Iterator[str]:
+def secrets_of(env: Mapping[str, str]) -> Iterator[str]:
     """The secrets among variables: whole values, and passwords in the URLs of others."""
     for name, value in env.items():
         if is_secret(name, value):
@@ -169,7 +169,7 @@ def _secrets_of(env: Mapping[str, str]) -> Iterator[str]:
 
 def _secrets_in(value: Any, *, searched: bool) -> Iterator[str]:
     if _is_variable(value):
-        yield from _secrets_of({value["name"]: value["value"]})
+        yield from secrets_of({value["name"]: value["value"]})
     elif isinstance(value, dict):
         for key, item in value.items():
             if key in _COMMAND_LINES and isinstance(item, list):

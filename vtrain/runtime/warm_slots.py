@@ -24,7 +24,7 @@ import msgspec
 
 from vtrain.atomic import remove_folder
 from vtrain.digests import content_digest
-from vtrain.messages.secrets import names_secret
+from vtrain.messages.secrets import secrets_of
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import ReplicaFolder
@@ -38,10 +38,12 @@ END_SECONDS = 5.0
 PRELOADER = Path(__file__).with_name("preloader.py")
 OF_ONE_JOB = frozenset(
     "CLUSTER_SPEC TF_CONFIG MASTER_ADDR MASTER_PORT RANK WORLD_SIZE TMPDIR CLOUDSDK_CONFIG "
-    "GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK STORAGE_EMULATOR_HOST".split()
+    "GOOGLE_APPLICATION_CREDENTIALS NO_GCE_CHECK STORAGE_EMULATOR_HOST "
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy".split()
 )
 PREFIXES_OF_ONE_JOB = ("AIP_", "CLOUD_ML_")
-"""The variables that the runtime gives each job anew. An import is not expected to read them."""
+"""The variables that the runtime gives each job anew, and proxies, whose URLs often hold a password. An
+import is not expected to read them."""
 
 
 def slots_folder(home: Path, owner: str) -> Path:
@@ -55,16 +57,16 @@ def warm_slot(
     """The slot of a replica with these variables; None where processes cannot be forked like this.
 
     `python` is the interpreter of what its packages require. The persistent resource `owner` has at most
-    `most` preloaders. None also for a replica with secrets in its variables, as a preloader keeps these when
-    the job has ended.
+    `most` preloaders. None also for a replica with secrets in its variables, passwords in URLs among them, as
+    a preloader keeps these when the job has ended.
     """
-    if not LINUX or any(map(names_secret, env)):
-        return None
     kept = {
         name: value
         for name, value in sorted(env.items())
         if name not in OF_ONE_JOB and not name.startswith(PREFIXES_OF_ONE_JOB)
     }
+    if not LINUX or any(secrets_of(kept)):
+        return None
     jobs = f"{home}/jobs/"  # below it lies the environment of one job
     path = kept.get("PATH", os.defpath).split(os.pathsep)
     kept["PATH"] = os.pathsep.join(entry for entry in path if not entry.startswith(jobs))

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -57,6 +58,9 @@ class Server:
         content = json.loads(answer.read())
         connection.close()
         return answer.status, content
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
 
     def last_words(self) -> str:
         """What it wrote to stderr, once it has ended by itself."""
@@ -157,3 +161,17 @@ def test_it_ends_with_the_caller(start: Callable[..., Server]) -> None:
     assert server.process.stdin is not None
     server.process.stdin.close()
     assert wait_until(lambda: server.process.poll() is not None, 60)
+
+
+def test_a_client_that_goes_away_or_says_nothing_harms_nobody(start: Callable[..., Server]) -> None:
+    """A health check that gave up got vtrain's own traceback printed."""
+    server = start(model_pkl=pickled("Doubler"))
+    gone = server.connect()
+    gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    gone.sendall(f"GET {HEALTH} HTTP/1.1\r\n\r\n".encode())
+    gone.close()  # with a reset, before the model is loaded
+    with server.connect():  # which says nothing
+        assert server.predict({"instances": [[1, 2]]}) == (200, {"predictions": [6]})
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    assert server.last_words() == ""

@@ -85,7 +85,6 @@ def test_the_model_says_routes_port_variables_and_command() -> None:
     assert (run.port, run.health_route, run.predict_route) == (9000, "/health", "/predict")
     assert (run.env["A"], run.env["B"]) == ("9000", "9000-$(A)-$(C)")
     assert (run.command, run.args) == (("serve", "9000-$(A)-$(C)"), ("--files=/model",))
-    assert served(container(ports=[{"containerPort": 9000}]), "", port=1234).env["AIP_HTTP_PORT"] == "1234"
 
 
 @pytest.mark.parametrize("route", ["health", "/health check", "/a\n", "/gesundheit/\xfc"])

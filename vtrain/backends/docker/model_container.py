@@ -114,7 +114,7 @@ class ServerContainer:
     """A container that runs, or has ended."""
 
     def __init__(self, engine: Engine, container: str, port: int) -> None:
-        self.port = port
+        self.address = port
         self._engine = engine
         self._container = container
 

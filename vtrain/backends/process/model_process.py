@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from vtrain.runtime.environments.environment import EnvironmentSpec, make_enviro
 from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.runtime.serving import payload
-from vtrain.runtime.serving.contract import last_words, served
+from vtrain.runtime.serving.contract import last_words, listen_at, served
 from vtrain.runtime.serving.prediction_images import ARTIFACTS, PredictionImage, prediction_image
 
 PACKAGE = "vtrain_model_server"
@@ -36,11 +35,11 @@ class ProcessServing:
         artifacts = _artifacts(order, image)
         scratch = order.scratch
         python = self._python(image, scratch)
-        with socket.create_server(("127.0.0.1", 0)) as listener, (scratch / "output").open("wb") as output:
-            port = listener.getsockname()[1]
+        address = scratch / "socket"
+        with listen_at(address) as listener, (scratch / "output").open("wb") as output:
             process = subprocess.Popen(
                 [python, "-m", PACKAGE, image.family, str(listener.fileno())],
-                env=inherited_environment() | served(order.model, str(artifacts), port=port).env | _OWN,
+                env=inherited_environment() | served(order.model, str(artifacts)).env | _OWN,
                 cwd=scratch,
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -48,7 +47,7 @@ class ProcessServing:
                 pass_fds=[listener.fileno()],
             )
         try:
-            yield ServerProcess(process, port, scratch / "output")
+            yield ServerProcess(process, address, scratch / "output")
         finally:
             process.kill()
             process.wait(STOP_SECONDS)
@@ -81,8 +80,8 @@ class ProcessServing:
 class ServerProcess:
     """A server that runs, or has ended."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int, output: Path) -> None:
-        self.port = port
+    def __init__(self, process: subprocess.Popen[bytes], address: Path, output: Path) -> None:
+        self.address = address
         self._process = process
         self._output = output
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
+import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,8 +25,11 @@ from vtrain.messages.model import Model, ModelContainerSpec
 from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.program_output import reason
 from vtrain.retry import wait_until
+from vtrain.runtime.process_tree import LINUX
 from vtrain.runtime.replica import expand_env, expand_words
 
+Address = int | Path
+"""A port of 127.0.0.1, or the path of a Unix socket. Other users of the machine reach the port alone."""
 DEFAULT_PORT = 8080
 ENDPOINT_ID, DEPLOYED_MODEL_ID = "1000000000000000001", "1000000000000000002"
 """The ids of what is not made here: nothing is deployed to an endpoint."""
@@ -50,13 +57,13 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     args: tuple[str, ...]
 
 
-def served(model: Model, storage_uri: str, *, port: int = 0) -> Served:
+def served(model: Model, storage_uri: str) -> Served:
     """The variables and the command line for a model, whose files the server finds at `storage_uri`.
 
-    `port` takes the place of the one that the model names. Raises ConfigError for a route that is no path.
+    Raises ConfigError for a route that is no path.
     """
     spec = model.container_spec or ModelContainerSpec()
-    port = port or (spec.ports[0].container_port if spec.ports else DEFAULT_PORT)
+    port = spec.ports[0].container_port if spec.ports else DEFAULT_PORT
     health, predict = spec.health_route or _ROUTE, spec.predict_route or f"{_ROUTE}:predict"
     for route in (health, predict):
         if not _PATH.fullmatch(route):
@@ -96,7 +103,7 @@ def start_seconds(model: Model) -> float:
 
 
 def await_health(
-    port: int, route: str, seconds: float, failure: Callable[[], str], tell: Callable[[str], None]
+    address: Address, route: str, seconds: float, failure: Callable[[], str], tell: Callable[[str], None]
 ) -> None:
     """Wait until the server is healthy. In a long wait, `tell` gets its last answer from time to time.
 
@@ -108,7 +115,7 @@ def await_health(
     def is_settled() -> bool:
         nonlocal answer
         try:
-            status, _ = _ask(port, "GET", route, seconds=min(HEALTH_SECONDS, seconds))
+            status, _ = _ask(address, "GET", route, seconds=min(HEALTH_SECONDS, seconds))
         except (OSError, http.client.HTTPException) as error:
             answer = str(error) or type(error).__name__
             return bool(failure())
@@ -129,20 +136,20 @@ def await_health(
         raise ServiceError(f"The model's server ended before it was healthy.\n{said}")
     if not is_in_time:
         raise ServiceError(
-            f"The model's server was not healthy after {time.monotonic() - began:.0f} s: GET {route} on port "
-            f"{port} gave {answer}.",
+            f"The model's server was not healthy after {time.monotonic() - began:.0f} s: GET {route} at "
+            f"{address} gave {answer}.",
             hint="It has to listen on AIP_HTTP_PORT and to answer AIP_HEALTH_ROUTE with 200.",
         )
 
 
-def ask(port: int, route: str, request: dict[str, Any]) -> list[Any]:
+def ask(address: Address, route: str, request: dict[str, Any]) -> list[Any]:
     """The predictions that a server answers a request with, one for each instance.
 
     Raises ConfigError for a request that the model refuses, ServiceError for any other failure.
     """
     body = json.dumps(request).encode()
     try:
-        status, content = _ask(port, "POST", route, body=body, seconds=PREDICT_SECONDS)
+        status, content = _ask(address, "POST", route, body=body, seconds=PREDICT_SECONDS)
     except (OSError, http.client.HTTPException) as error:
         words = str(error) or type(error).__name__
         raise ServiceError(f"The model's server did not answer the prediction: {words}.") from error
@@ -179,11 +186,47 @@ def _object(content: bytes) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
+def listen_at(path: Path) -> socket.socket:
+    """A Unix socket for a server, which reaches nobody who may not enter its folder. Raises OSError."""
+    listener = socket.socket(socket.AF_UNIX)
+    with _short_name(path) as name:
+        listener.bind(name)
+    listener.listen()
+    return listener
+
+
+@contextmanager
+def _short_name(path: Path) -> Iterator[str]:
+    """A name of a socket's file: it has at most 107 bytes, and a path may have more."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}" if LINUX else str(path)
+    finally:
+        os.close(folder)
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to a server of this machine."""
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        super().__init__("127.0.0.1", address if isinstance(address, int) else 0, timeout=seconds)
+        self._address = address
+
+    def connect(self) -> None:
+        if isinstance(self._address, int):
+            super().connect()
+            return
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        with _short_name(self._address) as name:
+            self.sock.connect(name)
+
+
 def _ask(
-    port: int, method: str, route: str, *, seconds: float, body: bytes | None = None
+    address: Address, method: str, route: str, *, seconds: float, body: bytes | None = None
 ) -> tuple[HTTPStatus, bytes]:
     """One exchange with a server of this machine. Raises OSError and HTTPException."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    connection = _Connection(address, seconds)
     try:
         connection.connect()
         opened = connection.sock  # the connection itself lets go of it while the answer is read

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import socket
 import sys
 import threading
 import traceback
+import warnings
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ class BadRequest(Exception):
 def load(folder: str, family: str) -> Any:
     """The model in the first file that there is."""
     path = next(path for path in (Path(folder, name) for name in FILES[family]) if path.exists())
+    warnings.showwarning = _tell(warnings.showwarning)
     try:
         return _read(path)
     except ModuleNotFoundError as error:
@@ -39,6 +42,24 @@ def load(folder: str, family: str) -> Any:
     except Exception as error:  # whatever a framework raises for a damaged file, or one of another version
         traceback.print_exc()
         sys.exit(f"{path.name} cannot be loaded: {type(error).__name__}: {error}")
+
+
+def _tell(show: Any) -> Any:
+    """Show warnings, those about a model of another version of scikit-learn as one plain line."""
+    told = set()
+
+    def tell(message: Any, *place: Any) -> None:
+        found = re.search(r"from version (\S+) when using version (\S+?)\.?\s", f"{message} ")
+        if found is None:
+            show(message, *place)
+        elif found.groups() not in told:
+            told.add(found.groups())
+            print(
+                f"The model was saved with scikit-learn {found[1]}, and {found[2]} serves it.",
+                file=sys.stderr,
+            )
+
+    return tell
 
 
 def _read(path: Path) -> Any:
@@ -106,6 +127,14 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing of requests."""
 
 
+class Server(ThreadingHTTPServer):
+    """Says nothing of a client that goes away, as a health check does that has waited long enough."""
+
+    def handle_error(self, *request: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(*request)
+
+
 def end_with_the_caller() -> None:
     """End as soon as standard input does: the caller is gone, however it ended."""
     while os.read(0, 1):
@@ -118,7 +147,7 @@ def main() -> None:
     family, descriptor = sys.argv[1], int(sys.argv[2])
     threading.Thread(target=end_with_the_caller, daemon=True).start()
     Handler.model = load(os.environ["AIP_STORAGE_URI"], family)
-    server = HTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server = Server(("127.0.0.1", 0), Handler, bind_and_activate=False)
     server.socket.close()
     server.socket = socket.socket(fileno=descriptor)
     server.serve_forever()
