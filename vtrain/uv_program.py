@@ -63,7 +63,7 @@ _TRANSLATIONS = {
     # The URL of an index may hold a password, and other users can read a command line, not its variables.
     "index-url": _index(variable="UV_DEFAULT_INDEX"),
     "extra-index-url": _index(variable="UV_INDEX"),
-    "find-links": _index("--find-links", paths=True),
+    "find-links": _index(variable="UV_FIND_LINKS", paths=True),
     "no-index": _index("--no-index", switch=True),
     "trusted-host": _Translation(
         "--allow-insecure-host", own=("UV_INSECURE_HOST",), toml=("allow-insecure-host",), builds=True
@@ -213,11 +213,20 @@ def _flags(each: _Translation, value: str, folder: str) -> Iterator[str]:
 
 def _value(key: str, value: str, folder: str) -> str:
     """The value of a variable. A proxy may be named without `http://`, which uv demands."""
+    if key == "find-links":
+        return ",".join(_without_comma(setting_path(part, folder)) for part in value.split())
     if _TRANSLATIONS[key].paths:
         return setting_path(value, folder)
     if key == "extra-index-url":
         return " ".join(value.split())
     return f"http://{value}" if key == "proxy" and "://" not in value else value
+
+
+def _without_comma(place: str) -> str:
+    """The same place for a list of uv's, whose items have commas between them."""
+    if "," not in place:
+        return place
+    return (Path(place).as_uri() if place.startswith("/") else place).replace(",", "%2C")
 
 
 def index_urls(environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -123,7 +124,9 @@ def remount_read_only(folder: Path) -> None:
     deadline = time.monotonic() + 60
     while subprocess.run(["mount", "-o", "remount,ro", folder], capture_output=True).returncode:
         assert time.monotonic() < deadline
-        gc.collect()  # connections of commands that ran in this process
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # Python 3.13 tells of those of earlier tests
+            gc.collect()  # connections of commands that ran in this process
         time.sleep(0.1)
 
 

@@ -32,7 +32,7 @@ def test_arguments_that_are_too_long_are_one_sentence(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert (ended.returncode, ended.stdout) == (126, "")
     assert SENTENCE in ended.stderr and "pass its path to the trainer" in ended.stderr

@@ -122,6 +122,11 @@ def test_uv_without_pips_configuration_is_left_alone(offline: dict[str, str]) ->
         ),
         ({"PIP_INDEX_URL": "https://me:secret@a.test"}, (), {"UV_DEFAULT_INDEX": "https://me:secret@a.test"}),
         (
+            {"PIP_FIND_LINKS": "https://me:secret@a.test/w"},
+            (),
+            {"UV_FIND_LINKS": "https://me:secret@a.test/w"},
+        ),
+        (
             {"PIP_TRUSTED_HOST": "a.test b.test:8"},
             ("--allow-insecure-host=a.test", "--allow-insecure-host=b.test:8"),
             {},
@@ -170,14 +175,20 @@ def test_paths_are_those_of_the_folder_that_vtrain_runs_in(
     options = uv_options(offline | given)
     assert options == uv_options(offline | given, str(tmp_path))
     assert f"--constraint={tmp_path}/job/a.txt" in uv_options(offline | given, str(tmp_path / "job")).flags
+    assert dict(options.variables)["UV_FIND_LINKS"] == f"{tmp_path}/own/wheels,file:///w,/x"
     assert options.flags == (
-        f"--find-links={tmp_path}/own/wheels",
-        "--find-links=file:///w",
-        "--find-links=/x",
         f"--constraint={tmp_path}/a.txt",
         "--constraint=https://a.test/b.txt",
     )
     assert dict(options.variables)["SSL_CERT_FILE"] == f"{tmp_path}/my ca.pem"
+
+
+def test_a_folder_with_a_comma_holds_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(tmp_path / "a,b", "left")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path}/none {tmp_path}/a,b")
+    (tmp_path / "none").mkdir()
+    assert trained(tmp_path) == "1.0\n"
 
 
 def test_a_file_beside_the_trainer_binds_its_requirements(
