@@ -59,11 +59,25 @@ def test_a_requirement_stays_as_it_is_written(make_tree, line):
         ("-e ../kit", "is a path on this machine"),
         ("git+https://example.com/kit.git", "does not say which distribution"),
         ("six\nattrs", "is not a requirement"),
+        ("six==${SIX_VERSION}", r"\$\{SIX_VERSION\} is a variable, and metadata has none"),
+        ("${PACKAGE}", r"\$\{PACKAGE\} is a variable"),
     ],
 )
 def test_what_metadata_cannot_carry_is_refused(make_tree, line, words):
     with pytest.raises(PackagingError, match=words):
         read_requirements((line,), make_tree({}))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["kit @ git+https://${TOKEN}@example.com/kit.git", "git+https://${TOKEN}@example.com/kit.git#egg=kit"],
+)
+def test_a_variable_in_a_url_is_a_warning(make_tree, line):
+    """pip replaces it in a requirements file, and not in a package's metadata, where uv does."""
+    requirements = read_requirements((line,), make_tree({}))
+    assert requirements.lines == ("kit @ git+https://${TOKEN}@example.com/kit.git",)
+    [warning] = requirements.warnings
+    assert warning.startswith("requirements: ${TOKEN} is replaced on this machine alone")
 
 
 def test_a_nested_file_that_is_missing(make_tree):

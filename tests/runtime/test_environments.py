@@ -60,6 +60,17 @@ def test_a_trainer_without_requirements_needs_no_installer(
     assert run(environment) == str(Path(environment.python).parent.parent)
 
 
+@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8"])
+def test_a_home_beyond_ascii_in_a_plain_locale(tmp_path: Path, wheelhouse: Path, locale: str) -> None:
+    """Python 3.11 reads .pth files in the locale's encoding, in its UTF-8 mode too."""
+    wheel(wheelhouse, "left", "1.0")
+    package = direct_sdist(tmp_path, "import left; print(left.VERSION)", ("left",))
+    environment, _ = make(tmp_path / "Jürgen's", package)
+    argv, variables = [environment.python, "-m", "trainer.task"], {**os.environ, "LC_ALL": locale}
+    ended = subprocess.run(argv, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("1.0\n", "")
+
+
 def test_planning_writes_nothing(tmp_path: Path) -> None:
     planned = plan(tmp_path / "home", direct_sdist(tmp_path, "print(1)", ("left>=1",)))
     assert not planned.cached

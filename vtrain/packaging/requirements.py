@@ -13,6 +13,7 @@ from vtrain.text_files import decoded, encoding_of
 REQUIREMENTS_FILE = "requirements.txt"
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
+_VARIABLE = re.compile(r"\$\{[A-Z0-9_]+\}")  # as in pip's requirements files
 _HASH_OPTION = re.compile(r"\s--hash[= ]\S+")
 _NESTED = re.compile(r"(?:-r|--requirement)[= ]?\s*(?P<file>\S.*)")
 _EGG = re.compile(r"(?:^|&)egg=(?P<name>[A-Za-z0-9._-]+)")
@@ -122,6 +123,9 @@ class _Reader:
         if text != line:
             self._ignore("--hash", where)
         requirement = _requirement(text.strip(), where)
+        if variable := _VARIABLE.search(requirement):
+            unlike = "as pip replaces no variable in a package's metadata"
+            self.warnings.append(f"{where}: {variable[0]} is replaced on this machine alone, {unlike}")
         self.lines.append(requirement)
         self.pip_lines.append(requirement + "".join(_HASH_OPTION.findall(line)))
 
@@ -159,8 +163,10 @@ def _requirement(text: str, where: str) -> str:
         if is_url or text.startswith((".", "/", "~", "file:")) or text.endswith(_PACKAGE_SUFFIXES):
             hint = "Name the file in extra-packages (a project: build it first; another folder: extra-dirs)."
             raise PackagingError(unseen, hint=hint) from None
-        reason = str(error).splitlines()[0]
-        raise PackagingError(f"{where}: `{text}` is not a requirement: {reason}.") from None
+        reason, hint = str(error).splitlines()[0], ""
+        if variable := _VARIABLE.search(text):
+            reason, hint = f"{variable[0]} is a variable, and metadata has none", "Write its value."
+        raise PackagingError(f"{where}: `{text}` is not a requirement: {reason}.", hint=hint) from None
     if requirement.url and _is_path(requirement.url):
         name = requirement.name
         hint = (

@@ -74,9 +74,12 @@ def write_virtual_environment(environment: Path, interpreter: Interpreter) -> No
 
 
 def add_site(environment: Path, name: str, site: Path) -> None:
-    """Let the environment import from `site` too, after its own folder, `.pth` files included."""
-    line = f"import site; site.addsitedir({str(site)!r})\n"
-    (site_packages(environment) / f"{name}.pth").write_text(line, encoding="utf-8")
+    """Let the environment import from `site` too, after its own folder, `.pth` files included.
+
+    The line is ASCII, as Python up to 3.11 reads it in the encoding of the trainer's locale.
+    """
+    line = f"import site; site.addsitedir({str(site)!a})\n"
+    (site_packages(environment) / f"{name}.pth").write_text(line, encoding="ascii")
 
 
 def adopt_commands(environment: Path, binaries: Path) -> None:
