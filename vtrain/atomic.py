@@ -189,7 +189,7 @@ def _empty(top: Path) -> None:
     nor descriptors, nor the length of a path come to an end, as with `shutil.rmtree`. Raises OSError.
     """
     _open_up(str(top), None)
-    root = os.open(top, _FOLDER)
+    root = os.open(top, _FOLDER | os.O_NOFOLLOW)
     try:
         left = _hollow(root, ".")
         while left:

@@ -131,7 +131,8 @@ def _ask(session: Session, order: ServingOrder, request: dict[str, Any]) -> list
         )
         predictions = contract.ask(server.address, route.predict_route, request)
         if said := server.remarks():
-            session.console.warn(f"The model's server wrote:{chr(10) if chr(10) in said else ' '}{said}")
+            end = "\n" if "\n" in said else " "
+            session.console.warn(f"The model's server wrote:{end}{said}")
         return predictions
 
 
