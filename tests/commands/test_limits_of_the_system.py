@@ -14,17 +14,24 @@ import pytest
 from privileges import run_bound
 
 PLACES = ["process", pytest.param("docker", marks=pytest.mark.docker)]
-SENTENCE = "The replica workerpool0-0 could not be started: its arguments are too long for this system."
+SENTENCE = (
+    "The replica workerpool0-0 could not be started: "
+    "its arguments and variables are too long for this system."
+)
 
 
 @pytest.mark.parametrize("backend", PLACES)
-@pytest.mark.parametrize("words", [["w" * 100] * 36_000, ["w" * 200_000]], ids=["many", "one"])
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [("--args", ["w" * 100] * 36_000), ("--args", ["w" * 200_000]), ("--env", ["LONG=" + "w" * 200_000])],
+    ids=["many", "one", "variable"],
+)
 def test_arguments_that_are_too_long_are_one_sentence(
-    backend: str, words: list[str], tmp_path: Path, request: pytest.FixtureRequest, own_home: Path
+    backend: str, flag: str, words: list[str], tmp_path: Path, request: pytest.FixtureRequest, own_home: Path
 ) -> None:
     image = [f"--executor-image-uri={request.getfixturevalue('base_image')}"] if backend == "docker" else []
     (tmp_path / "t.py").write_text("print('ran')\n")
-    (tmp_path / "flags.json").write_text(json.dumps({"--args": words}))
+    (tmp_path / "flags.json").write_text(json.dumps({flag: words}))
     argv = [sys.executable, "-m", "vtrain", "run", "t.py", f"--backend={backend}", *image]
     ended = subprocess.run(
         [*argv, "--flags-file=flags.json"],

@@ -215,7 +215,8 @@ def _start_failed(replica: str, end: ReplicaExit, log: Path) -> Status:
     message = f"The replica {replica} could not be started. {end.message}."
     advice = hint("", end.code)
     if os.strerror(errno.E2BIG).casefold() in end.message.casefold():
-        message = f"The replica {replica} could not be started: its arguments are too long for this system."
+        what = "its arguments and variables are too long for this system"
+        message = f"The replica {replica} could not be started: {what}."
         advice = "Write long values into a file, and pass its path to the trainer."
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log), "hint": advice}
     return Status(
