@@ -45,6 +45,13 @@ def team(vtrain: Any) -> str:
     return str(operation["response"]["name"])
 
 
+@pytest.mark.parametrize("count", [-1, 2**63, "9" * 310])
+def test_a_count_that_no_resource_can_have_is_refused(vtrain: Any, count: object) -> None:
+    made = vtrain("persistent-resources", "create", "--persistent-resource-id=far", POOL.format(count=count))
+    assert made.code == 1 and "ERROR: resourcePools[0].replicaCount: expected a" in made.err
+    assert vtrain("persistent-resources", "list", "--format=value(name)").out == ""
+
+
 @pytest.fixture
 def words(tmp_path: Path) -> Any:
     """The words that create a job on the resource, which runs until its file is there."""

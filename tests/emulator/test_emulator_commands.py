@@ -224,6 +224,26 @@ def test_what_a_killed_emulator_left_is_removed(machine: Machine) -> None:
     assert [file.name for file in folder.iterdir()] == ["emulator.log"]
 
 
+def test_in_the_background_it_runs_no_module_of_the_current_folder(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "vtrain").mkdir()
+    for name in ("random.py", "uvicorn.py", "vtrain/__init__.py", "vtrain/__main__.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w'); raise SystemExit(3)\n")
+    program = "import sys; del sys.path[0]; from vtrain.__main__ import run; run()"
+    words = ("emulator", "start", "--detach", "--port=0", "--backend=process")
+    started = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        cwd=tmp_path,
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert started.returncode == 0, started.stderr
+    assert not (tmp_path / "ran").exists()
+    assert machine.run("stop").returncode == 0
+
+
 def test_a_folder_in_the_place_of_a_record_stops_nothing(machine: Machine) -> None:
     (machine.home / "emulator" / "7.json").mkdir(parents=True)
     assert find_running(machine.home) == []

@@ -275,3 +275,13 @@ def test_a_client_needs_the_token(upstream: Upstream, head: str, status: int) ->
     ):
         assert client.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
     assert upstream.taken == (status == 200)
+
+
+def test_a_proxy_that_ends_at_once_ends_without_a_fault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the emulator beside it cannot start."""
+    faults: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda told: faults.append(told.exc_value))
+    for _ in range(20):
+        with proxying(place, ""):
+            pass
+    assert faults == []

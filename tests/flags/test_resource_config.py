@@ -155,6 +155,12 @@ def test_an_unknown_field_of_a_pool_is_sent_where_that_is_allowed(config: Any) -
         ("{machineSpec: {machineType: n1}}", "replicaCount"),
         ("{machineSpec: {machineType: n1}, replicaCount: 0}", "replicaCount"),
         ("{machineSpec: {machineType: n1}, replicaCount: x}", "replicaCount"),
+        ("{machineSpec: {machineType: n1}, replicaCount: -1}", "replicaCount"),
+        ("{machineSpec: {machineType: n1}, replicaCount: 9223372036854775808}", "replicaCount"),
+        (
+            "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: -2, maxReplicaCount: 3}}",
+            "minReplicaCount",
+        ),
         ("{machineSpec: {machineType: n1}, autoscalingSpec: {maxReplicaCount: 3}}", "autoscalingSpec"),
         (
             "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: 0, maxReplicaCount: 3}}",

@@ -48,6 +48,13 @@ PROJECT = "emulator"
 LARGEST_LOG = 1 << 20
 """Bytes of earlier emulators' words that are kept."""
 LAST_WORDS = 4096
+PROGRAM = (
+    "import sys\n"
+    "if sys.path[:1] == ['']: del sys.path[0]\n"  # no module of the current folder takes a library's place
+    "from vtrain.__main__ import run\n"
+    "run()\n"
+)
+"""`python -m vtrain` without the current folder, which may hold a trainer's modules or somebody else's."""
 
 
 def start(where: StartFlags, jobs: EmulatedBackendFlag, clients: ClientFlags, common: CommonFlags) -> None:
@@ -217,7 +224,7 @@ def _start_detached(
     switches = {"--grpc": where.grpc, "--no-require-token": not clients.require_token}
     flags += [flag for flag, given in switches.items() if given]
     make_folder(home_folder())
-    argv = [sys.executable, "-m", "vtrain", "emulator", "start", *flags]
+    argv = [sys.executable, "-c", PROGRAM, "emulator", "start", *flags]
     with _log().open("ab") as log:
         if log.tell() > LARGEST_LOG:
             log.truncate(0)

@@ -330,6 +330,14 @@ def check_resource_pools(pools: Sequence[ResourcePool]) -> None:
         _check_resource_pool(f"resourcePools[{index}]", pool)
 
 
+def _machine_counts(pool: ResourcePool) -> Iterator[tuple[str, int]]:
+    """The numbers of machines of a pool, by the names of their fields."""
+    yield "replicaCount", pool.replica_count or 0
+    if pool.autoscaling_spec is not None:
+        yield "autoscalingSpec.minReplicaCount", pool.autoscaling_spec.min_replica_count or 0
+        yield "autoscalingSpec.maxReplicaCount", pool.autoscaling_spec.max_replica_count or 0
+
+
 def _check_resource_pool(path: str, pool: ResourcePool) -> None:
     scaling, machine, disk = pool.autoscaling_spec, pool.machine_spec, pool.disk_spec
     if machine is None or not machine.machine_type:
@@ -338,6 +346,10 @@ def _check_resource_pool(path: str, pool: ResourcePool) -> None:
         raise FieldError(f"{path}.replicaCount", "is required.", hint="Or autoscalingSpec with both counts.")
     if scaling is not None and not (scaling.min_replica_count and scaling.max_replica_count):
         raise FieldError(f"{path}.autoscalingSpec", "minReplicaCount and maxReplicaCount go together.")
+    for name, count in _machine_counts(pool):
+        if count < 0:
+            raise FieldError(f"{path}.{name}", f"expected a positive number, found {count}.")
+    check_formats(pool, path)
     if machine.accelerator_count and not machine.accelerator_type:
         raise FieldError(f"{path}.machineSpec", "has acceleratorCount without acceleratorType.")
     if disk is not None and disk.boot_disk_size_gb and not disk.boot_disk_type:

@@ -65,9 +65,9 @@ def _run(loop: asyncio.AbstractEventLoop, listener: socket.socket, target: Path,
             serving.discard(own)
 
     asyncio.set_event_loop(loop)
-    server = loop.run_until_complete(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))
-    loop.run_forever()
-    server.close()
+    starting = loop.create_task(asyncio.start_server(connected, sock=listener, limit=LARGEST_HEAD))
+    loop.run_forever()  # it may be over before the server has started
+    loop.run_until_complete(starting).close()
     loop.run_until_complete(asyncio.sleep(0))  # what was accepted a moment ago begins
     while tasks := asyncio.all_tasks(loop):
         for task in tasks:
