@@ -6,7 +6,6 @@ The files are other people's: the amount that is read is bounded, and the time g
 from __future__ import annotations
 
 import ast
-import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +19,6 @@ MOST_SOURCE = 8 * 1000 * 1000
 """Bytes of all the files that are followed from one entry module."""
 LONGEST_NAME = 400
 """Letters of a dotted name; no file and no distribution is called by more."""
-_SURELY_SHALLOW = 50_000
-"""Letters in which nothing can be nested so deeply that Python 3.10 crashes."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """The errors that `ast` raises for text that is no Python, or that is nested too deeply for it."""
 
@@ -225,22 +222,10 @@ def reached_imports(
 
 def parse(source: bytes | str) -> ast.Module:
     """The syntax tree of a file, without the warnings Python would print. Raises one of `UNREADABLE`."""
-    if sys.version_info < (3, 11) and len(source) > _SURELY_SHALLOW and _crashes(source):
-        raise MemoryError
     # No file is named: Python would take an error's line from one of that name in the current folder.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source)
-
-
-def _crashes(source: bytes | str) -> bool:
-    """Whether this text ends a process that parses it: Python 3.10 crashes where later ones raise an error."""
-    import pickle
-    import subprocess
-
-    program = "import ast, sys, pickle; ast.parse(pickle.load(sys.stdin.buffer))"
-    argv = [sys.executable, "-I", "-S", "-W", "ignore", "-c", program]
-    return subprocess.run(argv, input=pickle.dumps(source), capture_output=True, check=False).returncode < 0
 
 
 def imports_of(
