@@ -25,7 +25,7 @@ HOSTILE = [
     pytest.param('{"a":' * 100_000, DEEPER_YET, id="mappings"),
     pytest.param("- " * 100_000, DEEPER_YET, id="block lists"),
     pytest.param("? " * 100_000, DEEPER_YET, id="keys"),
-    pytest.param(LAUGHS, "it has more than 1,000,000 values", id="aliases of aliases"),
+    pytest.param(LAUGHS, "it has more than 100,000 values", id="aliases of aliases"),
 ]
 
 

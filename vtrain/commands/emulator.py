@@ -51,7 +51,7 @@ COMMANDS = (
         examples=(
             ("Print them for one of several", "vtrain emulator env --port=8089"),
             ("Also for programs that speak gRPC", "vtrain emulator env --grpc"),
-            ("Lead this shell back to Google", 'eval "$(vtrain emulator env --unset)"'),
+            ("Print what leads a shell back to Google", "vtrain emulator env --unset"),
         ),
         flags=(RunningFlags, EnvFlags, CommonFlags),
     ),
