@@ -35,8 +35,8 @@ def check_install(built: BuiltPackages, warn: Callable[[str], None]) -> None:
         try:
             _check(package)
         except BuildRequirementsError as error:
-            reason = error.message.splitlines()[-1].removesuffix(".")
-            warn(f"It was not checked that {package.name} can be installed: {reason}.")
+            reason = " ".join(error.message.split())
+            warn(f"It was not checked that {package.name} can be installed. {reason}")
             return
         except PackagingError as error:
             raise PackagingError(
