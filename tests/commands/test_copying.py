@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -149,6 +150,20 @@ def test_a_link_that_appears_while_files_are_copied_leads_nowhere(
             vtrain("cp", f"{job}:{part}", str(got))
             for path in got.rglob("*") if got.is_dir() and not got.is_symlink() else [got]:
                 assert path.is_symlink() or not path.is_file() or path.read_text() == "own"
+
+
+def test_pipes_are_named_and_not_copied(vtrain: Any, job: str, vtrain_home: Path, tmp_path: Path) -> None:
+    work = JobFolder(vtrain_home / "jobs" / job).replica("workerpool0-0").work
+    os.mkfifo(work / "pipe")
+    refused = vtrain("cp", f"{job}:pipe", str(tmp_path / "got"))
+    assert (refused.code, list(tmp_path.iterdir())) == (1, [])
+    assert f"Nothing is copied: {work / 'pipe'} is a pipe, a socket or a device." in refused.err
+    (work / "out").mkdir()
+    (work / "pipe").rename(work / "out" / "pipe")
+    (work / "out" / "file").write_text("f")
+    refused = vtrain("cp", f"{job}:out", str(tmp_path / "got"))
+    assert (refused.code, [path.name for path in (tmp_path / "got").iterdir()]) == (1, ["file"])
+    assert "1 file could not be copied. The first: " in refused.err and "A pipe, a socket" in refused.err
 
 
 def test_folders_without_a_file_are_not_copied(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -49,8 +51,10 @@ def copy(files: CopyFlags, task: TaskFlag, place: PlaceFlags, common: CommonFlag
         raise StorageError(f"Nothing is copied: {blocked} is a link, which may lead anywhere.", hint=hint)
     if is_folder:
         _copy_folder(source, target)
-    else:
+    elif stat.S_ISREG(source.status().st_mode):
         _copy_typed(source, target)
+    else:
+        raise StorageError(f"Nothing is copied: {source.path} is a pipe, a socket or a device.")
     session.console.status(f"Copied {source.path} to {target}.")
 
 
@@ -188,6 +192,8 @@ def _copy_one(source: Root, found: Found, into: Root) -> None:
         with into.above(found.place, make_mode=0o777) as (folder, name):
             os.symlink(link, name, dir_fd=folder)
         return
+    if not found.is_file:
+        raise OSError(errno.EINVAL, "A pipe, a socket or a device", str(source.path / found.place))
     with source.open(found.place) as file:
         _publish(file, into, found.place)
 
