@@ -487,3 +487,10 @@ def test_dependencies_of_inline_metadata_that_no_requirement_names(make_tree):
 )
 def test_what_is_no_inline_metadata(make_tree, text):
     assert plan(make_tree({"demo.py": text}), "", script="demo.py").warnings == ()
+
+
+def test_a_variable_in_a_dependency_of_the_project(make_tree):
+    dependency = 'dependencies = ["kit @ git+https://${TOKEN}@example.com/kit.git"]'
+    folder = make_tree({**TREE, "pyproject.toml": f'[project]\nname = "a"\nversion = "1"\n{dependency}\n'})
+    (warning,) = plan(folder).warnings
+    assert warning.startswith("the project's dependencies: ${TOKEN} is replaced on this machine alone")

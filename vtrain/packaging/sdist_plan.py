@@ -172,9 +172,9 @@ def _plan(
     )
     own = (project.dependencies or ()) if project else ()
     is_built = project is not None and project.is_package and not source.script
-    checked = read_given(own, source.folder, "the project's dependencies").lines
+    checked = read_given(own, source.folder, "the project's dependencies")
     if not is_built:  # the package has metadata by vtrain, which no back end checks
-        own = checked
+        own = checked.lines
         _check_python(project)
     lines = tuple(dict.fromkeys((*own, *requirements.lines)))
     plan = SdistPlan(
@@ -195,7 +195,7 @@ def _plan(
             *line_end_warnings(source.folder, ((file.path, file.executable) for file in files), entry.path),
             *size_warnings(files),
         ),
-        ignored=requirements.warnings,
+        ignored=(*requirements.warnings, *checked.warnings),
         project=project,
         tool_versions=tool_versions(project.build_requires) if project and is_built else (),
         credentials=belonging.credentials,
