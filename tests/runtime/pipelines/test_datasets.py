@@ -22,8 +22,13 @@ from vtrain.messages.training_pipeline import (
     PredefinedSplit,
     TimestampSplit,
 )
-from vtrain.runtime.pipelines.dataset import SETS, Dataset, find_dataset, parse_filter, split_dataset
-from vtrain.runtime.pipelines.records import MAX_RECORD_BYTES, BadDatasetError, read_records
+from vtrain.rooted import Root
+from vtrain.runtime.pipelines.dataset import SETS, find_dataset, parse_filter, split_dataset
+from vtrain.runtime.pipelines.records import MAX_RECORD_BYTES, BadDatasetError, DataFile, read_records
+
+
+def data_file(path: Path) -> DataFile:
+    return DataFile(Root(path.parent), path.name, path)
 
 
 def parts(folder: Path) -> dict[str, bytes]:
@@ -218,7 +223,7 @@ def test_records_of_tfrecord_files_stay_whole(tmp_path: Path) -> None:
     ]
     found = split(tmp_path, "data.tfrecord", b"".join(records * 10))
     (tmp_path / "all.tfrecord").write_bytes(b"".join(found.values()))
-    assert sorted(read_records(tmp_path / "all.tfrecord", "tf-record")) == sorted(records * 10)
+    assert sorted(read_records(data_file(tmp_path / "all.tfrecord"), "tf-record")) == sorted(records * 10)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +249,7 @@ def test_a_record_without_end_fills_no_memory(tmp_path: Path) -> None:
     with file.open("wb") as stream:
         stream.truncate(MAX_RECORD_BYTES * 4)
     with pytest.raises(BadDatasetError, match="a line of more than"):
-        list(read_records(file, "jsonl"))
+        list(read_records(data_file(file), "jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -309,10 +314,28 @@ def test_a_folder_of_files_is_one_dataset(tmp_path: Path) -> None:
         (tmp_path / name).write_text("a\n1\n")
     (tmp_path / "README").write_text("x")
     found = find_dataset(InputDataConfig(dataset_id=str(tmp_path)), tmp_path)
-    assert found == Dataset(files=(tmp_path / "a.csv", tmp_path / "b.csv"), format="csv")
+    assert [file.path for file in found.files] == [tmp_path / "a.csv", tmp_path / "b.csv"]
+    assert found.format == "csv"
 
 
 def test_a_filter_that_is_none_is_refused() -> None:
     assert parse_filter("-") is parse_filter("") is None
     with pytest.raises(ConfigError, match="'a>1' is not a filter"):
         parse_filter("a>1")
+
+
+def test_no_link_in_a_bucket_leads_to_records(tmp_path: Path) -> None:
+    """A container may have put it there; a link in a folder of the user's is the user's own."""
+    (tmp_path / "outside.csv").write_text("secret\n1\n")
+    folder = tmp_path / "home" / "buckets" / "bucket" / "data"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").symlink_to(tmp_path / "outside.csv")
+    for dataset_id in ("gs://bucket/data", "gs://bucket/data/a.csv", "gs://bucket/data/*.csv"):
+        with pytest.raises(ConfigError, match="has no file that ends in"):
+            find_dataset(InputDataConfig(dataset_id=dataset_id), tmp_path / "home")
+    (folder / "b.csv").write_text("own\n1\n")
+    for dataset_id in ("gs://bucket/data/", "gs://bucket/data/b.csv", "gs://bucket/data/?.csv"):
+        (found,) = find_dataset(InputDataConfig(dataset_id=dataset_id), tmp_path / "home").files
+        assert found.path == folder / "b.csv"
+    (found,) = find_dataset(InputDataConfig(dataset_id=str(folder / "a.csv")), tmp_path / "home").files
+    assert found.path == folder / "a.csv"

@@ -6,10 +6,12 @@ Source of the rules: `InputDataConfig` and its splits in
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -17,12 +19,14 @@ import msgspec
 from vtrain.atomic import remove_folder
 from vtrain.errors import ConfigError
 from vtrain.messages.training_pipeline import FilterSplit, InputDataConfig
+from vtrain.rooted import Root
 from vtrain.runtime.pipelines.records import (
     CSV,
     JSONL,
     SUFFIXES,
     TF_RECORD,
     BadDatasetError,
+    DataFile,
     all_records,
     check_text,
     columns,
@@ -40,14 +44,14 @@ NO_ITEMS = "-"
 """The filter that no data item passes."""
 LABEL_PREFIX = "labels."
 HEAR_SECONDS = 0.2
-Choice = Callable[[Path, bytes], str]
+Choice = Callable[[DataFile, bytes], str]
 Hear = Callable[[], None]
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a dataset, all of one format."""
 
-    files: tuple[Path, ...]
+    files: tuple[DataFile, ...]
     format: str
 
     @property
@@ -62,10 +66,9 @@ def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
     Raises ConfigError where there is none, and for a split that this machine does not make.
     """
     check_split(config)
-    place = LocalBuckets(home).local_path(config.dataset_id) if "://" in config.dataset_id else None
-    path = place or Path(config.dataset_id)
     try:
-        files = sorted(file for file in _files(path) if format_of(file))
+        found = (file for file in _files(config.dataset_id, LocalBuckets(home)) if format_of(file))
+        files = sorted(found, key=lambda file: file.path)
     except OSError as error:  # a name that is too long, a folder of another user
         raise ConfigError(
             f"--dataset: {config.dataset_id[:300]} cannot be read: {error.strerror}."
@@ -94,13 +97,34 @@ def find_dataset(config: InputDataConfig, home: Path) -> Dataset:
         raise ConfigError(f"--dataset: {error}") from error
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _files(dataset_id: str, buckets: LocalBuckets) -> Iterator[DataFile]:
+    if dataset_id.startswith("gs://"):
+        root = buckets.root(dataset_id)
+        if root.is_folder():
+            yield from (
+                DataFile(root, each.place, root.path / each.place) for each in root.entries() if each.is_file
+            )
+            return
+        above, _, name = dataset_id.rpartition("/")
+        root = buckets.root(above)
+        for each in root.entries() if root.is_folder() else ():
+            if each.is_file and (each.name == name or (_is_pattern(name) and fnmatchcase(each.name, name))):
+                yield DataFile(root, each.place, root.path / each.place)
+        return
+    path = buckets.local_path(dataset_id) if "://" in dataset_id else Path(dataset_id)
     found: Iterator[Path]
-    if any(sign in path.name for sign in "*?[") and not path.exists():
+    if _is_pattern(path.name) and not path.exists():
         found = path.parent.glob(path.name)
     else:
         found = path.iterdir() if path.is_dir() else iter([path])
-    yield from (file for file in found if file.is_file())
+    for file in found:
+        real = Path(os.path.realpath(file))  # the user's own links
+        if real.is_file():
+            yield DataFile(Root(real.parent), real.name, file)
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
 
 
 def check_split(config: InputDataConfig) -> None:
@@ -201,7 +225,7 @@ def _write_parts(
     return counts
 
 
-def _records(dataset: Dataset, hear: Hear) -> Iterator[tuple[Path, bytes]]:
+def _records(dataset: Dataset, hear: Hear) -> Iterator[tuple[DataFile, bytes]]:
     """All records, each with its file. Many take minutes, in which somebody may cancel the job."""
     due = 0.0
     for found in all_records(dataset.files, dataset.format):
@@ -226,7 +250,7 @@ def _choice(dataset: Dataset, config: InputDataConfig, seed: str, hear: Hear) ->
 def _drawn(quotas: list[int], source: random.Random) -> Choice:
     """Each order is equally likely, and each set gets exactly its number."""
 
-    def choose(_file: Path, _record: bytes) -> str:
+    def choose(_file: DataFile, _record: bytes) -> str:
         drawn = source.randrange(sum(quotas)) if sum(quotas) else -1
         for index, name in enumerate(SETS):
             if 0 <= drawn < quotas[index]:
@@ -242,7 +266,7 @@ def _predefined(dataset: Dataset, key: str) -> Choice:
     """The set that the record itself names; one without, or with another word, is left out."""
     places = {file: columns(read_header(file)).index(key) for file in dataset.files if dataset.format == CSV}
 
-    def choose(file: Path, record: bytes) -> str:
+    def choose(file: DataFile, record: bytes) -> str:
         if dataset.format == CSV:
             row = columns(record)
             value = row[places[file]] if places[file] < len(row) else ""
@@ -259,7 +283,7 @@ def _filtered(split: FilterSplit) -> Choice:
     """The first set whose filter the labels of a data item pass; an item that passes none is left out."""
     filters = [(name, parse_filter(text)) for name, text in zip(SETS, _filters(split), strict=True)]
 
-    def choose(file: Path, record: bytes) -> str:
+    def choose(file: DataFile, record: bytes) -> str:
         labels = {key: str(value) for key, value in labels_of(item_of(record, file)).items()}
         for name, wanted in filters:
             if wanted is not None and wanted.items() <= labels.items():

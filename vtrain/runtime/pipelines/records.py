@@ -6,10 +6,13 @@ import codecs
 import csv
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
+
+from vtrain.rooted import Root
 
 JSONL, CSV, TF_RECORD = "jsonl", "csv", "tf-record"
 SUFFIXES = {".jsonl": JSONL, ".csv": CSV, ".tfrecord": TF_RECORD, ".tfrecords": TF_RECORD}
@@ -25,14 +28,29 @@ class BadDatasetError(Exception):
     """A file that is not what its format says; the text is a sentence for the user."""
 
 
-def format_of(file: Path) -> str:
+class DataFile(NamedTuple):
+    """A file of a dataset. In a local bucket no link leads to it: a job may have made that."""
+
+    root: Root
+    place: str
+    path: Path
+
+    def open(self) -> AbstractContextManager[BinaryIO]:
+        """The file, for reading. Raises OSError."""
+        return self.root.open(self.place)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+
+def format_of(file: DataFile) -> str:
     """The format of a file by its name; empty for another one."""
-    return SUFFIXES.get(file.suffix.lower(), "")
+    return SUFFIXES.get(file.path.suffix.lower(), "")
 
 
-def read_records(file: Path, data_format: str) -> Iterator[bytes]:
+def read_records(file: DataFile, data_format: str) -> Iterator[bytes]:
     """The records of a file, of CSV the rows below its header. Raises BadDatasetError, OSError."""
-    with file.open("rb") as stream:
+    with file.open() as stream:
         if data_format == TF_RECORD:
             yield from _tf_records(stream, file)
         elif data_format == CSV:
@@ -43,15 +61,15 @@ def read_records(file: Path, data_format: str) -> Iterator[bytes]:
             yield from (line for line in _lines(stream, file) if line.strip())
 
 
-def read_header(file: Path) -> bytes:
+def read_header(file: DataFile) -> bytes:
     """The first row of a file of CSV; empty where it has none. Raises BadDatasetError, OSError."""
-    with file.open("rb") as stream:
+    with file.open() as stream:
         return next(_rows(stream, file), b"")
 
 
-def check_text(file: Path) -> None:
+def check_text(file: DataFile) -> None:
     """Raise BadDatasetError for a file that is no text, as far as its first line tells."""
-    with file.open("rb") as stream:
+    with file.open() as stream:
         next(_lines(stream, file), b"")
 
 
@@ -60,7 +78,7 @@ def columns(row: bytes) -> list[str]:
     return next(csv.reader([row.decode("utf-8", "replace")]), [])
 
 
-def item_of(line: bytes, file: Path) -> dict[str, Any]:
+def item_of(line: bytes, file: DataFile) -> dict[str, Any]:
     """The object in a line of JSON. Raises BadDatasetError."""
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
@@ -75,7 +93,7 @@ def labels_of(item: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _lines(stream: BinaryIO, file: Path) -> Iterator[bytes]:
+def _lines(stream: BinaryIO, file: DataFile) -> Iterator[bytes]:
     """The lines, each with its newline, also the last one. NUL bytes tell what is no text."""
     # A mark at the start of a file would end up in the middle of a part, where it is no JSON and no CSV.
     if stream.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
@@ -91,7 +109,7 @@ def _lines(stream: BinaryIO, file: Path) -> Iterator[bytes]:
         yield line if line.endswith(b"\n") else line + b"\n"
 
 
-def _rows(stream: BinaryIO, file: Path) -> Iterator[bytes]:
+def _rows(stream: BinaryIO, file: DataFile) -> Iterator[bytes]:
     """The rows of CSV, as Python's reader finds them: a newline within quotes does not end a row."""
     held: list[bytes] = []
     is_at_end = False
@@ -121,7 +139,7 @@ def _rows(stream: BinaryIO, file: Path) -> Iterator[bytes]:
         raise BadDatasetError(f"{file}: {error}.") from None
 
 
-def _tf_records(stream: BinaryIO, file: Path) -> Iterator[bytes]:
+def _tf_records(stream: BinaryIO, file: DataFile) -> Iterator[bytes]:
     """The records with their lengths and checksums, as they lie in the file."""
     while head := stream.read(12):
         length = struct.unpack("<Q", head[:8])[0] if len(head) == 12 else MAX_RECORD_BYTES + 1
@@ -133,7 +151,7 @@ def _tf_records(stream: BinaryIO, file: Path) -> Iterator[bytes]:
         yield head + body
 
 
-def all_records(files: Iterable[Path], data_format: str) -> Iterator[tuple[Path, bytes]]:
+def all_records(files: Iterable[DataFile], data_format: str) -> Iterator[tuple[DataFile, bytes]]:
     """The records of several files, each with its file."""
     for file in files:
         for record in read_records(file, data_format):
