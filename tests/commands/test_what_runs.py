@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import vtrain as library
-from vtrain.errors import UsageError
+from vtrain.errors import ConfigError
 from vtrain.packaging.candidates import named_candidate
 
 FILES = {
@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_no_program_is_refused(folder: Path, vtrain: Any, name: str) -> None:
     ended = vtrain("run", name, "--backend=process")
-    assert (ended.code, ended.out) == (2, "")
+    assert (ended.code, ended.out) == (1, "")
     assert "Traceback" not in ended.err
     if name == "nb.ipynb":
         assert "ERROR: nb.ipynb is a notebook.\n  jupyter nbconvert --to script nb.ipynb" in ended.err
@@ -66,15 +66,15 @@ def test_what_is_no_program_is_refused(folder: Path, vtrain: Any, name: str) -> 
 @pytest.mark.parametrize("name", ["nb.ipynb", "requirements.txt"])
 def test_every_way_to_name_it_is_alike(folder: Path, vtrain: Any, line: tuple[str, ...], name: str) -> None:
     ended = vtrain(*(word.format(name) for word in line))
-    assert (ended.code, ended.out) == (2, "")
+    assert (ended.code, ended.out) == (1, "")
     assert f"ERROR: {name} is " in ended.err
 
 
 def test_a_saved_job_and_the_library_are_alike(folder: Path, vtrain: Any) -> None:
     (folder / "pyproject.toml").write_text('[tool.vtrain.job]\nscript = "data.csv"\n')
     ended = vtrain("run", "--backend=process")
-    assert (ended.code, "ERROR: data.csv is no program." in ended.err) == (2, True)
-    with pytest.raises(UsageError, match=r"data\.csv is no program"):
+    assert (ended.code, "ERROR: data.csv is no program." in ended.err) == (1, True)
+    with pytest.raises(ConfigError, match=r"data\.csv is no program"):
         library.submit("data.csv", backend="process")
 
 

@@ -56,9 +56,9 @@ def _submitted(reason: str, body: dict[str, Any]) -> Difference:
     return Difference(reason=reason, exit_code=0, sends=(f"POST {_JOBS}",), body=body, answers=_SUBMITTED)
 
 
-def _refused(reason: str, says: str, *, exit_code: int = 1) -> Difference:
+def _refused(reason: str, says: str) -> Difference:
     """A line that sends nothing."""
-    return Difference(reason=reason, exit_code=exit_code, says=says)
+    return Difference(reason=reason, exit_code=1, says=says)
 
 
 def _log(reason: str, *lines: str) -> Difference:
@@ -188,7 +188,6 @@ DIFFERENCES: dict[str, Difference] = {
         "a file that is no program is refused, where gcloud has bash run it",
         "ERROR: My-Train_v2.PY is no program. What runs is Python (.py), a shell script (.sh) or a file that "
         "begins with #!.",
-        exit_code=2,
     ),
     "pkg.script-missing": _refused(_NOT_BUILT, "ERROR: There is no script nope.py in $WORK/app."),
     "pkg.script-outside-package": _refused(

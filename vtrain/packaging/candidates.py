@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from vtrain.errors import PackagingError, UsageError
+from vtrain.errors import ConfigError, PackagingError
 from vtrain.packaging.project import read_project
 from vtrain.packaging.source import interpreter_of
 from vtrain.settings import is_text
@@ -114,7 +114,7 @@ def _is_file(path: Path) -> bool:
 def _is_program(file: Path) -> bool:
     try:
         interpreter_of(file, file.name)
-    except (PackagingError, UsageError):
+    except (PackagingError, ConfigError):
         return False
     return True
 

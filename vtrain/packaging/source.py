@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from vtrain.errors import ConfigError, PackagingError, UsageError
+from vtrain.errors import ConfigError, PackagingError
 from vtrain.packaging.ignore_files import Belonging
 
 _LONGEST_FIRST_LINE = 256
@@ -100,14 +100,14 @@ def _script_entry(source: TrainerSource, belonging: Belonging) -> Entry:
 def interpreter_of(file: Path, shown: str) -> tuple[str, ...]:
     """The command that runs a script; () for Python's own, and bash for `.sh`, as in gcloud.
 
-    Raises UsageError for a file that is no program: bash would run the words of any text.
+    Raises ConfigError for a file that is no program: bash would run the words of any text.
     """
     if file.suffix == ".py":
         return ()
     if file.suffix == ".sh":
         return ("/bin/bash",)
     if file.suffix == ".ipynb":
-        raise UsageError(
+        raise ConfigError(
             f"{printable(shown)} is a notebook.", hint=f"jupyter nbconvert --to script {shlex.quote(shown)}"
         )
     try:
@@ -117,7 +117,7 @@ def interpreter_of(file: Path, shown: str) -> tuple[str, ...]:
         raise PackagingError(f"Cannot read {printable(shown)}: {error.strerror}.") from None
     named = line[2:].decode("ascii", "replace").split(None, 1) if line.startswith(b"#!") else []
     if not named or not all(word.strip().isprintable() for word in named):
-        raise UsageError(
+        raise ConfigError(
             f"{printable(shown)} is no program. What runs is Python (.py), a shell script (.sh) or a file "
             "that begins with #!."
         )
