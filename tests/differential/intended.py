@@ -56,9 +56,9 @@ def _submitted(reason: str, body: dict[str, Any]) -> Difference:
     return Difference(reason=reason, exit_code=0, sends=(f"POST {_JOBS}",), body=body, answers=_SUBMITTED)
 
 
-def _refused(reason: str, says: str) -> Difference:
+def _refused(reason: str, says: str, *, exit_code: int = 1) -> Difference:
     """A line that sends nothing."""
-    return Difference(reason=reason, exit_code=1, says=says)
+    return Difference(reason=reason, exit_code=exit_code, says=says)
 
 
 def _log(reason: str, *lines: str) -> Difference:
