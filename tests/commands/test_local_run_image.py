@@ -78,7 +78,7 @@ def test_values_that_are_empty_count_as_not_given(vtrain: Any, engine: StandInEn
 def test_the_last_list_counts(vtrain: Any, engine: StandInEngine, folder: Path) -> None:
     ended = vtrain(*RUN, BASE, "--script=main.py", "--requirements=a", "--requirements=b,c")
     assert ended.code == 0, ended.err
-    assert engine.builds[0].files["requirements-0.txt"] == b"b\nc\n"
+    assert engine.builds[0].files["packages/requirements-0.txt"] == b"b\nc\n"
 
 
 def test_options_for_docker_run_are_said_to_be_ignored(

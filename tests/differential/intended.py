@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-MOST = 25
+MOST = 26
 """How many there may be."""
 
 
