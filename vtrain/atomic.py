@@ -119,8 +119,10 @@ def scratch_folder(home: Path) -> Iterator[Path]:
         folder.mkdir(mode=FOLDER_MODE)
         with holding(folder):
             yield folder
-    finally:
         clear(folder)
+    except BaseException:  # also of a signal while it was cleared
+        clear(folder)
+        raise
 
 
 def _temporary(target: Path) -> Path:
