@@ -207,9 +207,8 @@ def _hollow(root: int, name: str) -> list[str]:
     moved = []
     folder = os.open(name, _FOLDER, dir_fd=root)
     try:
-        with os.scandir(folder) as scan:
-            entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in scan]
-        for entry, mode in entries:
+        for entry in os.listdir(folder):
+            mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
             if not stat.S_ISDIR(mode):
                 os.unlink(entry, dir_fd=folder)
                 continue
