@@ -207,7 +207,7 @@ def _hollow(root: int, name: str) -> list[str]:
     moved = []
     folder = os.open(name, _FOLDER, dir_fd=root)
     try:
-        for entry in os.listdir(folder):
+        for entry in os.listdir(folder):  # noqa: PTH208 - an open folder
             mode = os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode
             if not stat.S_ISDIR(mode):
                 os.unlink(entry, dir_fd=folder)
