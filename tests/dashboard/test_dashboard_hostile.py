@@ -254,22 +254,23 @@ def test_the_pages_may_read_each_other_and_nothing_is_written(board: Board, vtra
 
 
 def test_pages_may_read_only_what_is_named() -> None:
-    from starlette.datastructures import Headers
-
     from vtrain.emulator.dashboard.app import OWN_PAGES
     from vtrain.emulator.storage.guard import Admission
     from vtrain.emulator.storage.refusals import Refusal
 
-    headers = Headers({"host": "127.0.0.1:1", "sec-fetch-site": "same-origin"})
+    def request(method: str, path: str) -> dict[str, Any]:
+        headers = [(b"host", b"127.0.0.1:1"), (b"sec-fetch-site", b"same-origin")]
+        return {"method": method, "path": path, "raw_path": path.encode(), "headers": headers}
+
     admission = Admission(pages=OWN_PAGES)
     for path in ("/", "/jobs/a", "/dashboard/style.css"):
-        admission.check(headers, "GET", path)
+        admission.check(request("GET", path))
         for method, allowed in (("POST", admission), ("DELETE", admission), ("GET", Admission())):
             with pytest.raises(Refusal):
-                allowed.check(headers, method, path)
+                allowed.check(request(method, path))
     for path in ("/storage/v1/b", "/v1/projects", "/jobsx", "/download/storage"):
         with pytest.raises(Refusal):
-            admission.check(headers, "GET", path)
+            admission.check(request("GET", path))
 
 
 def test_what_a_link_of_a_file_replaces_is_not_followed(tmp_path: Path) -> None:

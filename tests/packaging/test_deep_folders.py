@@ -62,6 +62,7 @@ def test_a_program_that_uses_the_library_is_told_of_too_deep_a_folder(tmp_path: 
         clear(tmp_path / "d")
 
 
+@pytest.mark.pages
 def test_a_trainer_in_a_deep_folder_runs_and_its_output_is_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
