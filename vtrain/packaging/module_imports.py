@@ -217,7 +217,7 @@ def parse(source: bytes | str) -> ast.Module:
 
 
 def _crashes(source: bytes | str) -> bool:
-    """Whether this text ends a process that parses it: Python 3.10 crashes where later ones raise an error."""
+    """Whether this text ends a process that parses it: Python 3.10 crashes where later ones raise errors."""
     import pickle
     import subprocess
 
