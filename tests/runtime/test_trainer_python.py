@@ -63,12 +63,15 @@ def test_requirements_are_those_of_the_other_python(
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
-    wheel(tmp_path / "wheels", "left", "1.0", requires_python=f"=={other.short_version}.*")
-    wheel(tmp_path / "wheels", "left", "2.0", requires_python=f"=={HERE}.*")
+    older, newer = sorted((other.short_version, HERE), key=lambda text: int(text.partition(".")[2]))
+    # The newer version of the package is for the newer Python: uv ignores upper limits.
+    wheel(tmp_path / "wheels", "left", "1.0", requires_python=f"=={older}.*")
+    wheel(tmp_path / "wheels", "left", "2.0", requires_python=f"=={newer}.*")
+    wanted = "1.0\n" if other.short_version == older else "2.0\n"
     accepts = f"=={other.short_version}.*"
     made = make(tmp_path / "home", wheel(tmp_path, "own", requirements=("left",), requires_python=accepts))
     show = [made.python, "-c", "import left; print(left.VERSION)"]
-    assert subprocess.run(show, check=True, capture_output=True, text=True).stdout == "1.0\n"
+    assert subprocess.run(show, check=True, capture_output=True, text=True).stdout == wanted
 
 
 def test_a_package_is_built_for_the_other_python(tmp_path: Path, other: Interpreter) -> None:

@@ -275,7 +275,7 @@ def _storage_error(home: Path, error: sqlite3.Error | OSError) -> StorageError:
         return StorageError(f"The store in {home} is in use and stayed locked.", hint="Try again.")
     if "readonly" in text or "unable to open" in text:
         return read_only_error(home)
-    return StorageError(f"The store in {home} failed: {text}.", hint=_ELSEWHERE)
+    return StorageError(f"The store in {home} failed: {text or type(error).__name__}.", hint=_ELSEWHERE)
 
 
 def lacks_room(fault: BaseException) -> bool:
