@@ -178,7 +178,8 @@ def check_refused(vtrain, home: Path) -> int:
     for verb, argv in VERBS.items():
         ended = vtrain(*argv)
         assert "Traceback" not in ended.err and "unexpectedly" not in ended.err, (verb, ended.err)
-        assert ended.code in (0, 1, 12), (verb, ended.err)  # 12: the job can be read, and its state is unknown
+        # 12: the job can be read, and its state is unknown
+        assert ended.code in (0, 1, 12), (verb, ended.err)
         if ended.code == 1:
             refused += 1
             assert ended.err.count("ERROR: ") == 1, (verb, ended.err)
