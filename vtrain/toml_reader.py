@@ -26,7 +26,7 @@ def load_toml(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        if "4300 digits" not in str(error):
+        if "limit (4300" not in str(error):
             raise
         found = _LONG.search(text)
         line = text.count("\n", 0, found.start() if found else 0) + 1
