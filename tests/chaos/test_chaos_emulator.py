@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -82,7 +82,7 @@ def _create(url: str, title: str) -> list[str]:
         try:
             with urlopen(f"{url}/{JOBS}", data=body, timeout=60) as answer:
                 names.append(json.load(answer)["name"])
-        except (URLError, OSError, ValueError):
+        except (OSError, HTTPException, ValueError):
             break
     return names
 

@@ -79,9 +79,10 @@ def kill_supervisor(place: Place, name: str) -> bool:
 
 
 def kill_shim(place: Place, replica: ReplicaFolder) -> bool:
-    """SIGKILL to the process that keeps a replica's lines; whether one lived."""
+    """SIGKILL to the process that keeps a replica's lines, and its end; whether one lived."""
     pid = lock_holder(replica.lock)
     if pid > 0 and replica.started() and replica.exit() is None and kill(pid):
+        until(lambda: lock_holder(replica.lock) != pid, "a killed process keeps its lock")
         place.tally.kill("shim", "restart" if replica.attempt else "run")
         return True
     return False

@@ -138,7 +138,7 @@ def test_no_model_outlives_the_group(flags: list[str], code: int, tmp_path: Path
 def test_replicas_end_with_the_same_weights(backend: str, tmp_path: Path) -> None:
     log = run_example(backend, tmp_path, arguments=("--epochs=10",))
     check_outcome(log, tmp_path / "output", epochs=10)
-    assert not RESUMED.search(log)
+    assert not RESUMED.search(log), log
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,9 @@ def run(args: argparse.Namespace) -> None:
     verify(training, accuracy, args.min_accuracy)
     if is_first:
         write_model(training, accuracy)
+    # All leave together: after this, no thread of the group holds a tensor any more, and no replica waits for
+    # one that has gone.
+    dist.barrier()
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,8 @@ class Catalog:
             self._connection = _connect(folder / DATABASE)
         except sqlite3.Error as error:
             raise StorageError(f"Cannot open {folder / DATABASE}: {error}.") from error
+        # Unlike `__del__`, it always runs before the connection's own finalizer, which warns of an open one.
+        weakref.finalize(self, self._connection.close)
 
     def close(self) -> None:
         """Close the database."""
@@ -124,7 +127,11 @@ class Catalog:
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.executescript(_TABLES)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.executescript(_TABLES)
+    except BaseException:
+        connection.close()
+        raise
     return connection
