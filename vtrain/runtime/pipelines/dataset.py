@@ -10,13 +10,12 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import remove_folder
 from vtrain.errors import ConfigError
 from vtrain.messages.training_pipeline import FilterSplit, InputDataConfig
 from vtrain.rooted import Root
@@ -174,43 +173,40 @@ def _with_one_header(dataset: Dataset, config: InputDataConfig) -> Dataset:
 
 
 def split_dataset(
-    dataset: Dataset, config: InputDataConfig, folder: Path, seed: str, hear: Hear = lambda: None
+    dataset: Dataset, config: InputDataConfig, target: Root, seed: str, hear: Hear = lambda: None
 ) -> dict[str, int]:
-    """Write the parts into `folder`, one file each; how many records each has.
+    """Write the parts into a folder, one file each; how many records each has.
 
-    The same seed gives the same parts. The folder is there as a whole, or not at all. `hear` is called now
-    and then, and may raise to end it. Raises BadDatasetError, OSError.
+    The same seed gives the same parts. An error leaves no folder. `hear` is called now and then, and may
+    raise to end it. Raises BadDatasetError, OSError.
     """
-    remove_split(folder)
-    half_made = _half_made(folder)
-    half_made.mkdir(parents=True)  # a supervisor that is killed leaves it, and the next one begins again
+    remove_split(target)  # a supervisor that was killed left a part of it
     try:
-        counts = _write_parts(dataset, config, half_made, seed, hear)
-        half_made.rename(folder)
+        return _write_parts(dataset, config, target, seed, hear)
     except BaseException:
-        remove_folder(half_made)
+        remove_split(target)
         raise
-    return counts
 
 
-def remove_split(folder: Path) -> None:
-    """Remove the parts that were written into a folder, or had only been begun."""
-    for path in (folder, _half_made(folder)):
-        remove_folder(path)
-
-
-def _half_made(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.part")
+def remove_split(target: Root) -> None:
+    """Remove the folder of the parts, whole or only begun. Raises OSError."""
+    for each in list(target.walk()):
+        if not each.is_folder:
+            target.remove_file(each.place)
+    with suppress(FileNotFoundError):
+        target.remove_empty()
 
 
 def _write_parts(
-    dataset: Dataset, config: InputDataConfig, half_made: Path, seed: str, hear: Hear
+    dataset: Dataset, config: InputDataConfig, target: Root, seed: str, hear: Hear
 ) -> dict[str, int]:
     counts = dict.fromkeys(SETS, 0)
     choose = _choice(dataset, config, seed, hear)
     with ExitStack() as files:
         parts = {
-            name: files.enter_context((half_made / f"{name}-00000-of-00001{dataset.suffix}").open("wb"))
+            name: files.enter_context(
+                target.publishing(f"{name}-00000-of-00001{dataset.suffix}", make_mode=0o777)
+            )
             for name in SETS
         }
         if dataset.format == CSV:
@@ -220,8 +216,8 @@ def _write_parts(
             if name := choose(file, record):
                 parts[name].write(record)
                 counts[name] += 1
-    if not counts["training"]:
-        raise BadDatasetError("No record of the dataset belongs to the training set.")
+        if not counts["training"]:
+            raise BadDatasetError("No record of the dataset belongs to the training set.")
     return counts
 
 

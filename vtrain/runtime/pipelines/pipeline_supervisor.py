@@ -98,8 +98,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         if config is None:
             return None
         dataset, uri = find_dataset(config, self._home), self._data_uri()
-        folder = LocalBuckets(self._home).local_path(uri)
-        counts = split_dataset(dataset, config, folder, seed=self._order.name, hear=self._hear)
+        target = LocalBuckets(self._home).root(uri)
+        counts = split_dataset(dataset, config, target, seed=self._order.name, hear=self._hear)
         parts = ", ".join(f"{count} for {part}" for part, count in counts.items())
         self._log.say(f"The dataset is split: {parts}.")
         return DataPart(uri=uri, format=dataset.format, suffix=dataset.suffix)
@@ -113,7 +113,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         """The parts of the dataset go with the task that reads them."""
         if self._job.input_data_config is not None:
             try:
-                remove_split(LocalBuckets(self._home).local_path(self._data_uri()))
+                remove_split(LocalBuckets(self._home).root(self._data_uri()))
             except (OSError, ConfigError) as error:
                 self._log.complain(f"The parts of the dataset cannot be removed: {error}.")
         super()._finish(decision)
