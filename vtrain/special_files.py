@@ -1,4 +1,4 @@
-"""What a file system may have beside plain files: pipes and devices without an end, folders in folders."""
+"""Entries of a file system beside plain files: pipes and devices without an end, folders in folders."""
 
 from __future__ import annotations
 

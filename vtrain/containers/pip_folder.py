@@ -1,4 +1,4 @@
-"""What pip is told while an image is built: a folder of the context, which stays in no layer.
+"""pip's configuration while an image is built: a folder of the context, which stays in no layer.
 
 BuildKit mounts it for the steps that install. The classic builder can only copy it into a layer: that one is
 refused where the folder holds a login.

@@ -1,4 +1,4 @@
-"""What a project's own tool knows of its dependencies, and a package's metadata has no place for.
+"""Sources of a project's dependencies that its own tool names, and that a package's metadata cannot hold.
 
 A project in another folder is built, and goes beside the trainer. Where another package would take the place
 of a dependency, that is refused. Settings that only select versions are ignored, and named.
@@ -55,7 +55,7 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trainer requires, where its back end alone does not know more (`is_complete`).
+    """A trainer's requirements; `is_complete` unless its back end alone knows more.
 
     Packages that are given bring the distributions `brought`. Where it is installed, maybe `in_image`, the
     `indexes` are known.

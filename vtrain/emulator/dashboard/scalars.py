@@ -54,7 +54,7 @@ class Numbers(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What was read of a file: as it was then, and the moment until which that will do."""
+    """The numbers of a file, its status when they were read, and the moment until which they are used."""
 
     status: tuple[int, ...]
     until: float
