@@ -166,6 +166,15 @@ def test_an_unknown_field_of_a_pool_is_sent_where_that_is_allowed(config: Any) -
             "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: 0, maxReplicaCount: 3}}",
             "autoscalingSpec",
         ),
+        (
+            "{machineSpec: {machineType: n1}, autoscalingSpec: {minReplicaCount: 3, maxReplicaCount: 3}}",
+            "minReplicaCount",
+        ),
+        (
+            "{machineSpec: {machineType: n1}, replicaCount: 4,"
+            " autoscalingSpec: {minReplicaCount: 1, maxReplicaCount: 3}}",
+            "replicaCount",
+        ),
         ("{machineSpec: {machineType: n1, acceleratorCount: 1}, replicaCount: 1}", "acceleratorCount"),
         ("{machineSpec: {machineType: n1, acceleratorType: TPU_V2}, replicaCount: 1}", "acceleratorType"),
         (

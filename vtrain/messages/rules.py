@@ -349,6 +349,20 @@ def _check_resource_pool(path: str, pool: ResourcePool) -> None:
     for name, count in _machine_counts(pool):
         if count < 0:
             raise FieldError(f"{path}.{name}", f"expected a positive number, found {count}.")
+    if scaling is not None:
+        least, most = scaling.min_replica_count or 0, scaling.max_replica_count or 0
+        if (
+            least >= most
+        ):  # source: ResourcePool.AutoscalingSpec in persistent_resource.proto, as the next rule
+            raise FieldError(
+                f"{path}.autoscalingSpec",
+                f"minReplicaCount ({least}) must be below maxReplicaCount ({most}).",
+            )
+        if pool.replica_count and not least <= pool.replica_count <= most:
+            raise FieldError(
+                f"{path}.replicaCount",
+                f"expected a number from {least} to {most}, found {pool.replica_count}.",
+            )
     check_formats(pool, path)
     if machine.accelerator_count and not machine.accelerator_type:
         raise FieldError(f"{path}.machineSpec", "has acceleratorCount without acceleratorType.")
