@@ -1,8 +1,7 @@
-"""Warm slots of a persistent resource, whose supervisors and waiting processes or containers are killed."""
+"""Slots of a persistent resource: supervisors, and the processes that keep modules imported, are killed."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ from environment_packages import wheel
 from places import Place, until
 from victims import kill, kill_supervisor
 
-from vtrain.containers.labels import HOME_LABEL, WAITING_LABEL
 from vtrain.messages import states
-from vtrain.privacy import home_label
 from vtrain.runtime.locks import lock_holder
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
@@ -51,8 +48,8 @@ def test_jobs_notice_nothing_of_it(place: Place, tmp_path: Path, monkeypatch: py
             living.append(place.named(title))
         if living and place.chance.random() < 0.4:
             kill_supervisor(place, place.chance.choice(living))
-        if place.chance.random() < 0.3:
-            _kill_waiting(place)
+        if place.kind == "process" and place.chance.random() < 0.3:
+            _kill_preloader(place)
         return not living
 
     until(over, pause=0.1)
@@ -62,9 +59,9 @@ def test_jobs_notice_nothing_of_it(place: Place, tmp_path: Path, monkeypatch: py
         lines = place.run("custom-jobs", "stream-logs", job.name, "--format=value(message)").splitlines()
         own = [line for line in lines if line.startswith(("begins", "line "))]
         assert own == ["begins", *(f"line {number}" for number in range(LINES))], job.name
-        warm += any("started with framework" in line or "waited for it" in line for line in lines)
+        warm += any("started with framework" in line for line in lines)
         place.tally.add("jobs")
-    assert warm > 0
+    assert (warm > 0) == (place.kind == "process")
     place.run("persistent-resources", "delete", "team", "--backend=local", "-q")
     _check_nothing_left(place)
 
@@ -83,29 +80,17 @@ def _pool(place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"{pool},requirements=framework"
 
 
-def _kill_waiting(place: Place) -> None:
-    """End a process or a container that waits for a job, or is about to."""
-    from docker.errors import APIError
-
-    if place.kind == "process":
-        holders = [lock_holder(lock) for lock in place.home.glob("slots/*/*.lock")]
-        for pid in [pid for pid in holders if pid > 1][:1]:
-            if kill(pid):
-                place.tally.kill("waiting process", "run")
-        return
-    labels = [WAITING_LABEL, f"{HOME_LABEL}={home_label(place.home)}"]
-    with place.engine() as engine:
-        for found in engine.client.containers(all=True, filters={"label": labels}):
-            if found["Names"][0].startswith("/vtrain-waiting-"):
-                with suppress(APIError):
-                    engine.client.remove_container(found["Id"], force=True)
-                    place.tally.kill("waiting container", "run")
-                return
+def _kill_preloader(place: Place) -> None:
+    """End a process that keeps modules imported, or is about to."""
+    holders = [lock_holder(lock) for lock in place.home.glob("slots/*/*.lock")]
+    for pid in [pid for pid in holders if pid > 1][:1]:
+        if kill(pid):
+            place.tally.kill("waiting process", "run")
 
 
 def _check_nothing_left(place: Place) -> None:
     until(lambda: not processes(place.home), "processes are left")
-    assert [*place.home.glob("waiting/*"), *place.home.glob("slots/*")] == []
+    assert [*place.home.glob("slots/*")] == []
     if place.address is not None:
         place.run("gc", "--kind=container", "-q")
         with place.engine() as engine:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from vtrain.backends import registry
-from vtrain.errors import UnavailableError
 
 SITE = '''
 from vtrain.backends.base import Backend, TrainerForm
@@ -96,9 +95,6 @@ class Faulty(Slurm):
 
     def usage(self, home):
         raise KeyError("usage")
-
-    def end_warm_slots(self, home, owner):
-        raise KeyError("slots")
 
 
 class Probing(Slurm):
@@ -247,8 +243,3 @@ def test_the_names_of_vtrain_s_own_backends_are_taken(site: ModuleType) -> None:
     names = [backend.name for backend in registry.every_backend()]
     assert names.count("docker") == 1
     assert "slurm" in names and "twice" not in names and "exiting" not in names
-
-
-def test_warm_slots_are_ended_although_a_plugin_fails(site: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="The backend plug-in 'faulty' failed: 'slots'"):
-        registry.end_warm_slots(tmp_path, "projects/local/locations/us-central1/persistentResources/a")

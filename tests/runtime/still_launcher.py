@@ -95,9 +95,6 @@ class StillLauncher:
     def clear(self, order: JobOrder) -> str:
         return ""
 
-    def close(self) -> None:
-        """Nothing is kept for later jobs."""
-
 
 def end(replica: ReplicaFolder, code: int, ended: float = 2.0, **fields: object) -> None:
     """Let a replica have ended."""

@@ -344,10 +344,6 @@ class RunningReplica(Protocol):
         """The present use; None where this machine does not tell, or the replica has just ended."""
 
 
-EndWarmSlots = Callable[[Path, str], None]
-"""Ends what waits in a home for the next job of the persistent resource of that name; jobs that run go on."""
-
-
 @runtime_checkable
 class ResourceBackend(Protocol):
     """Keeps persistent resources. A request that takes long returns an Operation at once."""

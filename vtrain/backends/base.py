@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vtrain.backends import BackendSettings, EndWarmSlots, JobBackend, ServiceAccess
+from vtrain.backends import BackendSettings, JobBackend, ServiceAccess
 from vtrain.errors import ConfigError, UnavailableError, UsageError
 from vtrain.messages.names import LOCAL_PROJECT, ResourceName, parse_name
 from vtrain.properties import Choice, property_value
@@ -114,15 +114,8 @@ class Backend(ABC):
     def open(self, settings: BackendSettings) -> JobBackend:
         """The backend at work. Raises UnavailableError where something is not installed."""
 
-    def open_resources(
-        self,
-        settings: BackendSettings,  # noqa: ARG002 - for those that have some
-        end_warm_slots: EndWarmSlots,  # noqa: ARG002
-    ) -> ResourceBackend:
-        """The keeper of persistent resources. Raises UnavailableError where there is none.
-
-        `end_warm_slots` is that of all backends of this machine, which share the resources.
-        """
+    def open_resources(self, settings: BackendSettings) -> ResourceBackend:  # noqa: ARG002 - for those that have some
+        """The keeper of persistent resources. Raises UnavailableError where there is none."""
         raise UnavailableError(
             f"The backend {self.name} has no persistent resources.",
             hint="Take --backend=local or --backend=vertex.",
@@ -133,9 +126,6 @@ class Backend(ABC):
         raise UnavailableError(
             f"The backend {self.name} has no models.", hint="Take --backend=local or --backend=vertex."
         )
-
-    def end_warm_slots(self, home: Path, owner: str) -> None:  # noqa: B027 - most keep nothing
-        """End the processes or containers that wait for jobs of the persistent resource `owner`."""
 
     def model_serving(self, settings: BackendSettings) -> ModelServing:  # noqa: ARG002
         """The way to serve a model of this machine. Raises UnavailableError where it serves none."""
@@ -236,11 +226,11 @@ class RuntimeBackend(Backend):
 
         return LocalBackend(settings, self.name, self.planner)
 
-    def open_resources(self, settings: BackendSettings, end_warm_slots: EndWarmSlots) -> ResourceBackend:
+    def open_resources(self, settings: BackendSettings) -> ResourceBackend:
         """The persistent resources of this machine, which all backends of the local runtime share."""
         from vtrain.backends.local_resources import LocalResources
 
-        return LocalResources(settings, end_warm_slots)
+        return LocalResources(settings)
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
         """The models of this machine, which all backends of the local runtime share."""

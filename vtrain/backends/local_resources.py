@@ -16,10 +16,11 @@ from vtrain.runtime.database import has_store
 from vtrain.runtime.resource_registry import ResourceRegistry
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.runtime.warm_slots import end_warm_slots
 from vtrain.times import timestamp
 
 if TYPE_CHECKING:
-    from vtrain.backends import BackendSettings, EndWarmSlots
+    from vtrain.backends import BackendSettings
 
 _TYPE = "type.googleapis.com/google.cloud.aiplatform.v1.PersistentResource"
 _EMPTY = "type.googleapis.com/google.protobuf.Empty"
@@ -30,9 +31,8 @@ END_SECONDS = 120.0
 class LocalResources:
     """The resources in vtrain's home. What Vertex AI continues after its answer is done here at once."""
 
-    def __init__(self, settings: BackendSettings, end_warm_slots: EndWarmSlots) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
-        self._end_warm_slots = end_warm_slots
         self._home = settings.home
 
     def create_resource(
@@ -77,13 +77,13 @@ class LocalResources:
                 lambda: not any(is_living(store, self._home, job) for job in jobs), END_SECONDS, longest=0.5
             )
         registry.delete(name)
-        self._end_warm_slots(self._home, name)
+        end_warm_slots(self._home, name)
         return _done(name, {"@type": _EMPTY})
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the slots of a resource anew. Raises ConflictError while a job has one."""
         rebooted = self._registry().reboot(name)
-        self._end_warm_slots(self._home, name)
+        end_warm_slots(self._home, name)
         return _done(name, {"@type": _TYPE} | to_document(rebooted))
 
     def _registry(self) -> ResourceRegistry:

@@ -16,9 +16,7 @@ from vtrain.messages.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-    from pathlib import Path
 
-    from vtrain.backends import ResourceBackend
     from vtrain.runtime.launcher import Launcher
 
 ENTRY_POINTS = "vtrain.backends"
@@ -125,21 +123,6 @@ def plugin_faults(name: str, what: str = "failed") -> Iterator[None]:
             raise
         words = str(error) or type(error).__name__
         raise UnavailableError(f"The backend plug-in {name!r} {what}: {words}.") from error
-
-
-def open_resources(found: Backend, settings: BackendSettings) -> ResourceBackend:
-    """The persistent resources that a backend keeps. Raises UnavailableError where it keeps none."""
-    return found.open_resources(settings, end_warm_slots)
-
-
-def end_warm_slots(home: Path, owner: str) -> None:
-    """End the processes and containers that wait for jobs of a persistent resource, on all backends.
-
-    Raises UnavailableError for a plug-in that fails; those built in come before it.
-    """
-    for backend in every_backend():
-        with plugin_faults(backend.name):
-            backend.end_warm_slots(home, owner)
 
 
 def launcher_of(name: str) -> Launcher:

@@ -12,7 +12,7 @@ import msgspec
 from vtrain.backends import BackendSettings, JobBackend, ResourceBackend, ServiceAccess
 from vtrain.backends.base import Backend, CommandLine, RuntimeBackend
 from vtrain.backends.container_options import ContainerOptions
-from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found, open_resources
+from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found
 from vtrain.command_log import current_command
 from vtrain.commands.asking import prompted_region
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
@@ -122,7 +122,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
         """The backend as a keeper of persistent resources. Raises UnavailableError if it keeps none."""
         if isinstance(self.jobs, ResourceBackend):
             return self.jobs
-        return open_resources(self.backend, self.settings)
+        return self.backend.open_resources(self.settings)
 
     @property
     def models(self) -> ModelRegistryBackend:

@@ -93,6 +93,3 @@ class Launcher(Protocol):
 
     def clear(self, order: JobOrder) -> str:
         """Remove what the job has outside its folder. Return a sentence on what could not be removed."""
-
-    def close(self) -> None:
-        """Finish, after the end of the job, what is for later jobs."""

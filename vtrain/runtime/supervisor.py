@@ -86,7 +86,6 @@ def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     with suppress(VtrainError):
         wake_parent(folder, store, home)
     store.close()
-    launcher.close()
 
 
 class Supervisor:

@@ -46,12 +46,6 @@ class Docker(RuntimeBackend):
 
         return DockerLauncher()
 
-    def end_warm_slots(self, home: Path, owner: str) -> None:
-        """End the containers that wait."""
-        from vtrain.backends.docker.waiting import end_waiting
-
-        end_waiting(home, owner)
-
     def running(self, replica: ReplicaFolder) -> RunningReplica:
         """A running container."""
         from vtrain.backends.docker.running_container import RunningContainer

@@ -43,22 +43,11 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     device_requests: tuple[dict[str, Any], ...] = ()
 
 
-class WaitingPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """The place where containers of a persistent resource wait, at most `most` of them.
-
-    Containers with the same `key` are alike. `folder` belongs to the resource.
-    """
-
-    folder: str
-    key: str
-    most: int
-
-
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The order for one container: enough to run the replica, and to go on watching it.
 
     `network` is the job's own; it is empty where the container uses the engine's default bridge. `terminal`
-    is that of the program. Where there is a `waiting` place, a container is made there for the next job.
+    is that of the program.
     """
 
     engine: EngineAddress
@@ -71,7 +60,6 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     grace_seconds: float
     attempt: int = 0
     terminal: LentTerminal | None = None
-    waiting: WaitingPlace | None = None
 
     @property
     def memory_bytes(self) -> int:

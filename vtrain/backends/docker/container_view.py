@@ -29,8 +29,7 @@ class ContainerView:
     """One container, and what was learned of it.
 
     `gap` is when the engine was away last, in seconds since the epoch; `log_error` says why a part of the
-    log could not be read; `id` is the engine's own name for the container, empty until it was seen;
-    `start_note` is what there is to be said about the start.
+    log could not be read; `id` is the engine's own name for the container, empty until it was seen.
     """
 
     def __init__(self, connect: Callable[[], Engine], hang_up: Callable[[], None], name: str) -> None:
@@ -38,7 +37,6 @@ class ContainerView:
         self.gap: tuple[float, float] | None = None
         self.log_error = ""
         self.id = ""
-        self.start_note = ""
         self._connect = connect
         self._hang_up = hang_up
         self._name = name

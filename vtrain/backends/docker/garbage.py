@@ -10,17 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.atomic import is_held, remove_folder
-from vtrain.backends.docker.waiting import waits
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.images import ListedImage, find_image, list_images, remove_image
-from vtrain.containers.labels import (
-    HOME_LABEL,
-    IMAGE_HOME_LABEL,
-    JOB_LABEL,
-    KIND_LABEL,
-    SERVING_LABEL,
-    WAITING_LABEL,
-)
+from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL, SERVING_LABEL
 from vtrain.errors import EngineError, ImageError
 from vtrain.packaging.image_plan import REPOSITORY
 from vtrain.privacy import home_label
@@ -101,7 +93,6 @@ def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
         containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
         networks: list[dict[str, Any]] = engine.client.networks(filters=labels)
     living = living_jobs(search.home).ids
-    containers += _forsaken_waiting(engine, search, living)
     for entry in containers:
         if entry["Labels"].get(JOB_LABEL) not in living:
             name = entry["Names"][0].lstrip("/") if entry.get("Names") else entry["Id"][:12]
@@ -111,19 +102,6 @@ def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
         if entry["Labels"].get(JOB_LABEL) not in living:
             remove = partial(engine.client.remove_network, entry["Id"])
             yield _orphan(entry["Id"], entry["Name"], "network", f"{entry['Created'][:19]}Z", remove)
-
-
-def _forsaken_waiting(engine: Engine, search: Search, living: frozenset[str]) -> list[dict[str, Any]]:
-    """Waiting containers whose folder is gone and that no living job has claimed."""
-    labels = {"label": [WAITING_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
-    with engine_errors("list containers"):
-        found: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
-    return [
-        entry
-        for entry in found
-        if not waits(search.home, entry["Labels"][WAITING_LABEL])
-        and not any(name.split("-")[1] in living for name in entry.get("Names") or () if "-" in name)
-    ]
 
 
 def forsaken_servers(engine: Engine, search: Search) -> Iterator[Candidate]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, ContainerOrder
 from vtrain.backends.docker.meter import Meter
-from vtrain.backends.docker.waiting import keep_waiting
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
@@ -22,8 +21,6 @@ from vtrain.errors import EngineError
 
 STARTS_AT_ONCE = 8
 """Containers that start at the same time. More make an engine no faster."""
-KEEP_AFTER_SECONDS = 1.0
-"""The delay after the start of a replica, before a container is made for the next job."""
 SIGNALS_AT_ONCE = 4
 """Signals that are sent at the same time. With more, the engine cleans up ended containers before it has sent
 all signals, which takes longer."""
@@ -41,8 +38,6 @@ class JobEngine:
         self._connecting = threading.Lock()
         self._making = threading.Lock()
         self._made: set[str] = set()
-        self._job_is_over = threading.Event()
-        self._keeper: threading.Thread | None = None
         self._seen: tuple[float, frozenset[str]] = (0.0, frozenset())
 
     def engine(self) -> Engine:
@@ -71,26 +66,6 @@ class JobEngine:
             if name and (again or name not in self._made):
                 ensure_network(self.engine(), name, labels, replicas)
                 self._made.add(name)
-
-    def keep_waiting(self, order: ContainerOrder) -> None:
-        """Make a container that waits for the next job, if the order has a place for one.
-
-        It is made a moment later, because it would slow down the start of the trainer.
-        """
-
-        def keep() -> None:
-            self._job_is_over.wait(KEEP_AFTER_SECONDS)
-            keep_waiting(self.engine(), order)
-
-        if order.waiting is not None and self._keeper is None:
-            self._keeper = threading.Thread(target=keep, name="keep waiting", daemon=True)
-            self._keeper.start()
-
-    def finish_keeping(self) -> None:
-        """Make that container now, unless it exists."""
-        self._job_is_over.set()
-        if self._keeper is not None:
-            self._keeper.join()
 
     def ran_at(self, order: ContainerOrder, moment: float) -> bool:
         """Whether the container is known to have run at `moment`, in epoch seconds.

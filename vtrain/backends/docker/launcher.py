@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -25,11 +24,9 @@ from vtrain.backends.docker.order_part import docker_part
 from vtrain.backends.docker.orders import container_orders, first_order, later_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
-from vtrain.backends.docker.waiting import claim_container, claimed_container, place_of
 from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
-from vtrain.containers.images import find_image
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
 from vtrain.messages.names import parse_name
 from vtrain.retry import retry, steady
@@ -37,7 +34,6 @@ from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, re
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
-from vtrain.runtime.process_tree import LINUX
 from vtrain.runtime.replica import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
@@ -105,40 +101,12 @@ class DockerLauncher:
             storage = self._storage(order, folder)
             has_own = needs_network(order.job.job_spec, order.aip_dirs) or not has_default_bridge(engine)
             network = network_name(_job_id(order)) if has_own else ""  # empty: the engine's default bridge
-            build = partial(container_orders, info, order, folder, runtimes, devices, storage, network)
-            orders = self._in_slot(order, folder, build(), build)
+            orders = container_orders(info, order, folder, runtimes, devices, storage, network)
         if network:
             maker = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
             self._network_maker = maker
             maker.start()
         return orders
-
-    def _in_slot(
-        self,
-        order: JobOrder,
-        folder: JobFolder,
-        orders: dict[str, ContainerOrder],
-        build: Callable[[str], dict[str, ContainerOrder]],
-    ) -> dict[str, ContainerOrder]:
-        """The orders of a job on a persistent resource, where a replica may start in one that waits.
-
-        Only a single replica with a Python package can. A terminal or a debugger needs another container.
-        """
-        claim = order.claim
-        is_own = order.terminal or order.debugger
-        is_package = order.job.job_spec.worker_pool_specs[0].python_package_spec is not None
-        if not (claim.line and LINUX and is_package and len(orders) == 1) or is_own:
-            return orders
-        ((name, only),) = orders.items()
-        if only.network:
-            return orders
-        image = find_image(self._open(only.engine).engine(), only.config["Image"])
-        if image is None:  # the engine's error, when the container is made, says so
-            return orders
-        place = place_of(order.home, claim.line, sum(claim.slot_limits.values()), only, image.id)
-        host_id = claim_container(place, folder.replica(name))
-        found = build(host_id)[name] if host_id else only
-        return {name: msgspec.structs.replace(found, waiting=place)}
 
     def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
         """The variables with the address of the job's Cloud Storage server, with `--aip-dirs=gs`.
@@ -211,10 +179,6 @@ class DockerLauncher:
         except EngineError as error:
             return f"What the job has in the Docker engine is still there. {error.message}"
 
-    def close(self) -> None:
-        if self._job_engine is not None:
-            self._job_engine.finish_keeping()
-
     def _await_watches(self) -> None:
         """Wait until the watches have removed their containers. Afterwards no thread makes anything."""
         deadline = time.monotonic() + LAST_LINES_SECONDS
@@ -278,8 +242,7 @@ def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
     with engine_errors("remove the job's containers"):
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}
         found = engine.calls.get("/containers/json", all=1, filters=wanted)
-    claimed = filter(None, map(claimed_container, folder.path.glob("replicas/*")))
-    _remove_all(engine, [*(container["Id"] for container in found), *claimed])
+    _remove_all(engine, [container["Id"] for container in found])
     told = mend_ownership(engine, order, folder, labels)
     if _has_no_network(folder):
         return told

@@ -61,19 +61,16 @@ def container_orders(
     devices: Mapping[str, tuple[str, ...]],
     storage: Mapping[str, str],
     network: str,
-    host_id: str = "",
 ) -> dict[str, ContainerOrder]:
     """The orders of all replicas, the primary first. `info` is the engine's description of itself.
 
     `devices` are the accelerators that each replica has for itself, by UUID; `storage` are the variables by
-    which they find Cloud Storage on this machine. `network` is the job's own; empty: it has none. Host names
-    are made of `host_id`, or of the job's id.
+    which they find Cloud Storage on this machine. `network` is the job's own; empty: it has none.
     """
     name = parse_name(order.name)
     assert name is not None
     part = docker_part(order)
-    host_id = host_id or name.id
-    context = _own_context(order, name, host_id)
+    context = _own_context(order, name)
     data_uri = order.data.uri if order.data else ""
     mounts = (*bucket_mounts(order.job.job_spec, Path(order.home), data_uri), *option_mounts(part.container))
     labels = job_labels(order.home, name.id)
@@ -88,7 +85,7 @@ def container_orders(
             image=runtime.image,
             program=program_of(pool.task),
             env={**storage, **environment(order.job.job_spec, part.container, member, context)},
-            host=host_name(host_id, member),
+            host=host_name(name.id, member),
             network=network,
             labels=own_labels,
             mounts=(*_own_mounts(order, folder, member, runtime), *mounts),
@@ -147,7 +144,6 @@ def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder
         labels=labels,
         config=first.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}},
         attempt=attempt.attempt,
-        waiting=None,
     )
 
 
@@ -159,9 +155,9 @@ def first_order(folder: JobFolder) -> ContainerOrder | None:
     return None
 
 
-def _own_context(order: JobOrder, name: ResourceName, host_id: str) -> JobContext:
+def _own_context(order: JobOrder, name: ResourceName) -> JobContext:
     """The facts that the replicas of one job share: also its trial, and the data of its pipeline."""
-    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs, host_id)
+    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
     data = order.data
     if data is not None:
         data = msgspec.structs.replace(data, uri=told_folder(data.uri, order.aip_dirs))
@@ -169,17 +165,12 @@ def _own_context(order: JobOrder, name: ResourceName, host_id: str) -> JobContex
     return msgspec.structs.replace(context, trial_id=trial_id, data=data)
 
 
-def job_context(
-    spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "", host_id: str = ""
-) -> JobContext:
-    """The facts that all replicas share: on Docker exactly those of Vertex AI.
-
-    Host names are made of `host_id`, or of the job's id.
-    """
+def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> JobContext:
+    """The facts that all replicas share: on Docker exactly those of Vertex AI."""
     return JobContext(
         job_id=job_id,
         region=region,
-        hosts=service_hosts(spec, host_id or job_id),
+        hosts=service_hosts(spec, job_id),
         output=told_folder(spec.output_uri, aip_dirs),
     )
 

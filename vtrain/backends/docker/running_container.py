@@ -44,9 +44,7 @@ class RunningContainer:
         """
         env = [f"TERM={os.environ['TERM']}"] if terminal and os.environ.get("TERM") else []
         with self._engine() as engine, engine_errors("run a command in the container"):
-            own = self._order.config["Env"] if self._order.waiting else []  # which no waiting container has
-            session = ExecSession(engine.calls, self._order.name, argv, env=[*own, *env], terminal=terminal)
-            return session.run()
+            return ExecSession(engine.calls, self._order.name, argv, env=env, terminal=terminal).run()
 
     def usage(self) -> ReplicaUsage | None:
         """The engine's statistics of the container, and the GPUs that it was given."""

@@ -33,7 +33,6 @@ from vtrain.backends.docker.exits import (
     with_late_oom,
 )
 from vtrain.backends.docker.job_engine import JobEngine
-from vtrain.backends.docker.waiting import SLOT, WaitingView
 from vtrain.containers.engine import is_going
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.errors import EngineAwayError, EngineError
@@ -63,10 +62,7 @@ class ContainerWatch(threading.Thread):
         self.order = order
         self._replica = replica
         self._job_engine = job_engine
-        if (replica.path / SLOT).exists():  # it has claimed a waiting container
-            self._view: ContainerView = WaitingView(job_engine.engine, job_engine.hang_up, replica, order)
-        else:
-            self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
+        self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
         self._stopping = Stopping(self._view, job_engine, order.grace_seconds)
         self._stopping.wanted = stopping
         self._seen_running = 0.0
@@ -106,7 +102,6 @@ class ContainerWatch(threading.Thread):
             end = self._view.patiently(start.ensure)
             if end is None:
                 self._job_engine.meter.add(self._view.id)
-                self._job_engine.keep_waiting(self.order)
                 end = self._view.patiently(lambda: self._follow(output))
         finally:
             output.close()
@@ -276,9 +271,7 @@ class ContainerStart:
         except EngineError as error:
             return self._refused(error)
         if not self._replica.started():
-            write_struct(
-                self._replica.path / "started.json", {"time": started, "note": self._view.start_note}
-            )
+            write_struct(self._replica.path / "started.json", {"time": started})
             self._replica.job.wake()
         return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtrain.backends.base import INTERACTIVE_FLAG, RuntimeBackend
@@ -35,12 +34,6 @@ class Process(RuntimeBackend):
         from vtrain.backends.process.process_launcher import ProcessLauncher
 
         return ProcessLauncher()
-
-    def end_warm_slots(self, home: Path, owner: str) -> None:
-        """End the processes that keep modules imported."""
-        from vtrain.runtime.warm_slots import end_warm_slots
-
-        end_warm_slots(home, owner)
 
     def running(self, replica: ReplicaFolder) -> RunningReplica:
         """A running process tree."""

@@ -172,9 +172,6 @@ class ProcessLauncher:
             return f"The job's copy of its environment could not be removed: {error.strerror}."
         return ""
 
-    def close(self) -> None:
-        """Nothing: the processes that keep modules imported are started with the replicas."""
-
     def _shim(self, replica: ReplicaFolder) -> int:
         """The process that watches over the replica; 0 for none, -1 for one that has not said its number.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from vtrain.backends import BackendSettings, JobBackend, ResourceBackend
 from vtrain.backends.models import ModelEditingBackend, ModelRegistryBackend
-from vtrain.backends.registry import choose_for, find_backend, open_found, open_resources
+from vtrain.backends.registry import choose_for, find_backend, open_found
 from vtrain.emulator.api.refusals import Refusal
 from vtrain.messages.custom_job import PythonPackageSpec
 from vtrain.messages.names import LOCAL_PROJECT
@@ -78,7 +78,7 @@ class OpenBackends:
             backend = find_backend(name)
             openers: dict[str, Callable[[], Any]] = {
                 "jobs": lambda: open_found(backend, settings),
-                "resources": lambda: open_resources(backend, settings),
+                "resources": lambda: backend.open_resources(settings),
                 "models": lambda: backend.open_models(settings),
             }
             opened[key] = openers[kind]()

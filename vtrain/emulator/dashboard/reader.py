@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage, ResourcePage
 from vtrain.backends.base import Backend
-from vtrain.backends.registry import open_found, open_resources, running_replicas
+from vtrain.backends.registry import open_found, running_replicas
 from vtrain.errors import ConfigError, NotFoundError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -151,7 +151,7 @@ class JobReader:
     def resources(self) -> ResourcePage:
         """The persistent resources, and the names of damaged ones."""
         query = Query(collection=PERSISTENT_RESOURCES, project=LOCAL_PROJECT, location=self._location)
-        return open_resources(self._backend, self._settings).list_resources(query)
+        return self._backend.open_resources(self._settings).list_resources(query)
 
     def _query(self, collection: str) -> Query:
         return Query(collection=collection, project=LOCAL_PROJECT, location=self._location)
