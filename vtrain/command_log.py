@@ -16,7 +16,7 @@ import msgspec
 from vtrain.atomic import publish_file
 from vtrain.errors import StorageError, VtrainError
 from vtrain.messages.secrets import masked_text, masked_words
-from vtrain.privacy import FILE_MODE, FOLDER_MODE, close_to_others, make_private
+from vtrain.privacy import FILE_MODE, FOLDER_MODE, make_private
 from vtrain.settings import home_folder
 from vtrain.times import from_epoch
 
@@ -110,8 +110,6 @@ def _append(file: Path, line: str, *, own_folder: bool) -> None:
         file.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
     if file.is_file() and file.stat().st_size > MAX_LOG_BYTES:
         file.replace(file.with_suffix(".log.1"))
-    if own_folder:
-        close_to_others(file)  # older versions left it readable
     # Without blocking: VTRAIN_LOG may name a FIFO that nobody reads.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, FILE_MODE)
     with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:

@@ -119,7 +119,7 @@ class StorageError(VtrainError):
 
 
 class HomeError(StorageError):
-    """vtrain's home is another user's, or a newer vtrain's: asking again does not help."""
+    """vtrain's home is another user's, or another version's: asking again does not help."""
 
 
 class DamagedError(HomeError):

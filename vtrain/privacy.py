@@ -42,7 +42,7 @@ def secure_home(home: Path) -> None:
         )
     if found.st_mode & _OTHERS:
         _close_home(home, found.st_mode)
-    for name in OWN:  # older versions left some of these readable
+    for name in OWN:
         close_to_others(home / name)
 
 

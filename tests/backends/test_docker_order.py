@@ -1,4 +1,4 @@
-"""The docker backend's own part of a job's order, in today's layout and in that of version 0.1.0."""
+"""The docker backend's own part of a job's order, and lines that may be lost while the engine is away."""
 
 from __future__ import annotations
 
@@ -46,33 +46,13 @@ def test_the_part_is_one_document_of_its_own(folder: JobFolder) -> None:
     assert (part.engine, part.container) == (ENGINE, OPTIONS)
 
 
-def test_an_order_of_the_first_version_had_it_among_its_own_fields(folder: JobFolder) -> None:
-    write_struct(folder.path / "spec.json", with_docker_part(ORDER, ENGINE, OPTIONS))
-    older = stored(folder)
-    older |= older.pop("launcher")
-    del older["credentials_file"]
-    older["container"]["credentials_file"] = "/job/credentials.json"
-    (folder.path / "spec.json").write_text(json.dumps(older))
-    order = folder.order()
-    assert order.credentials_file == "/job/credentials.json"
-    part = docker_part(order)
-    assert part.engine == ENGINE
-    assert (part.container.mounts, part.container.credentials_file) == (
-        OPTIONS.mounts,
-        order.credentials_file,
-    )
-
-
-@pytest.mark.parametrize(("gap_of", "named"), [("The Docker engine",) * 2, ("", "What keeps")])
-def test_lines_that_may_be_lost_are_told_with_what_was_away(
-    folder: JobFolder, gap_of: str, named: str
-) -> None:
+def test_lines_that_may_be_lost_are_told_with_what_was_away(folder: JobFolder) -> None:
     replica = folder.replica("workerpool0-0")
     replica.path.mkdir(parents=True)
-    ended = ReplicaExit(code=0, started=0.0, ended=9.0, gap=(1.0, 2.0), gap_of=gap_of)
+    ended = ReplicaExit(code=0, started=0.0, ended=9.0, gap=(1.0, 2.0), gap_of="The Docker engine")
     write_struct(replica.path / "exit.json", ended)
     log = ServiceLog(folder)
     log.tell_losses((replica,))
     log.close()
     (file,) = (folder.path / "logs").glob("*.log")
-    assert named in file.read_text() and "1970-01-01T00:00:01" in file.read_text()
+    assert "The Docker engine" in file.read_text() and "1970-01-01T00:00:01" in file.read_text()

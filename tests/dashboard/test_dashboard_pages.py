@@ -93,7 +93,7 @@ def test_a_thousand_jobs_are_listed_in_pages(board: Board, vtrain_home: Path) ->
             values = (name, "customJobs", states.SUCCEEDED, "2026-11-01T10:00:00Z", "", "process", document)
             connection.execute(
                 "INSERT INTO resources (name, collection, state, create_time, end_time, backend, document,"
-                " project, location) VALUES (?, ?, ?, ?, ?, ?, ?, 'local', 'us-central1')",
+                " project, location, key) VALUES (?, ?, ?, ?, ?, ?, ?, 'local', 'us-central1', '')",
                 values,
             )
     store.close()

@@ -1,4 +1,4 @@
-"""The page about fidelity and the code say the same: constants, and fields that are not reproduced."""
+"""The page about fidelity and the code agree on places in the code, and on fields that are not reproduced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from snippets import ROOT
 from vtrain.runtime.notices import PROCESS_POOL_FIELDS, SPEC_FIELDS
 
 PAGE = (ROOT / "docs" / "reference" / "fidelity.md").read_text(encoding="utf-8")
-CONSTANT = re.compile(r"`(vtrain\.[a-z_.]+)\.([A-Z_]+)`")
+PLACE = re.compile(r"`(vtrain\.[a-z_.]+)\.(\w+)`")
 UNSURE = re.compile(r"not\s+documented|inferred", re.IGNORECASE)
 ELSEWHERE = {"scheduling.strategy", "scheduling.maxWaitDuration", "encryptionSpec"}
 """Fields that neither of the lists of names holds."""
@@ -39,8 +39,8 @@ def unsure_constants() -> Iterator[str]:
                 yield f"{module}.{targets[0].id}"
 
 
-def test_the_constants_of_the_page_are_there() -> None:
-    named = CONSTANT.findall(PAGE)
+def test_the_places_that_the_page_names_are_there() -> None:
+    named = PLACE.findall(PAGE)
     assert len(named) > 20
     assert [f"{module}.{name}" for module, name in named if not hasattr(import_module(module), name)] == []
 
@@ -51,11 +51,11 @@ def test_every_constant_that_is_unsure_is_on_the_page() -> None:
     assert [name for name in found if f"`{name}`" not in PAGE] == []
 
 
-def test_every_rule_that_is_unsure_names_its_constant() -> None:
+def test_every_rule_that_is_unsure_names_its_place() -> None:
     for heading in ("What a replica sees", "How a job ends", "Hardware"):
         assert len(rows(heading)) >= 5
-        for rule, sure, _, constant in rows(heading):
-            assert bool(CONSTANT.search(constant)) or not UNSURE.search(sure), rule
+        for rule, sure, _, place in rows(heading):
+            assert bool(PLACE.search(place)) or not UNSURE.search(sure), rule
 
 
 def test_what_is_not_reproduced_is_explained_field_by_field() -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import signal
-import struct
 import tempfile
 import time
 from collections.abc import Callable
@@ -379,29 +378,6 @@ def test_a_container_goes_on_where_an_attempt_beyond_255_ended(tmp_path: Path) -
     again = Transcript(base, 256)
     assert not again.is_empty
     again.close()
-
-
-def test_logs_of_older_versions_are_read_and_written_on(tmp_path: Path) -> None:
-    """Their records hold an attempt of one byte, two zeros, and no check."""
-    old = struct.Struct("<qqBBxxI")
-    (tmp_path / "workerpool0-0.log").write_bytes(b"one\ntwo\nthree\n")
-    records = [old.pack(1000, 4, STDOUT, 0, 1), old.pack(2000, 8, STDERR, 255, 1)]
-    (tmp_path / "workerpool0-0.idx").write_bytes(b"".join(records))
-    assert [(e.time, e.payload, e.stream, e.attempt) for e in read(tmp_path)] == [
-        (1000, b"one", "stdout", 0),
-        (2000, b"two", "stderr", 255),
-        (2000, b"three", "stdout", 255),
-    ]
-    journal = JournalWriter(str(tmp_path / "workerpool0-0"), 256)
-    journal.write(b"four\n", STDOUT)
-    journal.close()
-    assert [(e.payload, e.attempt) for e in read(tmp_path)] == [
-        (b"one", 0),
-        (b"two", 255),
-        (b"three", 255),
-        (b"four", 256),
-    ]
-    assert read_logs(tmp_path, LogQuery(name="x"), ended=True).trouble == ""
 
 
 def test_cursors_of_older_versions_are_read(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 import threading
 from pathlib import Path
@@ -121,15 +120,6 @@ def test_a_damaged_file(tmp_path: Path) -> None:
         Store.open(tmp_path)
 
 
-def test_a_newer_store(tmp_path: Path) -> None:
-    Store.open(tmp_path).close()
-    connection = sqlite3.connect(tmp_path / DATABASE)
-    connection.execute("PRAGMA user_version=99")
-    connection.close()
-    with pytest.raises(StorageError, match="newer vtrain"):
-        Store.open(tmp_path)
-
-
 def test_a_full_disk(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     store._connection.execute("PRAGMA max_page_count=1")
@@ -197,3 +187,29 @@ def test_a_store_that_another_thread_collects_goes_quietly(
     thread.start()
     thread.join()
     assert troubles == []
+
+
+def test_the_living_and_the_ended(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    for number, state, ended in ((1, "FAILED", "2026-01-05T00:00:00Z"), (2, "QUEUED", ""), (3, "FAILED", "")):
+        store.insert(
+            Record(
+                name=record(number).name,
+                collection="customJobs",
+                state=f"JOB_STATE_{state}",
+                create_time="2026-01-02T00:00:00Z",
+                end_time=ended,
+                backend="process",
+                document="{}",
+            )
+        )
+    assert [record.name[-1] for record in store.living()] == ["2"]
+    assert [record.name[-1] for record in store.ended_before("2026-01-04T00:00:00Z")] == ["3"]
+    assert [record.name[-1] for record in store.ended_before("2026-02-01T00:00:00Z")] == ["1", "3"]
+    assert store.ids("customJobs") == {"1", "2", "3"}
+
+
+def test_nothing_is_requested_of_what_is_gone(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    store.request(record(1).name, "cancel")
+    assert store.query("SELECT * FROM requests") == []

@@ -230,7 +230,7 @@ class LocalBackend:
         return tuple(root for root in found if root is not None and root.is_folder())
 
     def command(self, name: str) -> TypedCommand | None:
-        """The command line that made the job; None for a job of an earlier version, or of another program."""
+        """The command line that made the job; None for a job of another program."""
         self._existing_store(name).get(name)
         try:
             order = self._folder(name).order()

@@ -54,7 +54,7 @@ def rerun(job: JobFlag, watch: WatchFlag, place: PlaceFlags, common: CommonFlags
     if command is None:
         raise ConfigError(
             "The command line that made this job is not known.",
-            hint="An earlier version of vtrain or another program made it. Run its line yourself once.",
+            hint="Another program made it. Run its line yourself once.",
         )
     words = command.words
     if not Path(command.folder).is_dir():

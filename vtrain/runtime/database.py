@@ -1,4 +1,4 @@
-"""Opens the database in vtrain's home, brings it up to date, and turns its errors into sentences."""
+"""Opens the database in vtrain's home, or makes it, and turns its errors into sentences."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ _DAMAGE = (
     "malformed",
     "no such table",
     "no such column",
-    "already exists",
-    "duplicate column",
     "unsupported file format",
     "has no column",
     "out of memory",
@@ -39,75 +37,44 @@ _DAMAGE = (
 )
 """Words in SQLite's errors for a damaged file. A damaged length may ask for any amount of memory."""
 
-_MIGRATIONS = (
-    """
+SCHEMA_VERSION = 7
+"""Changes with the tables. A store of any other version is refused."""
+_SCHEMA = """
     CREATE TABLE resources (
         name TEXT PRIMARY KEY, collection TEXT NOT NULL, state TEXT NOT NULL, create_time TEXT NOT NULL,
-        end_time TEXT NOT NULL, backend TEXT NOT NULL, document TEXT NOT NULL
+        end_time TEXT NOT NULL, backend TEXT NOT NULL, document TEXT NOT NULL, project TEXT NOT NULL,
+        location TEXT NOT NULL, key TEXT NOT NULL
     );
-    CREATE INDEX resources_by_collection ON resources (collection);
-    CREATE TABLE requests (
-        name TEXT NOT NULL, verb TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (name, verb)
-    );
-    """,
-    """
-    CREATE TABLE leases (
-        name TEXT PRIMARY KEY, memory_bytes INTEGER NOT NULL, is_admitted INTEGER NOT NULL,
-        devices TEXT NOT NULL
-    );
-    """,
-    """
-    ALTER TABLE resources ADD COLUMN project TEXT NOT NULL DEFAULT '';
-    ALTER TABLE resources ADD COLUMN location TEXT NOT NULL DEFAULT '';
-    ALTER TABLE resources ADD COLUMN key TEXT NOT NULL DEFAULT '';
-    UPDATE resources SET
-        project = substr(name, 10, instr(substr(name, 10), '/') - 1),
-        location = substr(name, instr(name, '/locations/') + 11,
-            instr(substr(name, instr(name, '/locations/') + 11), '/') - 1),
-        key = CASE WHEN json_valid(document)
-            THEN coalesce(json_extract(document, '$.labels."vtrain-idempotency-key"'), '') ELSE '' END;
-    UPDATE resources SET key = '' WHERE key != ''
-        AND state NOT IN
-            ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLING', 'JOB_STATE_CANCELLED', 'JOB_STATE_EXPIRED')
-        AND rowid NOT IN (
-            SELECT min(rowid) FROM resources WHERE key != '' AND state NOT IN
-                ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLING', 'JOB_STATE_CANCELLED', 'JOB_STATE_EXPIRED')
-            GROUP BY collection, project, location, key
-        );
     CREATE UNIQUE INDEX resources_by_key ON resources (collection, project, location, key) WHERE key != ''
         AND state NOT IN
             ('JOB_STATE_FAILED', 'JOB_STATE_CANCELLING', 'JOB_STATE_CANCELLED', 'JOB_STATE_EXPIRED');
     CREATE INDEX resources_by_project ON resources (collection, project);
     CREATE INDEX resources_by_location ON resources (collection, project, location);
     CREATE INDEX resources_by_state ON resources (state);
-    DROP INDEX resources_by_collection;
-    """,
-    """
+    CREATE TABLE requests (
+        name TEXT NOT NULL, verb TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (name, verb)
+    );
+    CREATE TABLE leases (
+        name TEXT PRIMARY KEY, memory_bytes INTEGER NOT NULL, is_admitted INTEGER NOT NULL,
+        devices TEXT NOT NULL, line TEXT NOT NULL, slots TEXT NOT NULL
+    );
     CREATE TABLE models (
         name TEXT NOT NULL, version INTEGER NOT NULL, project TEXT NOT NULL, location TEXT NOT NULL,
         is_default INTEGER NOT NULL, training_pipeline TEXT NOT NULL, document TEXT NOT NULL,
         PRIMARY KEY (name, version)
     );
     CREATE TABLE model_counts (name TEXT PRIMARY KEY, last INTEGER NOT NULL);
-    """,
-    """
     CREATE TABLE persistent_resources (
-        name TEXT PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL, document TEXT NOT NULL
+        name TEXT PRIMARY KEY, project TEXT NOT NULL, location TEXT NOT NULL, document TEXT NOT NULL,
+        preload TEXT NOT NULL
     );
-    ALTER TABLE leases ADD COLUMN line TEXT NOT NULL DEFAULT '';
-    ALTER TABLE leases ADD COLUMN slots TEXT NOT NULL DEFAULT '{}';
-    """,
-    """
-    ALTER TABLE persistent_resources ADD COLUMN preload TEXT NOT NULL DEFAULT '';
-    """,
-)
-"""Entry N brings the database from version N to N + 1. Never change an entry; append one."""
+"""
 
 
 def open_database(home: Path) -> tuple[sqlite3.Connection, bool]:
     """Open the database of an existing home, or make it. True if it is read-only.
 
-    Call it within `storage_errors`. Raises StorageError for a database that a newer vtrain has written.
+    Call it within `storage_errors`. Raises HomeError for a database of another version.
     """
     path = home / DATABASE
     is_new = not path.exists()
@@ -151,13 +118,13 @@ def _was_emptied(path: Path) -> bool:
 def _opened(path: Path, home: Path, *, read_only: bool) -> sqlite3.Connection:
     connection = _connect(path, read_only=read_only)
     try:
-        version = _version(connection, home)
-        if read_only and not version:
+        has_schema = _has_schema(connection, home)
+        if read_only and not has_schema:
             raise read_only_error(home)
         if not read_only:
             connection.execute("PRAGMA synchronous=FULL")
-            if version < len(_MIGRATIONS):
-                _migrate(connection, home)
+            if not has_schema:
+                _make_schema(connection, home)
     except BaseException:
         connection.close()
         raise
@@ -206,26 +173,29 @@ def _has_log(path: Path) -> bool:
         return False
 
 
-def _migrate(connection: sqlite3.Connection, home: Path) -> None:
+def _make_schema(connection: sqlite3.Connection, home: Path) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     with connection:  # a kill in the middle changes nothing
         connection.execute("BEGIN EXCLUSIVE")
-        for migration in _MIGRATIONS[_version(connection, home) :]:
-            for statement in migration.split(";"):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={len(_MIGRATIONS)}")
+        if _has_schema(connection, home):  # another process was faster
+            return
+        for statement in _SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
-def _version(connection: sqlite3.Connection, home: Path) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version < 0:
-        raise damaged_error(home / DATABASE, f"its version is {version}")
-    if version > len(_MIGRATIONS):
+def _has_schema(connection: sqlite3.Connection, home: Path) -> bool:
+    """Whether the database has vtrain's tables; False for an empty one. Raises HomeError for any other."""
+    # One statement sees one state: another process may make the tables just now.
+    version, is_empty = connection.execute(
+        "SELECT user_version, NOT EXISTS (SELECT * FROM sqlite_master) FROM pragma_user_version"
+    ).fetchone()
+    if version != SCHEMA_VERSION and (version or not is_empty):
         raise HomeError(
-            f"The store in {home} was written by a newer vtrain (version {version} of its tables).",
-            hint="Update vtrain, or choose another folder with VTRAIN_HOME.",
+            f"The store in {home} has version {version}; this vtrain reads only version {SCHEMA_VERSION}.",
+            hint=f"Choose another folder with VTRAIN_HOME, or move {home} away.",
         )
-    return version
+    return bool(version)
 
 
 def read_only_error(home: Path) -> StorageError:

@@ -15,8 +15,8 @@ from vtrain.rooted import Root
 from vtrain.staging import LocalBuckets, join_uri
 
 BUCKET = "gs://local-runs"
-_FOLDER = r"[a-z0-9-]{1,130}-(?:[0-9]{19}|[0-9]{8}-[0-9]{6}-[0-9]{1,10})"
-"""NAME-ID; of older versions NAME-DATE-TIME-PROCESS."""
+_FOLDER = r"[a-z0-9-]{1,130}-[0-9]{19}"
+"""NAME-ID."""
 _NAME = re.compile(_FOLDER)
 _URI = re.compile(f"{re.escape(BUCKET)}/{_FOLDER}")
 

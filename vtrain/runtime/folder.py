@@ -13,7 +13,7 @@ import msgspec
 
 from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
-from vtrain.runtime.job_order import NO_DOCUMENT, JobOrder
+from vtrain.runtime.job_order import JobOrder
 
 S = TypeVar("S")
 
@@ -48,16 +48,6 @@ class _Submitted(msgspec.Struct, frozen=True):
     """The part of an order that says to which home the job was submitted."""
 
     home: str
-
-
-class _EarlierOptions(msgspec.Struct, frozen=True):
-    credentials_file: str = ""
-
-
-class _EarlierOrder(msgspec.Struct, frozen=True):
-    """An order of version 0.1: the fields of its launcher lay among all the others."""
-
-    container: _EarlierOptions = _EarlierOptions()
 
 
 class LeftProcess(msgspec.Struct, frozen=True):
@@ -312,15 +302,7 @@ class JobFolder(msgspec.Struct, frozen=True):
 
     def order(self) -> JobOrder:
         """The order as it was submitted. Raises DamagedFileError."""
-        file = self.path / "spec.json"
-        order = require_struct(file, JobOrder, strict=False)
-        if bytes(order.launcher) != bytes(NO_DOCUMENT):
-            return order
-        whole = require_struct(file, msgspec.Raw)
-        options = require_struct(file, _EarlierOrder, strict=False).container
-        return msgspec.structs.replace(
-            order, launcher=whole, credentials_file=order.credentials_file or options.credentials_file
-        )
+        return require_struct(self.path / "spec.json", JobOrder, strict=False)
 
     def is_readable(self) -> bool:
         """Whether a supervisor can learn from the folder what to do."""

@@ -11,8 +11,6 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.debugging import Debugger
 
-NO_DOCUMENT = msgspec.Raw(b"null")
-
 
 class SimulatedPreemption(msgspec.Struct, frozen=True, kw_only=True):
     """One loss of a machine, some time after the job has begun to run: of `replica` (empty: the last)."""
@@ -111,7 +109,7 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     claim: Claim = Claim()
     terminal: LentTerminal | None = None
     command: TypedCommand | None = None
-    launcher: msgspec.Raw = NO_DOCUMENT
+    launcher: msgspec.Raw = msgspec.Raw(b"null")
     study: StudyPart | None = None
     trial: TrialPart | None = None
     pipeline: dict[str, Any] | None = None

@@ -26,8 +26,7 @@ RECORD = struct.Struct("<qqBHBI")
 """Time in nanoseconds since the epoch, end of the block in the raw file, stream, attempt, check; and how many
 pieces of a container's log bear that time, so that reading it can go on after them.
 
-The check makes damage known. It is 0 in the records of older versions, which have none, and attempts of one
-byte followed by a zero.
+The check makes damage known.
 """
 
 STDOUT = 1
@@ -66,11 +65,11 @@ def is_sound(record: Record) -> bool:
     time_ns, end, stream, attempt, check, pieces = record
     if stream not in _STREAMS or end < 0 or time_ns < 0:
         return False
-    return check == _check(time_ns, end, stream, attempt, pieces) if check else attempt < 256
+    return check == _check(time_ns, end, stream, attempt, pieces)
 
 
 def _check(time_ns: int, end: int, stream: int, attempt: int, pieces: int) -> int:
-    """One byte that is never 0."""
+    """One byte that is never 0: a record of zeros is damaged."""
     return crc32(RECORD.pack(time_ns, end, stream, attempt, 0, pieces)) % 255 + 1
 
 

@@ -1,7 +1,7 @@
 """The rules for the end of a replica: nothing, a restart of it or of the job, or the job's end. Pure.
 
 Source: Vertex AI, "Understand the custom training service" (replicas, restarts, error handling), and the
-API's `Scheduling` message. A question that neither settles has a constant of its own.
+API's `Scheduling` message. A comment says where neither settles a question.
 """
 
 from __future__ import annotations
@@ -23,12 +23,6 @@ SPOT_RESTARTS = 6
 """How often a replica is restarted that lost its Spot machine; the job is not tried again then."""
 CRASH_EXIT_CODES = (6, 134, 11, 139)
 """SIGABRT and SIGSEGV, as programs and as shells number them: possibly transient, the job is tried again."""
-RESTARTS_COUNT_ANEW_FOR_EACH_TRY = True
-"""Whether a replica has its restarts again after the whole job was tried again. Not documented."""
-DISABLE_RETRIES_COVERS_ALL = True
-"""Whether `disableRetries` also forbids restarts after crashes. The API speaks of internal errors only."""
-ANY_SUCCESS_ENDS_THE_JOB = False
-"""Whether a replica that is not the primary ends the job when it exits with 0. Not documented."""
 SPOT_STRATEGY = "SPOT"
 
 
@@ -85,14 +79,13 @@ def action_after(
 ) -> Action:
     """The action after a replica has ended for that cause; `restarts` are those of the job until now."""
     rules = scheduling or Scheduling()
-    is_covered = DISABLE_RETRIES_COVERS_ALL or cause is not Cause.CRASH
-    if cause is Cause.PERMANENT or (rules.disable_retries and is_covered):
+    # `disableRetries` also forbids restarts after crashes; the API speaks of internal errors only.
+    if cause is Cause.PERMANENT or rules.disable_retries:
         return Action.FAIL
     is_spot = cause is Cause.PREEMPTED and rules.strategy == SPOT_STRATEGY
     limit = SPOT_RESTARTS if is_spot else RESTARTS_PER_REPLICA
     if cause is not Cause.CRASH and _own_restarts(replica, restarts) < limit:
-        whole = rules.restart_job_on_worker_restart and not rules.disable_retries
-        return Action.RESTART_ALL if whole else Action.RESTART_REPLICA
+        return Action.RESTART_ALL if rules.restart_job_on_worker_restart else Action.RESTART_REPLICA
     if is_spot:
         return Action.FAIL
     tries = sum(restart.is_retry for restart in restarts)
@@ -109,7 +102,7 @@ def _own_restarts(replica: str, restarts: Sequence[Restart]) -> int:
     count = 0
     for restart in restarts:
         if restart.is_retry:
-            count = 0 if RESTARTS_COUNT_ANEW_FOR_EACH_TRY else count
+            count = 0  # it has its restarts again: not documented
         elif restart.cause == replica:
             count += 1
     return count

@@ -1,7 +1,7 @@
 """The view that every replica of a job has: its environment and argv, as Vertex AI gives them. Pure.
 
 Source of the rules: Google's documentation of distributed training and of environment variables, and
-values seen in real jobs. A question that neither settles has a constant of its own, whose text says so.
+values seen in real jobs. The text of a constant, or a comment, says where neither settles a question.
 """
 
 from __future__ import annotations
@@ -26,20 +26,8 @@ MASTER_PORT = 3333
 """MASTER_PORT and `open_ports` on Vertex; seen in jobs, not documented."""
 SERVICE_ACCOUNT = "service-{project_number}@gcp-sa-aiplatform-cc.iam.gserviceaccount.com"
 """CLOUD_ML_JOB_SA where the job names no account: the Custom Code Service Agent."""
-TORCH_VARIABLES_OF_ONE_REPLICA = False
-"""Whether a job with one replica has MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK. Not documented: users
-report that it has not."""
 UNCOUNTED_POOLS = (3,)
 """Pools that WORLD_SIZE and RANK leave out: evaluators. Not documented."""
-REDUCTION_SERVERS_ARE_COUNTED = False
-"""Whether WORLD_SIZE and RANK count Reduction Servers. Not documented; Google's sample works only if not."""
-RANK_OF_UNCOUNTED = ""
-"""RANK of a replica that WORLD_SIZE does not count (empty: it has none). Not documented."""
-USER_OVERRIDES_SERVICE = True
-"""Whether a variable of the job's `env` takes the place of a service's of that name. Not documented."""
-PACKAGES_FILL_CLOUD_ML_JOB = True
-"""Whether CLOUD_ML_JOB names module, packages and args of a Python package. Not documented; seen empty for
-containers."""
 HP_METRIC_FILE = "/var/hypertune/output.metrics"
 """CLOUD_ML_HP_METRIC_FILE. A sample of Google's reads this path; what the variable says is not documented."""
 DASHBOARD_PORT = 8888
@@ -63,11 +51,6 @@ SINGLE_REPLICA_POOL = "chief"
 """How CLUSTER_SPEC names the pool of a job with one replica; seen in jobs, not documented."""
 TF_POOL_NAMES = ("chief", "worker", "ps", "evaluator")
 EVALUATOR = "evaluator"
-REDUCTION_SERVERS_ARE_PS = True
-"""Whether a Reduction Server in the third pool stands in TF_CONFIG as `ps`. Not documented."""
-TF_JOB_IS_A_STRING = True
-"""Whether TF_CONFIG's `job` is a string that holds JSON, as CLUSTER_SPEC's is, or an object. Not documented:
-the page shows an object, a job of the older service had a string."""
 TF_CLOUD_ID = "{job_id}"
 """TF_CONFIG's `task.cloud`, an opaque id. Not documented what it is made of."""
 REDUCTION_SERVER_POOL = 2
@@ -121,9 +104,9 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return cluster_text(self.hosts)
 
     @cached_property
-    def tf_clusters(self) -> dict[bool, str]:
-        """TF_CONFIG's `cluster` as JSON, by whether the third pool is a Reduction Server."""
-        return {flag: tf_cluster_text(self.hosts, reduction_server=flag) for flag in (False, True)}
+    def tf_cluster(self) -> str:
+        """TF_CONFIG's `cluster` as JSON."""
+        return tf_cluster_text(self.hosts)
 
 
 def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
@@ -170,16 +153,14 @@ def service_hosts(spec: CustomJobSpec, job_id: str) -> dict[ReplicaId, str]:
 def replica_environment(spec: CustomJobSpec, replica: ReplicaId, context: JobContext) -> dict[str, str]:
     """The variables that the service and the user set, in that order; the user's may override."""
     pool = spec.worker_pool_specs[replica.pool]
-    several = len(context.hosts) > 1
     variables = {"CLUSTER_SPEC": cluster_spec(pool, replica, context)}
-    if several:
-        reducers = any(is_reduction_server(*numbered) for numbered in enumerate(spec.worker_pool_specs))
-        variables["TF_CONFIG"] = tf_config(pool, replica, context, reduction_server=reducers)
-    if several or TORCH_VARIABLES_OF_ONE_REPLICA:
+    if len(context.hosts) > 1:
+        variables["TF_CONFIG"] = tf_config(pool, replica, context)
+        # Not documented: users report that one replica has none of these.
         variables |= _torch_variables(spec, replica, context)
     variables |= _service_variables(spec, pool, context) | _optional_variables(spec, context)
-    own = expand_env(pool.task.env if pool.task else (), variables)
-    return variables | own if USER_OVERRIDES_SERVICE else own | variables
+    # A job's variable takes the place of the service's of that name: not documented.
+    return variables | expand_env(pool.task.env if pool.task else (), variables)
 
 
 def module_argv(task: PythonPackageSpec, python: str) -> tuple[str, ...]:
@@ -196,32 +177,30 @@ def container_argv(
 
 
 def _torch_variables(spec: CustomJobSpec, replica: ReplicaId, context: JobContext) -> dict[str, str]:
-    counted = {pool: size for pool, size in context.pool_sizes.items() if _counts(spec, pool)}
-    before = sum(size for pool, size in counted.items() if pool < replica.pool)
-    rank = str(before + replica.index) if replica.pool in counted else RANK_OF_UNCOUNTED
+    # Reduction Servers are not counted. Not documented; Google's sample works only so.
+    counted = {
+        pool: size
+        for pool, size in context.pool_sizes.items()
+        if pool not in UNCOUNTED_POOLS and not is_reduction_server(pool, spec.worker_pool_specs[pool])
+    }
     variables = {
         "MASTER_ADDR": context.hosts[PRIMARY].rpartition(":")[0],
         "MASTER_PORT": str(context.master_port),
         "WORLD_SIZE": str(sum(counted.values())),
     }
-    return variables | ({"RANK": rank} if rank else {})
-
-
-def _counts(spec: CustomJobSpec, pool: int) -> bool:
-    if pool in UNCOUNTED_POOLS:
-        return False
-    is_reducer = is_reduction_server(pool, spec.worker_pool_specs[pool])
-    return REDUCTION_SERVERS_ARE_COUNTED or not is_reducer
+    if replica.pool in counted:  # that the others have no RANK is not documented
+        before = sum(size for pool, size in counted.items() if pool < replica.pool)
+        variables["RANK"] = str(before + replica.index)
+    return variables
 
 
 def _service_variables(spec: CustomJobSpec, pool: WorkerPoolSpec, context: JobContext) -> dict[str, str]:
-    described = pool.task if PACKAGES_FILL_CLOUD_ML_JOB else None
     account = spec.service_account or SERVICE_ACCOUNT.format(project_number=context.project_number)
     variables = {
         "CLOUD_ML_PROJECT_ID": context.project_number,
         "CLOUD_ML_JOB_ID": context.job_id,
         "CLOUD_ML_REGION": context.region,
-        "CLOUD_ML_JOB": job_string(described),
+        "CLOUD_ML_JOB": job_string(pool.task),  # for a Python package not documented
         "CLOUD_ML_JOB_SA": account,
     }
     if pool.container_spec is not None:
@@ -262,25 +241,20 @@ def cluster_spec(pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext) 
     return _with_cluster(context.cluster, document)
 
 
-def tf_config(
-    pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext, *, reduction_server: bool = False
-) -> str:
-    """TF_CONFIG's value; evaluators are not members of its cluster.
-
-    `reduction_server` says that the third pool is a Reduction Server.
-    """
+def tf_config(pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext) -> str:
+    """TF_CONFIG's value; evaluators are not members of its cluster."""
     task = {
         "cloud": TF_CLOUD_ID.format(job_id=context.job_id),
         "index": replica.index,
         "type": TF_POOL_NAMES[replica.pool],
     }
-    job = job_string(pool.task)
     document = {
         "environment": "cloud",
-        "job": job if TF_JOB_IS_A_STRING else json.loads(job),
+        # Not documented: the page shows an object, a job of AI Platform Training had a string.
+        "job": job_string(pool.task),
         "task": dict(sorted((task | _trial(context)).items())),
     }
-    return _with_cluster(context.tf_clusters[reduction_server], document)
+    return _with_cluster(context.tf_cluster, document)
 
 
 def cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
@@ -292,12 +266,14 @@ def cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
     return _compact(cluster)
 
 
-def tf_cluster_text(hosts: Mapping[ReplicaId, str], *, reduction_server: bool) -> str:
-    """TF_CONFIG's `cluster`, the same for all replicas of a job."""
+def tf_cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
+    """TF_CONFIG's `cluster`, the same for all replicas of a job.
+
+    Reduction Servers, which can only be the third pool, stand there as `ps`: not documented.
+    """
     cluster: dict[str, list[str]] = {}
     for member, host in hosts.items():
-        is_reducer = reduction_server and member.pool == REDUCTION_SERVER_POOL
-        if TF_POOL_NAMES[member.pool] != EVALUATOR and (REDUCTION_SERVERS_ARE_PS or not is_reducer):
+        if TF_POOL_NAMES[member.pool] != EVALUATOR:
             cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
     return _compact(dict(sorted(cluster.items())))
 

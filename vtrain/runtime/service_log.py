@@ -94,6 +94,5 @@ def _losses(attempt: ReplicaFolder) -> list[str]:
     found += [f"{_described(process)} of {name} could not be ended, and goes on." for process in end.left]
     if end.gap is not None:
         away, back = (from_epoch(moment) for moment in end.gap)
-        keeper = end.gap_of or "What keeps its lines"
-        found.append(f"{keeper} was away from {away} to {back}. What {name} wrote then may be lost.")
+        found.append(f"{end.gap_of} was away from {away} to {back}. What {name} wrote then may be lost.")
     return found

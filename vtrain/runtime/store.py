@@ -106,7 +106,7 @@ class Store:
     def open(cls, home: Path) -> Store:
         """Open the store of a home, or make it. A store that cannot be written is opened for reading.
 
-        Raises StorageError, also for a home of another user, and for a store that a newer vtrain has written.
+        Raises StorageError, also for a home of another user, and for a store of another version.
         """
         with storage_errors(home):
             secure_home(home)

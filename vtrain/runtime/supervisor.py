@@ -35,7 +35,7 @@ from vtrain.runtime.job_storage import stop_serving
 from vtrain.runtime.launcher import Launcher, PrepareFailed
 from vtrain.runtime.locks import still_holds
 from vtrain.runtime.provisioning import NotFirstInQueue, Provisioning, ordered_replicas
-from vtrain.runtime.recovery import ANY_SUCCESS_ENDS_THE_JOB, Action, Cause
+from vtrain.runtime.recovery import Action, Cause
 from vtrain.runtime.service_log import LAST_WORDS, RUNNING, TEARING_DOWN, TORN_DOWN, ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import reap
@@ -210,10 +210,10 @@ class Supervisor:
 
     def _outcome(self) -> Decision | None:
         """The end of the job if a replica's exit decides it. The earliest such exit counts."""
-        deciding = self._attempts.names[: None if ANY_SUCCESS_ENDS_THE_JOB else 1]
+        primary = self._attempts.names[0]
         for ended in self._attempts.ended():
-            if ended.cause is Cause.DONE and ended.attempt.name not in deciding:
-                continue
+            if ended.cause is Cause.DONE and ended.attempt.name != primary:
+                continue  # a worker's exit with 0 ends only itself: not documented
             if not (self._attempts.is_first(ended) or self._has_rebooted()):
                 continue
             if ended.cause is Cause.DONE:

@@ -30,7 +30,7 @@ def half_made(folder: Path) -> Path:
 
 def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -> None:
     label = home_label(home.path)
-    places = [home.path / "packages" / ".building-", own_temporary_folder / f"vtrain-build-{label}-"]
+    places = [home.path / "packages" / UNPUBLISHED, own_temporary_folder / f"vtrain-build-{label}-"]
     for place in places:
         home.age(half_made(place.with_name(f"{place.name}stale")), days=0.1)
         half_made(place.with_name(f"{place.name}fresh"))
@@ -38,7 +38,7 @@ def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -
         os.utime(written_to, (0, 0))
     other = home.age(half_made(own_temporary_folder / "somebody-elses"))
     found = list(temporary_files(home.search()))
-    assert [one.name for one in found] == ["packages/.building-stale", f"{places[1]}stale"]
+    assert [one.name for one in found] == [f"packages/{UNPUBLISHED}stale", f"{places[1]}stale"]
     assert [(one.kind, one.size) for one in found] == [("temporary", 10)] * 2
     assert [one.discard() for one in found] == ["", ""]
     assert list(temporary_files(home.search())) == []

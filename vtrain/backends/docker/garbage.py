@@ -42,7 +42,7 @@ def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Can
     """Images that this home made before `before` and that no job has used since, newest first.
 
     Images that the user has named too are left out. With `all_homes` in the search, the images of all homes
-    count, and those of older versions, which had no label for their home.
+    count.
     """
     labels = (
         {KIND_LABEL: ""} if search.all_homes else {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(search.home)}

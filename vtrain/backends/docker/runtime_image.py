@@ -44,7 +44,7 @@ from vtrain.staging import LocalBuckets
 Tell = Callable[[str], None]
 
 LAYOUT = 3
-"""Changes when images of an older version must not be used."""
+"""Part of each image's name: a change keeps the images made before from being used."""
 REPOSITORY = "vtrain/runtime"
 FOLDER = "/opt/vtrain/packages"
 CACHE = "/var/cache/vtrain-pip"

@@ -91,16 +91,15 @@ def claim(folder: Path, log: Log) -> bool:
     if not is_intact(folder):
         _give_up(folder, log)
         return False
-    if not (folder / MARKER).stat().st_size:  # an older version's
-        _write_marker(folder)
     return all(claim(below, log) for below in layers_below(folder))
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether a complete folder is in the state that it was made in. Older versions did not note that."""
+    """Whether a complete folder is in the state that it was made in."""
     try:
-        made = (folder / MARKER).read_bytes()
-        return not made or made == state_of(folder, MARKER, hashed=folder.parent.name in _HASHED)
+        return (folder / MARKER).read_bytes() == state_of(
+            folder, MARKER, hashed=folder.parent.name in _HASHED
+        )
     except OSError:
         return False
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vtrain.runtime.environments.provisions import Provisions
     from vtrain.runtime.environments.trainer_python import PythonChoice
 
-# Changes when an older version's folders must not be reused.
+# Part of each folder's name: a change keeps the folders made before from being reused.
 _LAYOUT = 2
 
 

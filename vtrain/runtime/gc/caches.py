@@ -26,8 +26,8 @@ from vtrain.runtime.store import Store
 from vtrain.times import from_epoch
 
 _CONTENT = re.compile(r"[0-9a-f]{64}")
-KINDS = ("packages", "dependencies", "frameworks", "wheels", "pip")
-"""The folders of folders that `make_once` makes (older versions made `pip`); readers come first."""
+KINDS = ("packages", "dependencies", "frameworks", "wheels")
+"""The folders of folders that `make_once` makes; readers come first."""
 FILES = "files"
 
 

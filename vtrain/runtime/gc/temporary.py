@@ -18,10 +18,7 @@ from vtrain.times import from_epoch
 REMOVALS = ("jobs", "packages", "environments/*")
 PUBLISHED = ("packages", "packages/*", "environments", "environments/plans", "logs")
 """The folders of a home in which files are published, apart from those of jobs, which supervisors tidy."""
-UNFINISHED = (
-    "packages/.building-*",  # of older versions
-    *(f"{place}/{UNPUBLISHED}*" for place in PUBLISHED),
-)
+UNFINISHED = tuple(f"{place}/{UNPUBLISHED}*" for place in PUBLISHED)
 
 
 def temporary_files(search: Search) -> Iterator[Candidate]:
