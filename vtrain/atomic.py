@@ -178,20 +178,20 @@ def clear(gone: Path) -> None:
     while gone.exists() or gone.is_symlink():
         with suppress(FileNotFoundError):
             if gone.is_dir() and not gone.is_symlink():
-                _empty(gone)
+                empty_folder(gone)
                 gone.rmdir()
             else:
                 gone.unlink()
 
 
-def _empty(top: Path) -> None:
-    """Remove what is in a folder, also in those that may not be read or changed; follows no link.
+def empty_folder(top: Path | str, above: int | None = None) -> None:
+    """Remove what is in a folder, maybe in the open one `above`, whatever its mode; follows no link.
 
     Folders in folders are moved up to the top first. However deep they are nested, neither Python's stack,
     nor descriptors, nor the length of a path come to an end, as with `shutil.rmtree`. Raises OSError.
     """
-    _open_up(str(top), None)
-    root = os.open(top, _FOLDER | os.O_NOFOLLOW)
+    _open_up(str(top), above)
+    root = os.open(top, _FOLDER, dir_fd=above)
     try:
         left = _hollow(root, ".")
         while left:

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from vtrain.atomic import NOT_SYNCED, UNPUBLISHED
+from vtrain.atomic import NOT_SYNCED, UNPUBLISHED, empty_folder
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -194,6 +194,15 @@ class Root:
         """Remove a file or a link."""
         with self.above(place) as (folder, name):
             os.unlink(name, dir_fd=folder)
+
+    def remove_all(self, place: str = "") -> None:
+        """Remove a folder with all that it holds; of a link only the link."""
+        with self.above(place) as (folder, name):
+            if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                empty_folder(name, folder)
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
 
     def remove_empty(self, place: str = "") -> None:
         """Remove a folder in which there are only folders; where there is more, raise OSError first."""

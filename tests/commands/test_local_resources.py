@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker_engines import remaining
 
+from vtrain.containers.engine import Engine
 from vtrain.retry import wait_until
 
 TRAINER = """
@@ -210,6 +212,30 @@ def test_trials_take_slots_too(vtrain: Any, team: str, tmp_path: Path) -> None:
         *(f"--local-package-path={tmp_path / 'code'}", "--script=train.py", "--wait"),
     )
     assert ended.code == 0, ended.err
+
+
+@pytest.mark.docker
+@pytest.mark.engine
+@pytest.mark.usefixtures("team")
+def test_jobs_on_docker_find_nothing_of_the_job_before(
+    vtrain: Any, vtrain_home: Path, tmp_path: Path, docker_engine: Engine, base_image: str
+) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, sys\n"
+        "print('SEEN', [path for path in ('left', '/tmp/left') if os.path.exists(path)], sys.argv[1])\n"
+        "open('left', 'w').close(), open('/tmp/left', 'w').close()\n"
+    )
+    pool = f"machine-type=n1-standard-4,local-package-path={tmp_path},script=train.py"
+    for name in ("first", "second"):
+        ended = vtrain(
+            *("custom-jobs", "create", "--backend=docker", "--persistent-resource-id=team"),
+            *(f"--worker-pool-spec={pool},executor-image-uri={base_image}", f"--display-name={name}"),
+            *("--wait", "--stream-logs", "--", name),
+        )
+        assert ended.code == 0, ended.err
+        assert f"\tSEEN [] {name}\n" in ended.err
+    assert remaining(docker_engine, vtrain_home) == []
+    assert vtrain("persistent-resources", "delete", "team").code == 0
 
 
 def test_create_twice_list_and_autoscaling(vtrain: Any, team: str) -> None:

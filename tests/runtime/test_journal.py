@@ -380,13 +380,6 @@ def test_a_container_goes_on_where_an_attempt_beyond_255_ended(tmp_path: Path) -
     again.close()
 
 
-def test_cursors_of_older_versions_are_read(tmp_path: Path) -> None:
-    write(tmp_path, [(STDOUT, b"one\n"), (STDOUT, b"two\n")])
-    cursor = '{"workerpool0-0":[1,4,{}]}'
-    page = read_logs(tmp_path, LogQuery(name="x", cursor=cursor), ended=True)
-    assert ([e.payload for e in page.entries], page.trouble) == ([b"two"], "")
-
-
 @pytest.mark.parametrize("cursor", ["nonsense", '{"a":', '{"workerpool0-0":["x"]}', "[]"])
 def test_a_cursor_that_is_none_is_refused(tmp_path: Path, cursor: str) -> None:
     with pytest.raises(ConfigError, match="is not a place in a log"):

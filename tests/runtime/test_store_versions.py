@@ -1,4 +1,4 @@
-"""Stores of other versions: each command refuses them with one sentence, and leaves the home as it is."""
+"""Stores of other versions: each command refuses them with one sentence, and changes no file there."""
 
 from __future__ import annotations
 

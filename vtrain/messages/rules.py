@@ -351,9 +351,8 @@ def _check_resource_pool(path: str, pool: ResourcePool) -> None:
             raise FieldError(f"{path}.{name}", f"expected a positive number, found {count}.")
     if scaling is not None:
         least, most = scaling.min_replica_count or 0, scaling.max_replica_count or 0
-        if (
-            least >= most
-        ):  # source: ResourcePool.AutoscalingSpec in persistent_resource.proto, as the next rule
+        # Source of both rules: ResourcePool.AutoscalingSpec in persistent_resource.proto.
+        if least >= most:
             raise FieldError(
                 f"{path}.autoscalingSpec",
                 f"minReplicaCount ({least}) must be below maxReplicaCount ({most}).",

@@ -71,9 +71,9 @@ class ReplicaExit(msgspec.Struct, frozen=True, kw_only=True):
     Times are in seconds since the epoch. `oom` says that the kernel ended a process of this machine
     for want of memory meanwhile. `stopped`: the runtime had asked it to end. `interruption` says what else
     ended it, when that was not the replica's own doing. In the time of `gap` lines may have been lost, as
-    `gap_of`, which keeps them, was away; and
-    `log_error` says what else kept a part of the log from being read. `peak_memory_bytes` (0: not known) and
-    `cpu_seconds` are what the replica has used. `left` are processes that go on: they could not be ended.
+    `gap_of`, which keeps them, was away; and `log_error` says what else kept a part of the log from being
+    read. `peak_memory_bytes` (0: not known) and `cpu_seconds` are what the replica has used. `left` are
+    processes that go on: they could not be ended.
     """
 
     code: int

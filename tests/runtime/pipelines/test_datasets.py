@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from vtrain.messages.training_pipeline import (
     TimestampSplit,
 )
 from vtrain.rooted import Root
-from vtrain.runtime.pipelines.dataset import SETS, find_dataset, parse_filter, split_dataset
+from vtrain.runtime.pipelines.dataset import SETS, find_dataset, parse_filter, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import MAX_RECORD_BYTES, BadDatasetError, DataFile, read_records
 
 
@@ -41,7 +42,7 @@ def split(tmp_path: Path, name: str, content: bytes, **config: object) -> dict[s
     file = tmp_path / name
     file.write_bytes(content)
     wanted = InputDataConfig(dataset_id=str(file), **config)  # type: ignore[arg-type]
-    split_dataset(find_dataset(wanted, tmp_path), wanted, Root(tmp_path / "out"), seed="1")
+    split_dataset(find_dataset(wanted, tmp_path), wanted, Root(tmp_path, "out"), seed="1")
     return parts(tmp_path / "out")
 
 
@@ -66,10 +67,10 @@ def test_fractions_are_met_and_no_record_is_lost(
     )
     if round(validation * total) + round(test * total) >= total:  # as of two records, with 3/8 for each
         with pytest.raises(BadDatasetError, match="No record of the dataset belongs to the training set"):
-            split_dataset(find_dataset(config, folder), config, Root(folder / "out"), seed=seed)
+            split_dataset(find_dataset(config, folder), config, Root(folder, "out"), seed=seed)
         assert [path.name for path in folder.iterdir()] == ["data.jsonl"]
         return
-    counts = split_dataset(find_dataset(config, folder), config, Root(folder / "out"), seed=seed)
+    counts = split_dataset(find_dataset(config, folder), config, Root(folder, "out"), seed=seed)
     found = {name: content.splitlines() for name, content in parts(folder / "out").items()}
     assert {name: len(lines) for name, lines in found.items()} == counts
     assert counts["validation"] == round(validation * total)
@@ -85,7 +86,7 @@ def test_the_same_seed_gives_the_same_parts_and_another_one_others(tmp_path: Pat
     config = InputDataConfig(dataset_id=str(file))
     found = []
     for seed in ("a", "a", "b"):
-        split_dataset(find_dataset(config, tmp_path), config, Root(tmp_path / "out"), seed=seed)
+        split_dataset(find_dataset(config, tmp_path), config, Root(tmp_path, "out"), seed=seed)
         found.append(parts(tmp_path / "out"))
     assert found[0] == found[1] != found[2]
 
@@ -155,7 +156,7 @@ def test_a_split_hears_that_it_is_not_wanted_any_more(tmp_path: Path) -> None:
 
     with pytest.raises(InterruptedError):
         for _ in range(3):
-            split_dataset(dataset, config, Root(tmp_path / "out"), seed="1", hear=hear)
+            split_dataset(dataset, config, Root(tmp_path, "out"), seed="1", hear=hear)
             shutil.rmtree(tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["data.jsonl"]
 
@@ -181,7 +182,7 @@ def test_files_of_csv_have_the_same_columns_or_none(tmp_path: Path) -> None:
     (tmp_path / "a.csv").touch()
     (tmp_path / "b.csv").write_text("x,y\n1,2\n")
     (tmp_path / "c.csv").write_text('"x",y\r\n3,4\r\n')
-    split_dataset(find_dataset(config, tmp_path), config, Root(tmp_path / "out"), seed="1")
+    split_dataset(find_dataset(config, tmp_path), config, Root(tmp_path, "out"), seed="1")
     assert parts(tmp_path / "out")["training"] == b"x,y\n1,2\n3,4\r\n"
     (tmp_path / "d.csv").write_text("y,x\n1,2\n")
     with pytest.raises(ConfigError, match=r"d\.csv has other columns than .*b\.csv"):
@@ -341,18 +342,37 @@ def test_no_link_in_a_bucket_leads_to_records(tmp_path: Path) -> None:
     assert found.path == folder / "a.csv"
 
 
-def test_the_parts_are_not_written_behind_a_link_of_a_trainer(tmp_path: Path) -> None:
+def test_no_link_of_a_trainer_leads_the_parts_elsewhere(tmp_path: Path) -> None:
     bucket, outside = tmp_path / "bucket", tmp_path / "outside"
     bucket.mkdir()
     outside.mkdir()
     (outside / "file").touch()
-    (bucket / "output").symlink_to(outside)
     (tmp_path / "data.jsonl").write_bytes(b"{}\n" * 10)
     config = InputDataConfig(dataset_id=str(tmp_path / "data.jsonl"))
-    target = Root(bucket, "output/dataset")
-    with pytest.raises(OSError):
-        split_dataset(find_dataset(config, tmp_path), config, target, seed="1")
+    dataset = find_dataset(config, tmp_path)
+    (bucket / "output").symlink_to(outside)
+    with pytest.raises(NotADirectoryError):
+        split_dataset(dataset, config, Root(bucket, "output/dataset"), seed="1")
     (bucket / "dataset").symlink_to(outside)
-    with pytest.raises(OSError):
-        split_dataset(find_dataset(config, tmp_path), config, Root(bucket, "dataset"), seed="1")
+    split_dataset(dataset, config, Root(bucket, "dataset"), seed="1")  # in place of the link
+    assert len(list((bucket / "dataset").iterdir())) == 3
+
+    def swap() -> None:
+        shutil.rmtree(bucket / "dataset", ignore_errors=True)
+        (bucket / "dataset").unlink(missing_ok=True)
+        (bucket / "dataset").symlink_to(outside)
+
+    with suppress(OSError):
+        split_dataset(dataset, config, Root(bucket, "dataset"), seed="1", hear=swap)
+    swap()
+    remove_split(Root(bucket, "dataset"))
+    assert not (bucket / "dataset").is_symlink()
     assert [path.name for path in outside.iterdir()] == ["file"]
+
+
+def test_what_a_trainer_left_among_the_parts_goes_with_them(tmp_path: Path) -> None:
+    (tmp_path / "dataset" / "closed" / "below").mkdir(parents=True)
+    (tmp_path / "dataset" / "closed" / "file").touch()
+    (tmp_path / "dataset" / "closed").chmod(0)
+    remove_split(Root(tmp_path, "dataset"))
+    assert list(tmp_path.iterdir()) == []

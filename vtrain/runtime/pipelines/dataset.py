@@ -177,24 +177,23 @@ def split_dataset(
 ) -> dict[str, int]:
     """Write the parts into a folder, one file each; how many records each has.
 
-    The same seed gives the same parts. An error leaves no folder. `hear` is called now and then, and may
-    raise to end it. Raises BadDatasetError, OSError.
+    The same seed gives the same parts. An error leaves no folder. Nothing is written or removed behind a link
+    that a trainer puts in place of the folder, which lies below the root's base. `hear` is called now and
+    then, and may raise to end it. Raises BadDatasetError, OSError.
     """
     remove_split(target)  # a supervisor that was killed left a part of it
     try:
         return _write_parts(dataset, config, target, seed, hear)
     except BaseException:
-        remove_split(target)
+        with suppress(OSError):  # the next attempt removes it first
+            remove_split(target)
         raise
 
 
 def remove_split(target: Root) -> None:
     """Remove the folder of the parts, whole or only begun. Raises OSError."""
-    for each in list(target.walk()):
-        if not each.is_folder:
-            target.remove_file(each.place)
     with suppress(FileNotFoundError):
-        target.remove_empty()
+        target.remove_all()
 
 
 def _write_parts(

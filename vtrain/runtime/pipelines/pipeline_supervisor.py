@@ -24,6 +24,7 @@ from vtrain.messages.training_task import (
     TaskJob,
     task_of,
 )
+from vtrain.rooted import Root
 from vtrain.runtime import verdict
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import job_folder, look_after
@@ -97,23 +98,24 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         config = self._job.input_data_config
         if config is None:
             return None
-        dataset, uri = find_dataset(config, self._home), self._data_uri()
-        target = LocalBuckets(self._home).root(uri)
+        dataset, (uri, target) = find_dataset(config, self._home), self._parts_place()
         counts = split_dataset(dataset, config, target, seed=self._order.name, hear=self._hear)
         parts = ", ".join(f"{count} for {part}" for part, count in counts.items())
         self._log.say(f"The dataset is split: {parts}.")
         return DataPart(uri=uri, format=dataset.format, suffix=dataset.suffix)
 
-    def _data_uri(self) -> str:
+    def _parts_place(self) -> tuple[str, Root]:
+        """The folder of the parts: its URI; and below the output, in which a trainer may put a link there."""
         spec = spec_of(self._job)
         assert spec is not None
-        return join_uri(spec.output_uri, f"dataset-{self._folder.path.name}")
+        name = f"dataset-{self._folder.path.name}"
+        return join_uri(spec.output_uri, name), LocalBuckets(self._home).root(spec.output_uri).below(name)
 
     def _finish(self, decision: Decision) -> None:
         """The parts of the dataset go with the task that reads them."""
         if self._job.input_data_config is not None:
             try:
-                remove_split(LocalBuckets(self._home).root(self._data_uri()))
+                remove_split(self._parts_place()[1])
             except (OSError, ConfigError) as error:
                 self._log.complain(f"The parts of the dataset cannot be removed: {error}.")
         super()._finish(decision)
