@@ -210,9 +210,9 @@ class Supervisor:
 
     def _outcome(self) -> Decision | None:
         """The end of the job if a replica's exit decides it. The earliest such exit counts."""
-        primary = self._attempts.names[0]
+        primary = self._attempts.names[:1]  # none before the first attempt
         for ended in self._attempts.ended():
-            if ended.cause is Cause.DONE and ended.attempt.name != primary:
+            if ended.cause is Cause.DONE and ended.attempt.name not in primary:
                 continue  # a worker's exit with 0 ends only itself: not documented
             if not (self._attempts.is_first(ended) or self._has_rebooted()):
                 continue
