@@ -434,3 +434,13 @@ def test_the_machine_has_ended_what_was_ended_from_outside_before_it_was_started
     assert job is not None
     assert job.error is not None
     assert job.error.details[0]["reason"] == "MACHINE_RESTARTED"
+
+
+def test_a_machine_that_started_anew_before_the_first_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path / "home", monkeypatch)
+    bench.reboot()
+    job = bench.supervise(StillLauncher())
+    assert job is not None and job.error is not None
+    assert job.error.details[0]["reason"] == "MACHINE_RESTARTED"
