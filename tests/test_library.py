@@ -200,7 +200,16 @@ def test_what_a_job_is_asked_for_is_checked_too(tmp_path: Path) -> None:
 
 
 def test_a_replica_that_the_job_does_not_have_is_an_error(tmp_path: Path) -> None:
-    job = library.submit(script(tmp_path, "print('here')\n"), replica_count=4)
+    met = tmp_path / "met"  # the first replica's end ends the job, so it waits for the others
+    trainer = f"""
+import time
+print("here", flush=True)
+with open({str(met)!r}, "a") as file:
+    file.write("x")
+while len(open({str(met)!r}).read()) < 4:
+    time.sleep(0.01)
+"""
+    job = library.submit(script(tmp_path, trainer), replica_count=4)
     for follow in (True, False):
         with pytest.raises(NotFoundError) as caught:
             job.logs(replica="nope", follow=follow)
