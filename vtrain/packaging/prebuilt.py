@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Literal
 
 import msgspec
 
 AS_OF = "2026-08-01"
 
-Weight = Literal["small", "large"]
-
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """A distribution in an image. "large" is gigabytes, "small" is installed in seconds.
+    """A distribution in an image.
 
     `newest_python` is the last one that the version works on (empty: any). `needs` are requirements that the
     version imports and its metadata does not name.
@@ -31,7 +28,6 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str = ""
     import_names: tuple[str, ...] = ()
-    weight: Weight = "small"
     newest_python: str = ""
     needs: tuple[str, ...] = ()
 
@@ -77,26 +73,26 @@ _SKLEARN = Distribution(name="scikit-learn", import_names=("sklearn",))
 # Family → the framework's distribution and import name, and what stands beside it.
 _FRAMEWORKS: dict[str, tuple[Distribution, tuple[Distribution, ...]]] = {
     "tf": (
-        Distribution(name="tensorflow", import_names=("tensorflow",), weight="large"),
+        Distribution(name="tensorflow", import_names=("tensorflow",)),
         (
-            Distribution(name="keras", import_names=("keras",), weight="large"),
-            Distribution(name="tensorboard", import_names=("tensorboard",), weight="large"),
+            Distribution(name="keras", import_names=("keras",)),
+            Distribution(name="tensorboard", import_names=("tensorboard",)),
             *_NUMBERS,
             _SKLEARN,
         ),
     ),
     "pytorch": (
-        Distribution(name="torch", import_names=("torch",), weight="large"),
+        Distribution(name="torch", import_names=("torch",)),
         (
-            Distribution(name="torchvision", import_names=("torchvision",), weight="large"),
-            Distribution(name="torchaudio", import_names=("torchaudio",), weight="large"),
+            Distribution(name="torchvision", import_names=("torchvision",)),
+            Distribution(name="torchaudio", import_names=("torchaudio",)),
             *_NUMBERS,
             _SKLEARN,
         ),
     ),
     "sklearn": (_SKLEARN, _NUMBERS),
     "xgboost": (Distribution(name="xgboost", import_names=("xgboost",)), (*_NUMBERS, _SKLEARN)),
-    "ray": (Distribution(name="ray", import_names=("ray",), weight="large"), _NUMBERS),
+    "ray": (Distribution(name="ray", import_names=("ray",)), _NUMBERS),
 }
 
 _PANDAS_2 = Bound(requirement="pandas<3", newest_python="3.14")
@@ -110,24 +106,27 @@ _NUMPY_2_SINCE = {"tf": (2, 18), "pytorch": (2, 3), "sklearn": (1, 5), "xgboost"
 # Family → the first version for scikit-learn 1.6, which asks estimators for their tags in another way.
 _SKLEARN_1_6_SINCE = {"xgboost": (2, 1)}
 
-# Family and version → the last Python that the framework works on, and its undeclared needs.
-_LIMITS: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {
-    ("sklearn", "0.23"): ("3.8", ()),
-    ("sklearn", "1.0"): ("3.10", ()),
-    ("sklearn", "1.6"): ("3.13", ()),
-    ("xgboost", "1.1"): ("3.12", ()),  # its wheels are for any Python, but it needs NumPy 1
-    ("xgboost", "1.6"): ("", ("setuptools<81",)),  # it imports pkg_resources
+# Family → the last Python of the framework's wheels, since each version.
+_NEWEST_PYTHON: dict[str, tuple[tuple[tuple[int, ...], str], ...]] = {
+    "tf": (
+        *(((2, 20), "3.13"), ((2, 16), "3.12"), ((2, 12), "3.11"), ((2, 8), "3.10")),
+        *(((2, 5), "3.9"), ((2, 2), "3.8"), ((0,), "3.7")),
+    ),
+    "pytorch": (
+        *(((2, 9), "3.14"), ((2, 5), "3.13"), ((2, 2), "3.12"), ((1, 13), "3.11")),
+        *(((1, 11), "3.10"), ((1, 7), "3.9"), ((0,), "3.8")),
+    ),
+    "ray": (((2, 55), "3.14"), ((2, 45), "3.13"), ((2, 31), "3.12"), ((2, 3), "3.11"), ((0,), "3.10")),
+    "sklearn": (((1, 7), ""), ((1, 6), "3.13"), ((1, 0), "3.10"), ((0,), "3.8")),
+    # The wheels of xgboost are for any Python, but the first ones need NumPy 1.
+    "xgboost": (((1, 6), ""), ((0,), "3.12")),
 }
 
-_LARGE = tuple(
-    distribution
-    for framework, beside in _FRAMEWORKS.values()
-    for distribution in (framework, *beside)
-    if distribution.weight == "large"
-)
+# Family and version → what the framework imports and its metadata does not name.
+_NEEDS = {("xgboost", "1.6"): ("setuptools<81",)}  # it imports pkg_resources
 
-DEFAULT = ImageContents(family="", version="", python_version="", distributions=(*_ALWAYS, *_LARGE))
-"""The distributions that trainers count on where no image is named: the frameworks, of any version."""
+DEFAULT = ImageContents(family="", version="", python_version="", distributions=_ALWAYS)
+"""The distributions that trainers count on where no image is named."""
 
 IMPORT_NAMES = frozenset(
     name
@@ -175,9 +174,16 @@ def contents(image_uri: str) -> ImageContents | None:
     family = "sklearn" if match["family"] == "scikit-learn" else match["family"]
     version = match["version"].replace("-", ".")
     framework, beside = _FRAMEWORKS[family]
-    newest_python, needs = _LIMITS.get((family, version), ("", ()))
-    framework = msgspec.structs.replace(framework, version=version, newest_python=newest_python, needs=needs)
-    xla = (Distribution(name="torch-xla", version=version, import_names=("torch_xla",), weight="large"),)
+    limits = _NEWEST_PYTHON[family]
+    framework = msgspec.structs.replace(
+        framework,
+        version=version,
+        newest_python=next(python for since, python in limits if _numbers(version) >= since),
+        needs=_NEEDS.get((family, version), ()),
+    )
+    xla = (
+        Distribution(name="torch-xla", version=version, import_names=("torch_xla",), newest_python="3.11"),
+    )
     devices = xla if match["device"] in ("xla", "tpu") and family == "pytorch" else ()
     return ImageContents(
         family=family,

@@ -2,28 +2,21 @@
 
     environments/dependencies/<key>   a virtual environment with what the packages require
     environments/packages/<key>       a virtual environment with the packages; it reads the former
-    environments/frameworks/<key>     links to a framework that is installed beside vtrain
     environments/wheels/<key>         a package built once, where it has to be built
-    environments/files/<digest>       what several environments have installed, once
-    environments/plans/<key>.json     what a plan came to, so that the next one only hashes the packages
 
-An edited line in a trainer changes the second alone. A folder is complete once it holds `complete`,
-which tells the state that it was made in. Where files in it have changed since, the marker becomes `changed`,
-the folder stays for the jobs that run in it, and another is made beside it: `<key>-2`.
+An edited line in a trainer changes the second alone. A folder is complete once it holds `complete`. uv's
+cache has what was installed before, and uv links its files into the environments.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.atomic import publish_file, remove_folder
-from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.privacy import make_private
 from vtrain.runtime.environments.interpreters import (
     Interpreter,
@@ -36,7 +29,7 @@ from vtrain.runtime.environments.interpreters import (
 )
 from vtrain.runtime.environments.layers import (
     MARKER,
-    SITES,
+    SITE,
     EnvironmentFailed,
     Log,
     claim,
@@ -48,7 +41,6 @@ from vtrain.runtime.environments.plan import (
     DependencyPlan,
     EnvironmentPlan,
     EnvironmentSpec,
-    Memo,
     plan_environment,
     reading_packages,
     wheel_folder,
@@ -95,10 +87,8 @@ def make_environment(plan: EnvironmentPlan, log: Log) -> Environment:
     EnvironmentFailed, which names the requirement.
     """
     with writing_environments(plan.home):
-        while plan.cached and not claim(plan.path, log):
-            plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile, or is damaged
-        if plan.cached and plan.dependencies is not None:
-            _remember(plan)  # it was made by another plan, or something it depends on has changed
+        while plan.cached and not claim(plan.path):
+            plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile
     if not plan.cached:
         plan = _construct(_with_python(plan), log)
     folders = (str(plan.path / "bin"), str(plan.dependencies_path / "bin"))
@@ -127,17 +117,17 @@ def _copy_environment(environment: Path, target: Path) -> None:
 
 def _with_python(plan: EnvironmentPlan) -> EnvironmentPlan:
     """The plan with an interpreter that its packages accept; downloads one where that is allowed."""
-    if plan.python is None or not plan.python.unmet:
+    choice = plan.dependencies and plan.dependencies.python
+    if not choice or not choice.unmet:
         return plan
     from vtrain.runtime.environments.trainer_python import download_python, downloads_allowed
 
-    request = plan.python.unmet
     if plan.spec.python_downloads or downloads_allowed(os.environ):
-        download_python(request)
+        download_python(choice.unmet)
         return plan_environment(plan.spec, plan.home)
-    if plan.python.is_required:
+    if choice.is_required:
         raise EnvironmentFailed(
-            f"The trainer requires Python {request}, and uv finds none on this machine.",
+            f"The trainer requires Python {choice.unmet}, and uv finds none on this machine.",
             hint="Install it, for example with `uv python install`, or allow that with --python-downloads.",
         )
     return plan
@@ -146,16 +136,15 @@ def _with_python(plan: EnvironmentPlan) -> EnvironmentPlan:
 def _construct(plan: EnvironmentPlan, log: Log) -> EnvironmentPlan:
     """Make everything that the plan lacks and answer the plan as it came out."""
     with writing_environments(plan.home):
-        while not all(claim(folder, log) for folder in _there(plan)):
-            plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile, or is damaged
-        if plan.unbuilt:
+        while not all(claim(folder) for folder in _there(plan)):
+            plan = plan_environment(plan.spec, plan.home)  # it was cleaned up meanwhile
+        if plan.unbuilt and plan.dependencies is not None:
             for package, folder in plan.unbuilt:
-                _build(package, folder, plan.interpreter, log, plan.spec.folder)
+                _build(package, folder, plan.dependencies.python.interpreter, log, plan.spec.folder)
             plan = plan_environment(plan.spec, plan.home)
         if plan.dependencies is not None:
             with reading_packages():
                 _make_layers(plan, plan.dependencies, log)
-            _remember(plan)
     return plan
 
 
@@ -163,8 +152,8 @@ def _there(plan: EnvironmentPlan) -> Iterator[Path]:
     """The complete folders that the plan builds on."""
     root = plan.home / "environments"
     yield from (wheel.parent for wheel in plan.packages if wheel.is_relative_to(root))
-    bridge_path = plan.dependencies.bridge_path if plan.dependencies else None
-    yield from (folder for folder in (bridge_path, plan.dependencies_path) if folder and is_complete(folder))
+    if is_complete(plan.dependencies_path):
+        yield plan.dependencies_path
 
 
 def make_wheel(package: Path, home: Path, log: Log) -> Path:
@@ -183,33 +172,21 @@ def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log, curr
 
 
 def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> None:
-    bridge, bridge_path = wanted.bridge, wanted.bridge_path
-    if bridge is not None and bridge_path is not None:
-        from vtrain.runtime.environments.frameworks import write_bridge
+    python = wanted.python.interpreter
 
-        make_once(bridge_path, lambda lock: write_bridge(bridge_path, bridge), log)  # noqa: ARG005
-    make_once(plan.dependencies_path, lambda lock: _install_dependencies(plan, wanted, log, lock), log)
-    make_once(plan.path, lambda lock: _install_packages(plan, wanted, log, lock), log)
+    def install_dependencies(lock: int) -> None:
+        """Vertex's order: what the image has, then what each package in turn finds missing."""
+        folder = plan.dependencies_path
+        write_virtual_environment(folder, python)
+        if installations := list(_installations(folder, wanted)):
+            from vtrain.runtime.environments.installer import Installer
 
-
-def _install_dependencies(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log, lock: int) -> None:
-    """Vertex's order: what the image has, then what each package in turn finds missing."""
-    folder = plan.dependencies_path
-    write_virtual_environment(folder, plan.interpreter)
-    if wanted.bridge_path is not None:
-        add_site(folder, SITES[1], wanted.bridge_path / "site")
-    installations = list(_installations(folder, wanted))
-    if installations:
-        from vtrain.runtime.environments.frameworks import shown_as_installed
-        from vtrain.runtime.environments.installer import Installer
-        from vtrain.runtime.environments.shared_files import seal
-
-        installer, site = Installer(log, plan.spec.folder), site_packages(folder)
-        with shown_as_installed(wanted.bridge, site) if wanted.bridge else nullcontext():
+            installer = Installer(log, plan.spec.folder)
             for installation in installations:
                 installer.install(installation, lock)
-        log(f"{DETAIL_MARGIN}Looking through the installed files …\n".encode())
-        seal(folder, folder.parents[1] / "files")
+
+    make_once(plan.dependencies_path, install_dependencies, log)
+    make_once(plan.path, lambda lock: _install_packages(plan, python, log, lock), log)
 
 
 def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installation]:
@@ -229,46 +206,21 @@ def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installatio
     )
 
 
-def _install_packages(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log, lock: int) -> None:
+def _install_packages(plan: EnvironmentPlan, python: Interpreter, log: Log, lock: int) -> None:
     from vtrain.packaging.archive import is_direct, unpack_direct
     from vtrain.runtime.environments.wheels import unpack_wheel
 
-    write_virtual_environment(plan.path, plan.interpreter)
+    write_virtual_environment(plan.path, python)
     site = site_packages(plan.path)
     for package in plan.packages:
         if package.suffix != ".whl" and is_direct(package):
             unpack_direct(package, site)
-        elif package.suffix != ".whl" or not unpack_wheel(package, site, plan.interpreter.version):
+        elif package.suffix != ".whl" or not unpack_wheel(package, site, python.version):
             from vtrain.runtime.environments.installer import Installation, Installer
 
             # Packages of one name follow each other; uv's cache would take one for the other.
             options = ("--no-deps", "--no-cache")
             alone = Installation(environment=plan.path, requirements=(str(package),), options=options)
             Installer(log, plan.spec.folder).install(alone, lock)
-    add_site(plan.path, SITES[0], site_packages(plan.dependencies_path))
+    add_site(plan.path, SITE, site_packages(plan.dependencies_path))
     adopt_commands(plan.path, plan.dependencies_path / "bin")
-    if wanted.bridge_path is not None:
-        adopt_commands(plan.path, wanted.bridge_path / "bin")
-
-
-def _remember(plan: EnvironmentPlan) -> None:
-    """Write the memo."""
-    state = None
-    if plan.follows_site:
-        from vtrain.runtime.environments.frameworks import site_state
-
-        state = site_state()
-    memo = Memo(
-        package_key=plan.path.name,
-        dependency_key=plan.dependencies_path.name,
-        site_state=state,
-        searched=plan.python.searched if plan.python else "",
-    )
-    if plan.python is not None:
-        from vtrain.runtime.environments.trainer_python import remember_search
-
-        remember_search(plan.home, plan.python)
-    make_private(plan.memo_path.parent)
-    if plan.memo_path.is_dir():
-        remove_folder(plan.memo_path)
-    publish_file(plan.memo_path, memo.encoded())

@@ -75,8 +75,7 @@ class Installer:
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; uv keeps the descriptor `lock` open. Raises as `uv_call`, and EnvironmentFailed."""
-        # A trainer may write to what is installed: a link would let that reach uv's cache.
-        words = ["pip", "install", f"--python={python_of(installation.environment)}", "--link-mode=copy"]
+        words = ["pip", "install", f"--python={python_of(installation.environment)}"]
         names = [name for name in _names(installation.requirements) if name not in self._told]
         self._told.update(names)
         if names:  # of a requirement that several packages name, uv installs what is missing

@@ -1,34 +1,26 @@
-"""Folders that the first process to need one makes, once; made again where files in them were changed."""
+"""Folders that the first process to need one makes, once."""
 
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import re
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from vtrain.atomic import publish_file, remove_folder
+from vtrain.atomic import remove_folder
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
 
 Log = Callable[[bytes], None]
 
 MARKER = "complete"
-"""Written last: the state that the folder was made in."""
-_CHANGED = "changed"
-"""The marker's name once the folder's state is another."""
-_HASHED = ("packages", "wheels")
-"""The kinds of folders whose files are read to know their state; of the others the times count."""
+"""Written last. Its time says when the folder was used last."""
 _CLAIMS = ".claims"
 """A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
-SITES = ("_vtrain_dependencies", "_vtrain_frameworks")
-"""The names under which `add_site` tells an environment of other folders."""
-_COMPILED = "__pycache__"
-"""The name of the folders that Python itself writes. They do not change an environment."""
+SITE = "_vtrain_dependencies"
+"""The name under which `add_site` tells an environment of the folder that it reads."""
 
 
 class EnvironmentFailed(VtrainError):
@@ -60,25 +52,8 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
-def sound(folder: Path) -> Path:
-    """The folder of that name or, where files in it were changed, the one that is made in its stead.
-
-    The changed one stays for the jobs that run in it.
-    """
-    found, number = folder, 1
-    while (found / _CHANGED).exists():
-        number += 1
-        found = folder.with_name(f"{folder.name}-{number}")
-    return found
-
-
-def is_changed(folder: Path) -> bool:
-    """Whether files in a folder were found changed: nobody starts in it any more."""
-    return (folder / _CHANGED).exists()
-
-
-def claim(folder: Path, log: Log) -> bool:
-    """Note that a folder is used now, with those that it reads; False where one is not complete or changed.
+def claim(folder: Path) -> bool:
+    """Note that a folder is used now, with those that it reads; False where one is not complete.
 
     What was claimed lately is never withdrawn. Raises OSError.
     """
@@ -88,35 +63,13 @@ def claim(folder: Path, log: Log) -> bool:
         if not is_complete(folder):  # it was withdrawn while we waited
             return False
         os.utime(folder / MARKER)
-    if not is_intact(folder):
-        _give_up(folder, log)
-        return False
-    return all(claim(below, log) for below in layers_below(folder))
-
-
-def is_intact(folder: Path) -> bool:
-    """Whether a complete folder is in the state that it was made in."""
-    try:
-        return (folder / MARKER).read_bytes() == state_of(
-            folder, MARKER, hashed=folder.parent.name in _HASHED
-        )
-    except OSError:
-        return False
-
-
-def _give_up(folder: Path, log: Log) -> None:
-    with _locked(folder.parent / _CLAIMS):
-        if not is_complete(folder):
-            return
-        (folder / MARKER).rename(folder / _CHANGED)
-    name = folder.relative_to(folder.parents[1])
-    log(f"Files in environments/{name} were changed after it was made; it is made again.\n".encode())
+    return all(map(claim, layers_below(folder)))
 
 
 def layers_below(folder: Path) -> tuple[Path, ...]:
     """The folders that an environment reads: those that `add_site` has told it of."""
     root = folder.parents[1]
-    links = (lib / "site-packages" / f"{name}.pth" for lib in folder.glob("lib/python*") for name in SITES)
+    links = (lib / "site-packages" / f"{SITE}.pth" for lib in folder.glob("lib/python*"))
     sites = (_linked_site(link) for link in links if link.exists())
     inside = (site.relative_to(root).parts for site in sites if site.is_relative_to(root))
     return tuple(root / kind / key for kind, key, *_ in inside)
@@ -124,8 +77,7 @@ def layers_below(folder: Path) -> tuple[Path, ...]:
 
 def last_claimed(folder: Path) -> float:
     """When a folder was made or used last, in seconds since the epoch. Raises OSError."""
-    found = (path for path in (folder / MARKER, folder / _CHANGED) if path.exists())
-    return next(found, folder).stat().st_mtime
+    return (folder / MARKER if is_complete(folder) else folder).stat().st_mtime
 
 
 def withdraw(folder: Path, seen: float, set_aside: Callable[[Path], Path]) -> Path | None:
@@ -155,17 +107,17 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
     lock then lasts as long as the last of them, also when this process is killed. What was left half
     made is removed and made again. A complete folder is claimed, and else never touched.
     """
-    if claim(folder, log):
+    if claim(folder):
         return
     make_private(folder.parent)
     with _locked(_lock_of(folder), log) as descriptor:
-        if is_complete(folder):  # another process made it while we waited
+        if is_whole(folder):  # another process made it while we waited
             os.utime(folder / MARKER)
             return
-        remove_folder(folder)  # of a process that was killed
+        remove_folder(folder)  # of a process that was killed, or one that reads what is gone
         folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
-        _write_marker(folder)
+        (folder / MARKER).touch()
 
 
 @contextmanager
@@ -210,10 +162,6 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _write_marker(folder: Path) -> None:
-    publish_file(folder / MARKER, state_of(folder, MARKER, hashed=folder.parent.name in _HASHED))
-
-
 def _linked_site(link: Path) -> Path:
     """The path that `add_site` was given; an empty one where the file is damaged."""
     try:
@@ -223,42 +171,3 @@ def _linked_site(link: Path) -> Path:
         raise
     except (OSError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return Path()
-
-
-def state_of(folder: Path, marker: str, *, hashed: bool) -> bytes:
-    """A digest of the names, types, sizes and links in a folder, and of the times or, `hashed`, the content.
-
-    Its file `marker` is left out, and so are compiled modules. Raises OSError.
-    """
-    digest = hashlib.sha256(b"content" if hashed else b"times")
-    top = os.fspath(folder)
-    waiting = [top]
-    while waiting:
-        place = waiting.pop()
-        with os.scandir(place) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
-        digest.update(b"\0folder\0")
-        for entry in entries:
-            if entry.name == _COMPILED or (place == top and entry.name == marker):
-                continue
-            digest.update(_description(entry, hashed))
-            if entry.is_dir(follow_symlinks=False):
-                waiting.append(entry.path)
-    return digest.hexdigest().encode()
-
-
-def _description(entry: os.DirEntry[str], hashed: bool) -> bytes:
-    found = entry.stat(follow_symlinks=False)
-    told = os.fsencode(entry.name) + f"\0{found.st_mode:o}".encode()
-    if stat.S_ISLNK(found.st_mode):
-        return told + b"\0" + os.fsencode(os.readlink(entry.path)) + b"\0"  # noqa: PTH115
-    if not stat.S_ISREG(found.st_mode):
-        return told + b"\0"
-    told += f"\0{found.st_size}\0".encode()
-    if not hashed:
-        return told + f"{found.st_mtime_ns}\0".encode()
-    with open(entry.path, "rb", buffering=0) as file:  # noqa: PTH123
-        content = hashlib.sha256()
-        while block := file.read(1 << 20):
-            content.update(block)
-    return told + content.digest()

@@ -10,26 +10,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.digests import content_digest, document_digest, file_digest
+from vtrain.digests import document_digest, file_digest
 from vtrain.errors import PackagingError
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
-from vtrain.runtime.environments.layers import (
-    EnvironmentFailed,
-    is_complete,
-    is_intact,
-    is_whole,
-    sound,
-)
+from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layers_below
 
 if TYPE_CHECKING:
     from vtrain.packaging.prebuilt import ImageContents
-    from vtrain.runtime.environments.frameworks import Bridge
-    from vtrain.runtime.environments.provisions import Provisions
     from vtrain.runtime.environments.trainer_python import PythonChoice
 
 # Part of each folder's name: a change keeps the folders made before from being reused.
-_LAYOUT = 2
+_LAYOUT = 3
 
 
 class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,86 +40,59 @@ class EnvironmentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DependencyPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a dependency environment: the image's part first, then each package's requirements."""
+    """A dependency environment: its interpreter, the image's part, then each package's requirements."""
 
+    python: PythonChoice
     requirements: tuple[tuple[str, ...], ...] = ()
     image_pins: tuple[str, ...] = ()
     image_constraints: tuple[str, ...] = ()
     image_options: tuple[str, ...] = ()
-    bridge_path: Path | None = None
-    bridge: Bridge | None = None
 
     @property
     def identity(self) -> tuple[object, ...]:
         """The facts that trainers must have in common to share an environment; no order of packages."""
         lines = sorted(line for lines in self.requirements for line in lines)
-        return lines, self.image_pins, self.image_constraints, self.bridge
+        return self.python.interpreter, lines, self.image_pins, self.image_constraints
 
 
 class EnvironmentPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Exactly what `make_environment` would make, and what of it is there.
 
     `unbuilt` packages have to be built before their requirements are known for sure; until then
-    `dependencies_path` is provisional. `dependencies` is None where a remembered environment was found, and
-    `python`, how the interpreter was chosen, where vtrain's own is taken without a search.
+    `dependencies_path` is provisional. `dependencies` are None where the environment is there.
     """
 
     spec: EnvironmentSpec
     home: Path
-    interpreter: Interpreter
     path: Path
     dependencies_path: Path
     cached: bool
     dependencies_cached: bool
-    memo_path: Path
     packages: tuple[Path, ...] = ()
     unbuilt: tuple[tuple[Path, Path], ...] = ()
     dependencies: DependencyPlan | None = None
-    follows_site: bool = False
-    python: PythonChoice | None = None
-
-
-class Memo(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a plan, valid while `site_state` is, and `searched`, the state of interpreters here."""
-
-    package_key: str
-    dependency_key: str
-    site_state: tuple[tuple[str, int], ...] | None = None
-    searched: str = ""
-
-    def encoded(self) -> bytes:
-        """The memo's file: a line with the digest of what follows, and JSON."""
-        document = msgspec.json.encode(self)
-        return content_digest(document).encode() + b"\n" + document
-
-
-def _read_memo(path: Path) -> Memo | None:
-    """The memo of a file; None for one that is damaged or gone."""
-    try:
-        written, _, document = path.read_bytes().partition(b"\n")
-        if content_digest(document).encode() != written:
-            return None
-        return msgspec.json.decode(document, type=Memo)
-    except (OSError, msgspec.DecodeError):
-        return None
 
 
 class _Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that a plan depends on, except requirements inside packages and modules beside vtrain."""
+    """The facts that name an environment: all that a plan depends on is in them, or in the packages."""
 
     spec: EnvironmentSpec
     root: Path
-    interpreter: Interpreter
     digests: tuple[str, ...]
     image: ImageContents
     image_known: bool
 
     @property
-    def memo_path(self) -> Path:
-        """The file that remembers the plan after it was carried out."""
-        asked = [self.spec.python] * bool(self.spec.python)
-        key = _key(self.interpreter, self.digests, self.spec.image_uri, self.image, *asked)
-        return self.root / "plans" / f"{key}.json"
+    def path(self) -> Path:
+        """The folder of the environment."""
+        own = base_interpreter()
+        facts: list[object] = [own, self.digests, self.image, self.image_known]
+        if self.spec.python or self.image.python_version not in ("", own.short_version):
+            from vtrain.runtime.environments.trainer_python import search_state
+
+            # Another Python that is installed, or goes, makes another environment.
+            facts += [self.spec.python, search_state(os.environ, self.spec.python)]
+        return self.root / "packages" / _key(*facts)
 
 
 def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
@@ -141,19 +106,22 @@ def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
     inputs = _Inputs(
         spec=spec,
         root=home / "environments",
-        interpreter=base_interpreter(),
         digests=tuple(_digest(Path(package)) for package in spec.packages),
         image=known or DEFAULT,
         image_known=known is not None,
     )
-    with reading_packages():
-        remembered = _remembered_plan(inputs)
-        if remembered is not None:
-            return remembered
-        choice = _python(inputs)
-        return _full_plan(
-            msgspec.structs.replace(inputs, interpreter=choice.interpreter), choice, inputs.memo_path
+    path = inputs.path
+    if is_whole(path) and (below := layers_below(path)):
+        return EnvironmentPlan(
+            spec=spec,
+            home=home,
+            path=path,
+            dependencies_path=below[0],
+            cached=True,
+            dependencies_cached=True,
         )
+    with reading_packages():
+        return _full_plan(inputs, path)
 
 
 def _python(inputs: _Inputs) -> PythonChoice:
@@ -161,16 +129,10 @@ def _python(inputs: _Inputs) -> PythonChoice:
     from vtrain.packaging.archive import requires_python
     from vtrain.runtime.environments.trainer_python import asked_python, choose_python
 
-    packages = tuple(map(Path, inputs.spec.packages))
-    requires = tuple(filter(None, map(requires_python, packages)))
+    requires = tuple(filter(None, map(requires_python, map(Path, inputs.spec.packages))))
     if inputs.spec.python:
-        return asked_python(inputs.root.parent, inputs.spec.python, requires)
-    wanted = inputs.image.python_version
-    is_bound = False
-    if wanted not in ("", inputs.interpreter.short_version):
-        found = _provisions(inputs, packages, tuple(() for _ in packages))
-        is_bound = _bridge(found) is not None
-    return choose_python(inputs.root.parent, wanted, requires, bound_here=is_bound)
+        return asked_python(inputs.spec.python, requires)
+    return choose_python(inputs.image.python_version, requires)
 
 
 @contextmanager
@@ -189,75 +151,28 @@ def reading_packages() -> Iterator[None]:
         ) from error
 
 
-def _remembered_plan(inputs: _Inputs) -> EnvironmentPlan | None:
-    memo_path = inputs.memo_path
-    memo = _read_memo(memo_path)
-    if memo is None:
-        return None
-    path = inputs.root / "packages" / memo.package_key
-    dependencies_path = inputs.root / "dependencies" / memo.dependency_key
-    if not (is_whole(path) and is_whole(dependencies_path) and _is_current(memo, inputs.spec)):
-        return None
-    return EnvironmentPlan(
-        spec=inputs.spec,
-        home=inputs.root.parent,
-        interpreter=inputs.interpreter,
-        path=path,
-        dependencies_path=dependencies_path,
-        cached=True,
-        dependencies_cached=True,
-        memo_path=memo_path,
-    )
-
-
-def remembered_environment(memo_path: Path) -> Path | None:
-    """The folder of the environment that a memo is about; None where the memo is not whole, or gone."""
-    memo = _read_memo(memo_path)
-    return memo_path.parents[1] / "packages" / memo.package_key if memo else None
-
-
-def _is_current(memo: Memo, spec: EnvironmentSpec) -> bool:
-    if memo.searched:
-        from vtrain.runtime.environments.trainer_python import search_state
-
-        if memo.searched != search_state(os.environ, spec.python):
-            return False
-    if memo.site_state is None:
-        return True
-    from vtrain.runtime.environments.frameworks import site_state
-
-    return memo.site_state == site_state()
-
-
-def _full_plan(inputs: _Inputs, choice: PythonChoice, memo_path: Path) -> EnvironmentPlan:
-    packages, unbuilt = _resolved(inputs)
+def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
+    choice = _python(inputs)
+    packages, unbuilt = _resolved(inputs, choice.interpreter)
     requirements, unknown = _requirements(packages, inputs.digests)
-    found = _provisions(inputs, packages, requirements)
-    dependencies = _dependency_plan(inputs, requirements, found)
-    bridge_path = dependencies.bridge_path
-    # `KEY-2` is a bridge that was made in the stead of a changed one. An environment reads one of them.
-    renewed = [bridge_path.name] if bridge_path and "-" in bridge_path.name else []
-    dependency_key = _key(inputs.interpreter, unknown, dependencies.identity, *renewed)
-    dependencies_path = sound(inputs.root / "dependencies" / dependency_key)
-    path = sound(inputs.root / "packages" / _key(dependencies_path.name, inputs.digests))
+    dependencies = _dependency_plan(inputs, packages, requirements, choice)
+    dependencies_path = inputs.root / "dependencies" / _key(unknown, dependencies.identity)
     return EnvironmentPlan(
         spec=inputs.spec,
         home=inputs.root.parent,
-        interpreter=inputs.interpreter,
         path=path,
         dependencies_path=dependencies_path,
-        cached=not unbuilt and is_whole(path) and is_whole(dependencies_path),
+        cached=False,
         dependencies_cached=is_whole(dependencies_path),
-        memo_path=memo_path,
         packages=packages,
         unbuilt=unbuilt,
         dependencies=dependencies,
-        follows_site=bool(found.frameworks),
-        python=choice if choice.searched else None,
     )
 
 
-def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
+def _resolved(
+    inputs: _Inputs, interpreter: Interpreter
+) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
     """The archives to install, and those that have to be built with the folders to build them in."""
     from vtrain.packaging.archive import is_direct
 
@@ -268,8 +183,8 @@ def _resolved(inputs: _Inputs) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path
         if package.suffix == ".whl" or is_direct(package):
             packages.append(package)
             continue
-        folder = _wheel_folder(inputs.root, inputs.interpreter, digest)
-        wheel = next(folder.glob("*.whl"), None) if is_complete(folder) and is_intact(folder) else None
+        folder = _wheel_folder(inputs.root, interpreter, digest)
+        wheel = next(folder.glob("*.whl"), None) if is_complete(folder) else None
         packages.append(wheel or package)
         if wheel is None:
             unbuilt.append((package, folder))
@@ -303,44 +218,32 @@ def _requirements(
     return tuple(requirements), tuple(unknown)
 
 
-def _provisions(
-    inputs: _Inputs, packages: tuple[Path, ...], requirements: tuple[tuple[str, ...], ...]
-) -> Provisions:
-    from vtrain.runtime.environments.provisions import deciding, imported_modules, provisions
+def _dependency_plan(
+    inputs: _Inputs,
+    packages: tuple[Path, ...],
+    requirements: tuple[tuple[str, ...], ...],
+    choice: PythonChoice,
+) -> DependencyPlan:
+    from vtrain.runtime.environments.provisions import (
+        constraints,
+        deciding,
+        imported_modules,
+        pins,
+        provisions,
+        wheels_only,
+    )
 
     lines = [line for lines in requirements for line in lines]
     required = deciding(lines) if inputs.image_known else frozenset(map(distribution_name, lines))
-    return provisions(inputs.image, imported_modules(packages), required, named=inputs.image_known)
-
-
-def _dependency_plan(
-    inputs: _Inputs, requirements: tuple[tuple[str, ...], ...], found: Provisions
-) -> DependencyPlan:
-    from vtrain.runtime.environments.provisions import constraints, pins, wheels_only
-
-    is_own = inputs.interpreter.abi == base_interpreter().abi  # frameworks here are for vtrain's Python
-    bridge = _bridge(found) if is_own else None
-    bridged = frozenset(distribution_name(name) for name, _, _ in (bridge.distributions if bridge else ()))
-    python = inputs.interpreter.short_version
+    installed = provisions(inputs.image, imported_modules(packages), required)
+    python = choice.interpreter.short_version
     return DependencyPlan(
+        python=choice,
         requirements=requirements,
-        image_pins=pins(found.installed, python),
-        image_constraints=constraints(inputs.image, python, bridged) if found.installed else (),
+        image_pins=pins(installed, python),
+        image_constraints=constraints(inputs.image, python) if installed else (),
         image_options=wheels_only(inputs.image),
-        bridge=bridge,
-        bridge_path=sound(inputs.root / "frameworks" / _key(bridge)) if bridge else None,
     )
-
-
-def _bridge(found: Provisions) -> Bridge | None:
-    """The frameworks that are installed beside vtrain."""
-    if not found.frameworks:
-        return None
-    from vtrain.runtime.environments.frameworks import bridge_to, find_framework
-
-    here = (find_framework(framework.name, framework.import_names) for framework in found.frameworks)
-    names = [framework[0] for framework in here if framework is not None]
-    return bridge_to(names) if names else None
 
 
 def _digest(package: Path) -> str:

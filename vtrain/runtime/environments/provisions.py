@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-import msgspec
-
 from vtrain.packaging.module_imports import LARGEST_SOURCE, UNREADABLE, imports_of, parse
 from vtrain.packaging.prebuilt import IMPORT_NAMES, Distribution, ImageContents, works_on
 from vtrain.packaging.unpacking import readable
@@ -21,27 +19,18 @@ _SOURCE_ONLY = frozenset({"cloudml-hypertune"})
 _DECIDES = re.compile(r"==|~=|<|@")
 
 
-class Provisions(msgspec.Struct, frozen=True, kw_only=True):
-    """An image's distributions that a trainer needs beyond its own requirements."""
-
-    installed: tuple[Distribution, ...] = ()
-    frameworks: tuple[Distribution, ...] = ()
-    imported: frozenset[str] = frozenset()
-
-
 def provisions(
-    contents: ImageContents, modules: frozenset[str], required: frozenset[str], *, named: bool
-) -> Provisions:
-    """Choose from an image's contents.
+    contents: ImageContents, modules: frozenset[str], required: frozenset[str]
+) -> tuple[Distribution, ...]:
+    """The distributions of an image that a trainer imports, and that its requirements do not name.
 
-    Small distributions: those that the trainer imports and its requirements do not name. Large ones:
-    those that are imported, or all of them where the job names the image (a requirement may import
-    what the trainer does not). `required` holds canonical names.
+    `required` holds canonical names.
     """
-    used = tuple(d for d in contents.distributions if is_imported(d, modules))
-    large = tuple(d for d in contents.distributions if d.weight == "large" and (named or d in used))
-    small = tuple(d for d in used if d.weight == "small" and distribution_name(d.name) not in required)
-    return Provisions(installed=small, frameworks=large, imported=frozenset(d.name for d in used))
+    return tuple(
+        one
+        for one in contents.distributions
+        if is_imported(one, modules) and distribution_name(one.name) not in required
+    )
 
 
 def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
@@ -52,22 +41,21 @@ def pins(installed: Iterable[Distribution], python: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(lines))
 
 
-def constraints(contents: ImageContents, python: str, bridged: frozenset[str]) -> tuple[str, ...]:
-    """The image's versions of its small distributions, and what belongs together with its framework.
+def constraints(contents: ImageContents, python: str) -> tuple[str, ...]:
+    """The image's versions of its distributions, and what belongs together with its framework.
 
-    A framework that this Python cannot have binds nothing. The distributions of a bridge are not bound.
+    A framework that this Python cannot have binds nothing.
     """
     if not all(works_on(d.newest_python, python) for d in contents.distributions):
         return ()
-    versions = (d.requirement for d in contents.distributions if d.weight == "small" and d.version)
-    bounds = (bound.requirement for bound in contents.bounds if works_on(bound.newest_python, python))
-    return (*versions, *(line for line in bounds if distribution_name(line) not in bridged))
+    versions = (d.requirement for d in contents.distributions if d.version)
+    return (*versions, *(b.requirement for b in contents.bounds if works_on(b.newest_python, python)))
 
 
 def wheels_only(contents: ImageContents) -> tuple[str, ...]:
     """The options that keep an installer from compiling an image's version from source."""
-    small = (distribution_name(d.name) for d in contents.distributions if d.weight == "small")
-    return tuple(f"--only-binary={name}" for name in small if name not in _SOURCE_ONLY)
+    names = (distribution_name(d.name) for d in contents.distributions)
+    return tuple(f"--only-binary={name}" for name in names if name not in _SOURCE_ONLY)
 
 
 def deciding(requirements: Iterable[str]) -> frozenset[str]:

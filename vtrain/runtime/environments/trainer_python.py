@@ -8,15 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import publish_file
 from vtrain.digests import document_digest
-from vtrain.privacy import make_private
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
 from vtrain.runtime.environments.layers import EnvironmentFailed
 
 OLDEST = (3, 8)
 """uv makes environments for this Python and later ones."""
-_SEARCHES = "pythons.json"
 _SEARCH_SECONDS = 60
 _DOWNLOAD_SECONDS = 600
 _DESCRIBE = (
@@ -31,71 +28,48 @@ _DESCRIBE = (
 class PythonChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The interpreter of an environment; `unmet` is a request that no interpreter here meets, in uv's words.
 
-    With `is_required` there is no substitute. `searched` tells the state of the machine in which uv was asked
-    for `request` (empty: it was not).
+    With `is_required` there is no substitute.
     """
 
     interpreter: Interpreter
     unmet: str = ""
     is_required: bool = False
-    searched: str = ""
-    request: str = ""
 
 
-def asked_python(home: Path, request: str, requires: tuple[str, ...]) -> PythonChoice:
+def asked_python(request: str, requires: tuple[str, ...]) -> PythonChoice:
     """The interpreter of a version, or of a path, that the user asks for. Writes nothing, downloads nothing.
 
     Raises EnvironmentFailed where the packages' Requires-Python, `requires`, refuse it.
     """
-    state = search_state(os.environ, request)
-    found = _find(home, request, state)
+    found = _find(request)
     if found is not None and not _accepts(requires, found.version):
         raise EnvironmentFailed(
             f"The trainer requires Python {','.join(requires)}, and --python={request} is {found.version}.",
             hint="Ask for another, or leave --python out.",
         )
     return PythonChoice(
-        interpreter=found or base_interpreter(),
-        unmet="" if found else request,
-        is_required=True,
-        searched=state,
-        request=request,
+        interpreter=found or base_interpreter(), unmet="" if found else request, is_required=True
     )
 
 
-class _Search(msgspec.Struct, frozen=True):
-    state: str
-    found: Interpreter | None
-
-
-def choose_python(
-    home: Path, image_version: str, requires: tuple[str, ...], *, bound_here: bool
-) -> PythonChoice:
+def choose_python(image_version: str, requires: tuple[str, ...]) -> PythonChoice:
     """The image's Python where uv finds it; else vtrain's own; where packages refuse that, one they accept.
 
-    `requires` are the packages' Requires-Python. With `bound_here` the trainer imports a framework that is
-    installed beside vtrain, for vtrain's own Python. Writes nothing, and downloads nothing.
+    `requires` are the packages' Requires-Python. Writes nothing, and downloads nothing.
     """
     here = base_interpreter()
     accepts_here = _accepts(requires, here.version)
-    if accepts_here and (bound_here or image_version in ("", here.short_version)):
+    if accepts_here and image_version in ("", here.short_version):
         return PythonChoice(interpreter=here)
-    state = search_state(os.environ)
     if image_version and tuple(map(int, image_version.split("."))) >= OLDEST:
-        found = _find(home, image_version, state)
+        found = _find(image_version)
         if found is not None and _accepts(requires, found.version):
-            return PythonChoice(interpreter=found, searched=state, request=image_version)
+            return PythonChoice(interpreter=found)
     if accepts_here:
-        return PythonChoice(interpreter=here, unmet=image_version, searched=state, request=image_version)
+        return PythonChoice(interpreter=here, unmet=image_version)
     request = ",".join(requires)
-    found = _find(home, request, state)
-    return PythonChoice(
-        interpreter=found or here,
-        unmet="" if found else request,
-        is_required=True,
-        searched=state,
-        request=request,
-    )
+    found = _find(request)
+    return PythonChoice(interpreter=found or here, unmet="" if found else request, is_required=True)
 
 
 def _accepts(requires: tuple[str, ...], version: str) -> bool:
@@ -141,36 +115,7 @@ def search_path(environ: Mapping[str, str]) -> str:
     return os.pathsep.join([each for each in folders if each not in shims] + versions)
 
 
-def _find(home: Path, request: str, state: str) -> Interpreter | None:
-    known = _known_searches(home).get(request)
-    if (
-        known is not None
-        and known.state == state
-        and (known.found is None or Path(known.found.path).exists())
-    ):
-        return known.found
-    return _ask_uv(request)
-
-
-def _known_searches(home: Path) -> dict[str, _Search]:
-    try:
-        content = (home / "environments" / _SEARCHES).read_bytes()
-        return msgspec.json.decode(content, type=dict[str, _Search])
-    except (OSError, msgspec.DecodeError):
-        return {}
-
-
-def remember_search(home: Path, choice: PythonChoice) -> None:
-    """Note what uv found, so that the next command need not ask. Raises OSError."""
-    known = _known_searches(home)
-    current = {key: each for key, each in known.items() if each.state == choice.searched}
-    current[choice.request] = _Search(choice.searched, None if choice.unmet else choice.interpreter)
-    if current != known:
-        make_private(home / "environments")
-        publish_file(home / "environments" / _SEARCHES, msgspec.json.encode(current))
-
-
-def _ask_uv(request: str) -> Interpreter | None:
+def _find(request: str) -> Interpreter | None:
     from vtrain.uv_program import uv_call
 
     call = uv_call("python", "find", "--no-python-downloads", "--system", "--no-project", request)

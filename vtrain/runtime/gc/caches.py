@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from vtrain.atomic import GONE, clear, set_aside
-from vtrain.runtime.environments.layers import is_changed, last_claimed, layers_below, withdraw
-from vtrain.runtime.environments.plan import remembered_environment
-from vtrain.runtime.environments.shared_files import own_bytes, unshared
+from vtrain.runtime.environments.layers import last_claimed, layers_below, withdraw
 from vtrain.runtime.gc.candidate import (
     ELSEWHERE,
     USED_AGAIN,
@@ -26,9 +24,8 @@ from vtrain.runtime.store import Store
 from vtrain.times import from_epoch
 
 _CONTENT = re.compile(r"[0-9a-f]{64}")
-KINDS = ("packages", "dependencies", "frameworks", "wheels")
+KINDS = ("packages", "dependencies", "wheels")
 """The folders of folders that `make_once` makes; readers come first."""
-FILES = "files"
 
 
 def packed_packages(search: Search) -> Iterator[Candidate]:
@@ -74,7 +71,7 @@ def _unused(folders: Iterable[Path], search: Search) -> Iterator[Candidate]:
 
 
 def cached_environments(search: Search) -> Iterator[Candidate]:
-    """Environments, and what they are made of, that were used last before the search's time, or changed."""
+    """Environments, and what they are made of, that were used last before the search's time."""
     root = search.home / "environments"
     times = {folder: used for folder in environment_folders(root) if (used := _used(folder))}
     living = living_jobs(search.home)
@@ -83,13 +80,11 @@ def cached_environments(search: Search) -> Iterator[Candidate]:
         for folder, used in times.items()
         if folder / "bin" in living.programs or used >= living.preparing_since
     )
-    unused = {folder for folder, used in times.items() if search.is_unused(used) or is_changed(folder)}
+    unused = {folder for folder, used in times.items() if search.is_unused(used)}
     needed = _with_below(times.keys() - unused)
     for folder in times:
         if folder in unused and (folder in at_work or folder not in needed):
             yield _candidate(folder, times[folder], search, is_at_work=folder in at_work)
-    if orphans := list(unshared(root / FILES)):
-        yield _unshared_files(root / FILES, orphans, search)
 
 
 def environment_folders(root: Path) -> Iterator[Path]:
@@ -124,35 +119,15 @@ def _candidate(folder: Path, used: float, search: Search, *, is_at_work: bool) -
         label=f"{folder.parent.name} {folder.name[:12]}",
         kind="environment",
         created=from_epoch(used, 0),
-        size=own_bytes(folder),
+        size=byte_count(folder),
         kept="a job uses it" if is_at_work else "",
         discard=partial(refused, partial(_discard, folder, used)),
     )
-
-
-def _unshared_files(store: Path, orphans: list[Path], search: Search) -> Candidate:
-    return Candidate(
-        id=FILES,
-        name=str(store.relative_to(search.home)),
-        kind="environment",
-        created=from_epoch(store.stat().st_mtime, 0),
-        size=sum(byte_count(path) for path in orphans),
-        discard=partial(refused, partial(_remove_unshared, store)),
-    )
-
-
-def _remove_unshared(store: Path) -> str:
-    for path in unshared(store):
-        path.unlink(missing_ok=True)
-    return ""
 
 
 def _discard(folder: Path, seen: float) -> str:
     gone = withdraw(folder, seen, set_aside)
     if gone is None:
         return USED_AGAIN if folder.exists() else ELSEWHERE
-    for memo in folder.parents[1].glob("plans/*.json"):
-        if remembered_environment(memo) == folder:
-            memo.unlink(missing_ok=True)
     clear(gone)
-    return _remove_unshared(folder.parents[1] / FILES)
+    return ""

@@ -1,4 +1,4 @@
-"""Unfinished work of vtrain processes that were killed: half-made packages, builds, removals, memos."""
+"""Unfinished work of vtrain processes that were killed: half-made packages, builds, removals."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from pathlib import Path
 
 from vtrain.atomic import GONE, SCRATCH, UNPUBLISHED, is_held
 from vtrain.privacy import home_label
-from vtrain.runtime.environments.layers import is_complete
-from vtrain.runtime.environments.plan import remembered_environment
 from vtrain.runtime.gc.candidate import Candidate, Search, byte_count, last_change, refused, remove_path
 from vtrain.times import from_epoch
 
 REMOVALS = ("jobs", "packages", "environments/*")
-PUBLISHED = ("packages", "packages/*", "environments", "environments/plans", "logs")
+PUBLISHED = ("packages", "packages/*", "logs")
 """The folders of a home in which files are published, apart from those of jobs, which supervisors tidy."""
 UNFINISHED = tuple(f"{place}/{UNPUBLISHED}*" for place in PUBLISHED)
 
@@ -35,11 +33,6 @@ def _begun(search: Search) -> Iterator[Path]:
         yield from sorted(search.home.glob(f"{place}/{GONE}*"))
     for pattern in UNFINISHED:
         yield from (path for path in sorted(search.home.glob(pattern)) if _is_abandoned(path, search))
-    for memo in sorted((search.home / "environments" / "plans").glob("[!.]*")):
-        if search.is_stale(last_change(memo)):
-            environment = remembered_environment(memo)
-            if environment is None or not is_complete(environment):
-                yield memo
 
 
 def _is_abandoned(path: Path, search: Search) -> bool:
