@@ -271,7 +271,8 @@ def _distribution_hint(module: str, named_by: NamedBy) -> str:
     if named_by is NamedBy.ENVIRONMENT:
         what = known or f"the package that brings `{top}`"
         return (
-            f"Install {what} in the environment that the trainer ran in, or leave --environment=current out."
+            f"Install {what} in the Python that the trainer ran in, or name it in requirements.txt and take "
+            "--environment=new."
         )
     added = {
         NamedBy.FLAGS: f"to requirements.txt in the trainer's folder, or give --requirements={name}",

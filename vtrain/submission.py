@@ -16,7 +16,7 @@ import msgspec
 from vtrain.backends import EnvironmentBackend, JobBackend, Plan, ServiceBackend
 from vtrain.errors import ConfigError, PackagingError, StorageError
 from vtrain.messages.resources import spec_of
-from vtrain.packaging.prebuilt import DEFAULT, contents
+from vtrain.packaging.prebuilt import ANY, DEFAULT, contents
 from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
@@ -161,7 +161,8 @@ def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, s
 
 
 def _provided(image_uri: str) -> frozenset[str]:
-    image = contents(image_uri) or DEFAULT
+    """The distributions of an image; of one that vtrain does not know, all that Google's images have."""
+    image = contents(image_uri) or (ANY if image_uri else DEFAULT)
     return frozenset(distribution.name for distribution in image.distributions)
 
 
@@ -203,14 +204,12 @@ def _with_environment(
     """
     if not isinstance(backend, EnvironmentBackend):
         return plan
-    trainer = package if isinstance(package, SdistPlan) else None
-    outlook = backend.outlook(plan.job, trainer)
-    if strict and outlook.missing:
-        raise PackagingError("\n".join(outlook.missing), hint="Without --strict this is a warning.")
-    steps = backend.environment_steps(plan.job, trainer)
+    steps = backend.environment_steps(plan.job, package if isinstance(package, SdistPlan) else None)
+    if strict and steps.missing:
+        raise PackagingError("\n".join(steps.missing), hint="Without --strict this is a warning.")
     return msgspec.structs.replace(
         plan,
-        notices=(*outlook.missing, *outlook.notices, *plan.notices),
+        notices=(*steps.missing, *steps.notices, *plan.notices),
         steps=(*plan.steps, *steps.would),
         cached=(*plan.cached, *steps.cached),
         notes=(*plan.notes, *steps.notes),

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.debugging import Debugger
-    from vtrain.runtime.environments.outlook import Outlook
     from vtrain.runtime.folder import ReplicaFolder
     from vtrain.runtime.job_order import LentTerminal, SimulatedPreemption, TypedCommand
 
@@ -47,6 +46,10 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     cached: tuple[str, ...] = ()
     """Names of what is there already: "Environment"."""
     notes: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+    """Warnings about the environments."""
+    missing: tuple[str, ...] = ()
+    """Warnings of what a replica surely lacks: a Python, an import. `--strict` refuses them."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +169,8 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The command line that makes a job, to be kept with it."""
     python: str = ""
     """The version or the path of the interpreter of environments; empty: the backend decides."""
+    environment: str = ""
+    """`current`: trainers run in `active_python`; `new`: in an environment; empty: what they declare decides."""
     active_python: str = ""
     """An interpreter on which trainers run as it is. No environment is made then."""
     study: StudyOptions = StudyOptions()
@@ -247,13 +252,7 @@ class ViewingBackend(Protocol):
 
 @runtime_checkable
 class EnvironmentBackend(Protocol):
-    """Makes the environment of Python packages itself, and can tell beforehand what it will lack."""
-
-    def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
-        """The packages that the environments will lack, whether or not these are built already.
-
-        Without `trainer` the job's packages are read.
-        """
+    """Makes the environment of Python packages itself."""
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
         """The steps that make the environments. Damaged packages of `trainer` count as not built."""

@@ -46,7 +46,6 @@ from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 if TYPE_CHECKING:
     from vtrain.backends.local_plan import Planner
     from vtrain.packaging.sdist_plan import SdistPlan
-    from vtrain.runtime.environments.outlook import Outlook
 
 LARGEST_PAGE = 1_000_000
 _PAGE_TOKEN = re.compile(r"[0-9]{1,18}")
@@ -122,10 +121,6 @@ class LocalBackend:
         if trial_id:
             own = msgspec.structs.replace(own, job_spec=trial_spec(own.job_spec, trial_id))
         return self._planner.view(own, trial_id)
-
-    def outlook(self, job: Job, trainer: SdistPlan | None) -> Outlook:
-        """The packages that the job's environments will lack. Raises EnvironmentFailed for a damaged one."""
-        return self._planner.outlook(runnable(job), trainer)
 
     def environment_steps(self, job: Job, trainer: SdistPlan | None) -> Steps:
         """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.capacity.leases import Claim
-    from vtrain.runtime.environments.outlook import Outlook
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 MAX_REPLICAS = 1000
@@ -39,9 +38,6 @@ class Planner(Protocol):
 
     def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
         """The job's replicas. Works without an engine or a network."""
-
-    def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
-        """The packages that the job's environments will lack."""
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
         """The steps that make the job's environments, and the parts that are there."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from vtrain.backends import Plan
-from vtrain.backends.base import CREDENTIALS_FLAG, TrainerForm
+from vtrain.backends import BackendSettings, Plan
+from vtrain.backends.base import CREDENTIALS_FLAG, RuntimeBackend, TrainerForm
 from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.errors import ConfigError, UsageError
@@ -39,6 +40,7 @@ from vtrain.messages.resources import spec_of
 from vtrain.messages.secrets import masked_words
 from vtrain.output.colours import dim
 from vtrain.output.console import Console
+from vtrain.packaging.sdist_plan import declares_nothing
 from vtrain.packaging.source import interpreter_of
 from vtrain.runtime.debugging import REQUIREMENT
 from vtrain.runtime.notices import declaration, notes_on, without_consequence
@@ -108,24 +110,57 @@ def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
     given = [PREEMPTION_FLAG] * bool(preemption) + [AIP_DIRS_FLAG] * bool(aip_dirs)
     given += [PYTHON_DOWNLOADS_FLAG] * local.python_downloads + [DEBUGPY_FLAG] * bool(debugger)
     active, python = active_environment(local), python_request(local)
-    given += _python_flags(python, active)
-    for sentence in target.backend.unheeded(given):
-        target.console.warn(sentence)
     settings = msgspec.structs.replace(
         target.settings,
         preemption=preemption,
         aip_dirs=aip_dirs,
         python_downloads=local.python_downloads,
         python="" if active else python,
+        environment=local.environment or "",
         active_python=active,
         debugger=debugger,
     )
+    for sentence in target.backend.unheeded([*given, *_python_flags(settings)]):
+        target.console.warn(sentence)
     return msgspec.structs.replace(target, settings=settings)
 
 
-def _python_flags(python: str, active_python: str) -> list[str]:
+def _python_flags(settings: BackendSettings) -> list[str]:
     """The flags that decided on the trainer's Python."""
-    return [PYTHON_FLAG] * bool(python) + [ENVIRONMENT_FLAG] * bool(active_python)
+    return [PYTHON_FLAG] * bool(settings.python) + [ENVIRONMENT_FLAG] * bool(settings.environment)
+
+
+def in_active_python(target: Target, draft: Draft, packages: Place) -> tuple[Target, Place]:
+    """A trainer that declares nothing runs in the active Python, as `python train.py` would.
+
+    It names no image, requirement or project, and no flag says where it runs. Where no Python is active, it
+    gets an environment, as any other trainer does. Raises PackagingError for a project that cannot be read.
+    """
+    settings, source = target.settings, draft.source
+    is_package = isinstance(target.backend, RuntimeBackend) and (
+        target.backend.trainer_form is TrainerForm.PACKAGE
+    )
+    if not is_package or settings.python or settings.environment or draft.executor_image_uri:
+        return target, packages
+    if source is None or not declares_nothing(source):
+        return target, packages
+    from vtrain.runtime.environments.active_python import active_python
+    from vtrain.runtime.environments.interpreters import base_interpreter
+
+    try:
+        python = active_python(os.environ)
+    except ConfigError:
+        return target, packages
+    origin = f"{target.choice.origin}; it declares no requirements, and runs in your Python, {python}"
+    is_other = os.path.realpath(python) != os.path.realpath(base_interpreter().path)
+    return (
+        msgspec.structs.replace(
+            target,
+            choice=msgspec.structs.replace(target.choice, origin=origin),
+            settings=msgspec.structs.replace(settings, active_python=python),
+        ),
+        msgspec.structs.replace(packages, checks_imports=False, other_python=is_other),
+    )
 
 
 def open_for(
@@ -139,7 +174,7 @@ def open_for(
     images = draft.images
     if baked:
         images = msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
-    python_flags = _python_flags(target.settings.python, target.settings.active_python)
+    python_flags = _python_flags(target.settings)
     if python_flags and not baked:  # an image that is only named does not call for a container then
         images = msgspec.structs.replace(images, executors=())
     session = target.open(images, options)
@@ -161,6 +196,8 @@ def prepare_in_session(
 ) -> tuple[Session, Prepared]:
     """The session in which a job is created, and its plan. `origin` says whose job it is."""
     baked = becomes_image(target, draft, packages, trainer, container)
+    if not baked:
+        target, packages = in_active_python(target, draft, packages)
     session = open_for(target, draft, container, baked=baked)
     session.tell_origin(origin)
     if not baked:

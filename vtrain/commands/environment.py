@@ -13,6 +13,7 @@ from vtrain.commands.drafting import (
     becomes_image,
     draft_request,
     image_order,
+    in_active_python,
     open_for,
     packages_place,
     warn_all,
@@ -52,6 +53,8 @@ def environment(
     packages = packages_place(target, trainer)
     draft = draft_request(target, with_key_of(request, spec, target.settings.project))
     baked = becomes_image(target, draft, packages, trainer, container)
+    if not baked:
+        target, packages = in_active_python(target, draft, packages)
     session = open_for(target, draft, container, baked=baked)
     session.tell_origin(line.origin)
     image = image_order(session, draft) if baked else None

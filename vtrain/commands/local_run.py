@@ -20,6 +20,7 @@ from vtrain.commands.drafting import (
     becomes_image,
     draft_request,
     image_order,
+    in_active_python,
     launch_prepared,
     open_for,
     packages_place,
@@ -83,6 +84,8 @@ def local_run(
         draft = draft_request(target, _with_defaults(request, trainer, gpu.output_image_uri or ""))
         draft, _ = with_key(draft, None, always_new=True)
         baked = becomes_image(target, draft, packages, trainer, container)
+        if not baked:
+            target, packages = in_active_python(target, draft, packages)
         session = open_for(target, draft, container, gpu, baked=baked)
         session.tell_origin(line.origin)
         baked = baked or _is_named(session, draft, trainer, gpu)

@@ -20,6 +20,7 @@ AIP_DIRS_FLAG = "--aip-dirs"
 PYTHON_DOWNLOADS_FLAG = "--python-downloads"
 PYTHON_FLAG = "--python"
 ENVIRONMENT_FLAG = "--environment"
+ENVIRONMENTS = ("current", "new")
 AIP_DIRS = ("gs", "local")
 DEBUGPY_FLAG = "--debugpy"
 PREEMPTION_FLAG = "--simulate-preemption"
@@ -66,9 +67,9 @@ class RuntimeFlags(FlagGroup, frozen=True):
         str | None,
         Option(
             ENVIRONMENT_FLAG,
-            metavar="current",
-            help="Run in your active Python; install nothing.",
-            autocompletion=one_of("current"),
+            metavar="current|new",
+            help="Run in your active Python as it is, or in an environment.",
+            autocompletion=one_of(*ENVIRONMENTS),
         ),
     ] = None
 
@@ -111,15 +112,15 @@ def python_request(flags: RuntimeFlags) -> str:
 
 
 def active_environment(flags: RuntimeFlags) -> str:
-    """The interpreter to run on as it is: that of `--python`, else the active one; "" to make an environment.
+    """The interpreter for `--environment=current`: that of `--python`, else the active one; else "".
 
     Raises UsageError and ConfigError as `python_request` does, and where no Python is active.
     """
     text = flags.environment
-    if text is None:
-        return ""
+    if text not in (None, *ENVIRONMENTS):
+        raise UsageError(f"{ENVIRONMENT_FLAG}: expected {' or '.join(ENVIRONMENTS)}, found {text!r}.")
     if text != "current":
-        raise UsageError(f"{ENVIRONMENT_FLAG}: expected current, found {text!r}.")
+        return ""
     asked = python_request(flags)
     if asked and "/" not in asked:
         raise UsageError(

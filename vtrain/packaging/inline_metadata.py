@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from itertools import takewhile
+from pathlib import Path
 
+from vtrain.packaging.module_imports import LARGEST_SOURCE
 from vtrain.project_names import distribution_name
 from vtrain.toml_reader import load_toml
 
 _START, _END = "# /// script", "# ///"
+
+
+def has_inline_metadata(script: Path) -> bool:
+    """Whether a line of a script begins a block of metadata, in a file of usual size."""
+    try:
+        with script.open("rb") as file:
+            return _START.encode() in file.read(LARGEST_SOURCE).splitlines()
+    except OSError:  # which is told where the script is read
+        return False
 
 
 def inline_dependencies(text: str) -> tuple[str, ...]:

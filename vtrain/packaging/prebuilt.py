@@ -127,6 +127,16 @@ _NEEDS = {("xgboost", "1.6"): ("setuptools<81",)}  # it imports pkg_resources
 
 DEFAULT = ImageContents(family="", version="", python_version="", distributions=_ALWAYS)
 """The distributions that trainers count on where no image is named."""
+ANY = ImageContents(
+    family="",
+    version="",
+    python_version="",
+    distributions=(
+        *_ALWAYS,
+        *(one for framework, beside in _FRAMEWORKS.values() for one in (framework, *beside)),
+    ),
+)
+"""The distributions of all images together."""
 
 IMPORT_NAMES = frozenset(
     name

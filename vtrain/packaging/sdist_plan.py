@@ -17,11 +17,12 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.archive import metadata_name
 from vtrain.packaging.direct import SCRIPT_PACKAGE, Member
 from vtrain.packaging.ignore_files import Belonging
+from vtrain.packaging.inline_metadata import has_inline_metadata
 from vtrain.packaging.keys import check_archive
 from vtrain.packaging.line_ends import line_end_warnings
 from vtrain.packaging.module_imports import TrainerImports
 from vtrain.packaging.project import Project, read_project, tool_versions
-from vtrain.packaging.requirements import Requirements, read_given, read_requirements
+from vtrain.packaging.requirements import REQUIREMENTS_FILE, Requirements, read_given, read_requirements
 from vtrain.packaging.source import Entry, TrainerSource, check_source, find_entry, printable, relative_path
 from vtrain.packaging.sources import LocalProject, Wanted, find_sources
 from vtrain.packaging.tree import belonging_files
@@ -131,6 +132,19 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         extras = (extra.path.name for extra in self.extra_packages)
         companion = (self.companion,) if self.companion else ()
         return (*extras, *(project.file_name for project in self.local), *companion, self.file_name)
+
+
+def declares_nothing(source: TrainerSource) -> bool:
+    """Whether nothing says what a trainer needs: no requirement or package, no project, no inline metadata.
+
+    Raises PackagingError for a project that cannot be read.
+    """
+    if source.requirements or source.extra_packages or (source.folder / REQUIREMENTS_FILE).exists():
+        return False
+    if not source.script_alone and read_project(source.folder) is not None:
+        return False
+    script = source.folder / source.script
+    return not (source.script and script.is_file() and has_inline_metadata(script))
 
 
 def read_trainer(

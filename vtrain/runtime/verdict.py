@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.errors import PackagingError
+from vtrain.errors import ConfigError, PackagingError
 from vtrain.failure import NamedBy, Traceback, hint, last_traceback, missing_module
 from vtrain.messages.base import Status
 from vtrain.runtime.folder import FOLDER_REMOVED, LOST, UNREADABLE_EXIT, JobFolder, ReplicaExit, ReplicaFolder
@@ -73,7 +73,11 @@ def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, 
     if end.interruption:
         return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
-    own = _own_file(trace, order, folder) or sibling_hint(trace, source_folder) if trace is not None else ""
+    own = ""
+    if trace is not None:
+        own = (
+            _own_file(trace, order, folder) or sibling_hint(trace, source_folder) or _is_active(trace, order)
+        )
     trace = in_source(trace, source_folder) if trace is not None else None
     metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
     if end.signal:
@@ -306,6 +310,23 @@ def _own_file(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
     if lost and packed:
         advice = _left_out(lost[1], packed, Path(order.source_folder))
     return f"{advice}." if advice else ""
+
+
+def _is_active(trace: Traceback, order: JobOrder) -> str:
+    """What to do about a module that the trainer's environment lacks, and the active Python has; or nothing."""
+    top = missing_module(trace.exception).partition(".")[0]
+    if not top or order.backend != "process" or order.active_python:
+        return ""
+    from vtrain.runtime.environments.active_python import active_python, view_of
+
+    try:
+        python = active_python(os.environ)
+        if view_of(python, (top,)).missing:
+            return ""
+    except ConfigError:
+        return ""
+    advice = hint(trace.exception, None, _named_by(order))
+    return f"Your active Python, {python}, has `{top}`: take --environment=current to run there. {advice}"
 
 
 def _own_module(trace: Traceback, module: str, packed: dict[str, bool], order: JobOrder) -> str:

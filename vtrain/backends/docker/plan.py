@@ -36,7 +36,6 @@ from vtrain.runtime.replica import (
 
 if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
-    from vtrain.runtime.environments.outlook import Outlook
 
 
 class DockerPlanner:
@@ -73,12 +72,6 @@ class DockerPlanner:
             engine = self._engine()
             there = {image: image_facts(engine, image) for image in there}
         return tuple(self._replicas(job, there, trial_id))
-
-    def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:  # noqa: ARG002
-        """Nothing: the image is the real one."""
-        from vtrain.runtime.environments.outlook import Outlook
-
-        return Outlook()
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:  # noqa: ARG002
         """Nothing: containers make the environments."""

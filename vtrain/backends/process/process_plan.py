@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import msgspec
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
 from vtrain.backends.process.process_buckets import HOST, bucket_notices, told_folder
-from vtrain.errors import UnavailableError
+from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.accelerators import process_notice
 from vtrain.runtime.capacity.leases import Claim, pool_devices
@@ -31,7 +32,7 @@ from vtrain.runtime.replica import (
 if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.environment import EnvironmentSpec
-    from vtrain.runtime.environments.outlook import Outlook, Trainer
+    from vtrain.runtime.environments.trainer_python import PythonChoice
 
 
 class ProcessPlanner:
@@ -60,44 +61,20 @@ class ProcessPlanner:
         _refuse_containers(job)
         return _planned_replicas(job, self._settings, trial_id)
 
-    def outlook(self, job: CustomJob, trainer: SdistPlan | None) -> Outlook:
-        """The packages that the environments will lack. Raises EnvironmentFailed for a damaged package."""
-        from vtrain.runtime.environments.outlook import Outlook, folder_trainer
-
-        own = folder_trainer(trainer) if trainer is not None else None
-        found = []
-        for pool in job.job_spec.worker_pool_specs:
-            task = pool.python_package_spec
-            seen = own or (_packaged(pool, self._settings.home) if _has_packages(pool) else None)
-            if task is not None and seen is not None:
-                found.append(self._outlook(task.executor_image_uri, seen))
-        return Outlook(
-            notices=unique(line for one in found for line in one.notices),
-            missing=unique(line for one in found for line in one.missing),
-        )
-
-    def _outlook(self, image_uri: str, trainer: Trainer) -> Outlook:
-        from vtrain.runtime.environments.outlook import active_outlook, outlook
-
-        settings = self._settings
-        if settings.active_python:
-            return active_outlook(image_uri, trainer, settings.active_python)
-        return outlook(
-            image_uri,
-            trainer,
-            settings.home,
-            python=settings.python,
-            python_downloads=settings.python_downloads,
-        )
-
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
         """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""
-        settings, pools = self._settings, job.job_spec.worker_pool_specs
+        settings, pools = self._settings, [*filter(_has_packages, job.job_spec.worker_pool_specs)]
         if settings.active_python:
-            return Steps(notes=(f"The trainer runs in {settings.active_python} as it is.",))
-        steps = [_environment_step(pool, settings, trainer) for pool in pools if _has_packages(pool)]
-        would = unique(filter(None, steps))
-        return Steps(would=would, cached=("Environment",) if steps and not would else ())
+            images = {_task(pool).executor_image_uri for pool in pools}
+            return _active_steps(settings.active_python, images, trainer)
+        found = [_environment_steps(pool, settings, trainer) for pool in pools]
+        would = unique(line for steps in found for line in steps.would)
+        return Steps(
+            would=would,
+            cached=("Environment",) if found and not would else (),
+            notices=unique(line for steps in found for line in steps.notices),
+            missing=unique(line for steps in found for line in steps.missing),
+        )
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with its claim on this machine's resources."""
@@ -188,32 +165,89 @@ def _has_packages(pool: WorkerPoolSpec) -> bool:
     return pool.python_package_spec is not None and bool(pool.python_package_spec.package_uris)
 
 
-def _packaged(pool: WorkerPoolSpec, home: Path) -> Trainer | None:
-    """The trainer in a pool's packages; None where a package is missing."""
-    from vtrain.runtime.environments.outlook import packaged_trainer
-    from vtrain.runtime.environments.plan import reading_packages
+def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None) -> Steps:
+    """What a trainer meets in a Python that is used as it is. Raises ConfigError where that does not run."""
+    from vtrain.packaging.prebuilt import contents
+    from vtrain.packaging.preflight import place_of, trainer_imports
+    from vtrain.runtime.environments.active_python import lacking, view_of
 
-    packages = [Path(package) for package in environment_spec(pool, home).packages]
-    if not all(package.is_file() for package in packages):
-        return None
-    with reading_packages():
-        return packaged_trainer(packages, _task(pool).python_module)
+    imports = None if trainer is None else trainer.imports or trainer_imports(trainer)
+    wanted = {image.python_version for image in map(contents, images) if image and image.python_version}
+    version = ".".join(view_of(python, ()).version.split(".")[:2]) if wanted else ""
+    return Steps(
+        notes=(f"The trainer runs in {python} as it is. --environment=new makes an environment for it.",),
+        notices=tuple(
+            f"{python} is Python {version}; the image has Python {other}." for other in wanted - {version}
+        ),
+        missing=tuple(
+            f"{place_of(item, imports)}: `{item.module}` is imported and not installed in {python}. "
+            "Install it there, or name it in requirements.txt and take --environment=new."
+            for item in lacking(python, imports)
+        )
+        if imports is not None
+        else (),
+    )
 
 
-def _environment_step(pool: WorkerPoolSpec, settings: BackendSettings, trainer: SdistPlan | None) -> str:
-    """A sentence on what would be installed; empty for an environment that is there."""
-    home = settings.home
-    spec = environment_spec(pool, home, python=settings.python)
-    if not _are_there(tuple(map(Path, spec.packages)), home, trainer):
-        return "Would install the trainer and its requirements."
+def _environment_steps(pool: WorkerPoolSpec, settings: BackendSettings, trainer: SdistPlan | None) -> Steps:
+    """What would be installed for a pool, and how that differs from its image."""
+    from vtrain.packaging.prebuilt import contents
     from vtrain.runtime.environments.environment import plan_environment
+    from vtrain.runtime.environments.interpreters import site_packages
+    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
 
-    plan = plan_environment(spec, home)
-    if plan.cached:
-        return ""
-    if plan.dependencies_cached:
-        return f"Would install the trainer in {plan.path}; its requirements are cached."
-    return f"Would install the trainer and its requirements in {plan.path}."
+    home, downloads = settings.home, settings.python_downloads
+    spec = environment_spec(pool, home, python=settings.python, downloads=downloads)
+    image = contents(spec.image_uri)
+    wanted = image.python_version if image is not None else ""
+    choice = None
+    if _are_there(tuple(map(Path, spec.packages)), home, trainer):
+        plan = plan_environment(spec, home)
+        would = f"Would install the trainer and its requirements in {plan.path}."
+        if plan.cached:
+            would, version = "", site_packages(plan.path).parent.name.removeprefix("python")
+        elif plan.dependencies_cached:
+            would = f"Would install the trainer in {plan.path}; its requirements are cached."
+        choice = plan.dependencies and plan.dependencies.python
+    else:
+        would = "Would install the trainer and its requirements."
+        projects = [part.project for part in (trainer, *trainer.local) if part.project] if trainer else []
+        requires = tuple(filter(None, (project.requires_python for project in projects)))
+        choice = (
+            asked_python(settings.python, requires) if settings.python else choose_python(wanted, requires)
+        )
+    if choice:
+        version = choice.interpreter.short_version
+    notices = []
+    if spec.image_uri and image is None:
+        notices.append(
+            f"vtrain does not know what the image {spec.image_uri} contains: only the trainer's requirements "
+            "are installed here. --backend=docker runs the image itself."
+        )
+    if wanted not in ("", version):
+        notices.append(f"Python {version} is used here; the image has Python {wanted}.")
+    return Steps(
+        would=(would,) if would else (),
+        notices=tuple(notices),
+        missing=_missing_python(choice, settings) if choice and choice.unmet else (),
+    )
+
+
+def _missing_python(choice: PythonChoice, settings: BackendSettings) -> tuple[str, ...]:
+    """A sentence about a Python that is required and not here. Raises ConfigError for the one of --python."""
+    from vtrain.runtime.environments.trainer_python import downloads_allowed
+
+    if not choice.is_required or settings.python_downloads or downloads_allowed(os.environ):
+        return ()
+    if settings.python:
+        raise ConfigError(
+            f"--python={settings.python}: uv finds no such Python on this machine.",
+            hint="Install it (`uv python install VERSION`), or allow that with --python-downloads.",
+        )
+    return (
+        f"The trainer requires Python {choice.unmet}, and uv finds none on this machine. Install it, or "
+        f"allow that with --python-downloads.",
+    )
 
 
 def _are_there(packages: tuple[Path, ...], home: Path, trainer: SdistPlan | None) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -91,25 +92,26 @@ def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str |
     return done.stdout
 
 
-def view_of(python: str, trainer: TrainerImports) -> tuple[View, tuple[Import, ...]]:
-    """The view of that Python, and the imports that a trainer surely runs and that Python lacks.
+def view_of(python: str, names: Collection[str]) -> View:
+    """The view of that Python on modules of these names. Raises ConfigError where it does not run."""
+    asked = msgspec.json.encode(list(names)[:MOST_NAMES]).decode()
+    text = _run([python, "-c", _LOOK], inherited_environment(), asked, cwd="/")
+    try:
+        return msgspec.json.decode(text.encode(), type=View)
+    except msgspec.DecodeError:
+        raise ConfigError(f"{python} does not answer as a Python does.") from None
 
-    Raises ConfigError where it does not run.
-    """
+
+def lacking(python: str, trainer: TrainerImports) -> tuple[Import, ...]:
+    """The imports that a trainer surely runs and that Python lacks. Raises as `view_of`."""
     asked: dict[str, Import] = {}
     for item in trainer.imports:
         top = item.module.partition(".")[0]
-        if item.is_certain and top not in trainer.own_names and not trainer.modules.is_local(top):
+        is_own = top in trainer.own_names or trainer.modules.is_local(top)
+        if item.is_certain and not is_own and top not in sys.stdlib_module_names:
             for name in item.names[1:] or (item.module,) if top == "google" else (top,):
-                if len(asked) < MOST_NAMES:
-                    asked.setdefault(name, item)
-    names = msgspec.json.encode(list(asked)).decode()
-    text = _run([python, "-c", _LOOK], inherited_environment(), names, cwd="/")
-    try:
-        view = msgspec.json.decode(text.encode(), type=View)
-    except msgspec.DecodeError:
-        raise ConfigError(f"{python} does not answer as a Python does.") from None
-    return view, tuple(asked[name] for name in view.missing)
+                asked.setdefault(name, item)
+    return tuple(asked[name] for name in view_of(python, asked).missing) if asked else ()
 
 
 def unpack_packages(packages: tuple[Path, ...], home: Path, folder: Path, log: Log) -> Path:
@@ -129,7 +131,7 @@ def unpack_packages(packages: tuple[Path, ...], home: Path, folder: Path, log: L
             if not is_importable(wheel):
                 raise EnvironmentFailed(
                     f"{package.name} has parts that only an installer puts in place.",
-                    hint="Install it in that Python, or leave --environment=current out.",
+                    hint="Install it in that Python, or take --environment=new.",
                 )
             unpack_zip(wheel, site)
     return site

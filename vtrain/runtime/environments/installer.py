@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from vtrain.runtime.environments.interpreters import python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
-from vtrain.uv_program import uv_call
+from vtrain.uv_program import known_indexes, uv_call
 
 _KEPT_LINES = 400
 _MOST_NAMED = 4
@@ -76,6 +77,8 @@ class Installer:
     def install(self, installation: Installation, lock: int) -> None:
         """Install; uv keeps the descriptor `lock` open. Raises as `uv_call`, and EnvironmentFailed."""
         words = ["pip", "install", f"--python={python_of(installation.environment)}"]
+        if not known_indexes(os.environ):  # which may have builds of their own
+            words.append("--torch-backend=auto")
         names = [name for name in _names(installation.requirements) if name not in self._told]
         self._told.update(names)
         if names:  # of a requirement that several packages name, uv installs what is missing
