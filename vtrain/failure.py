@@ -271,8 +271,8 @@ def _distribution_hint(module: str, named_by: NamedBy) -> str:
     if named_by is NamedBy.ENVIRONMENT:
         what = known or f"the package that brings `{top}`"
         return (
-            f"Install {what} in the Python that the trainer ran in, or name it in requirements.txt and take "
-            "--environment=new."
+            f"Install {what} in the Python that the trainer ran in, or name it in requirements.txt: then "
+            "vtrain makes an environment."
         )
     added = {
         NamedBy.FLAGS: f"to requirements.txt in the trainer's folder, or give --requirements={name}",

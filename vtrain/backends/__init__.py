@@ -170,7 +170,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     """The version or the path of the interpreter of environments; empty: the backend decides."""
     environment: str = ""
-    """`current`: trainers run in `active_python`; `new`: in an environment; empty: what they declare decides."""
+    """`current` for `active_python`, `new` for an environment; empty: what a trainer declares decides."""
     active_python: str = ""
     """An interpreter on which trainers run as it is. No environment is made then."""
     study: StudyOptions = StudyOptions()

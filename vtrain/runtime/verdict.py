@@ -313,7 +313,7 @@ def _own_file(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
 
 
 def _is_active(trace: Traceback, order: JobOrder) -> str:
-    """What to do about a module that the trainer's environment lacks, and the active Python has; or nothing."""
+    """The advice about a module that the active Python has, and the environment lacks; or nothing."""
     top = missing_module(trace.exception).partition(".")[0]
     if not top or order.backend != "process" or order.active_python:
         return ""

@@ -181,7 +181,7 @@ def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None)
         ),
         missing=tuple(
             f"{place_of(item, imports)}: `{item.module}` is imported and not installed in {python}. "
-            "Install it there, or name it in requirements.txt and take --environment=new."
+            "Install it there, or name it in requirements.txt: then vtrain makes an environment."
             for item in lacking(python, imports)
         )
         if imports is not None
