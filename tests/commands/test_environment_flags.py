@@ -1,4 +1,4 @@
-"""`--environment=current` and `--python`: the Python that a trainer runs on, as the user chooses it."""
+"""`--environment` and `--python`: the Python that a trainer runs on, as its user or itself says."""
 
 from __future__ import annotations
 
@@ -61,12 +61,79 @@ def test_what_the_active_environment_lacks_is_told(vtrain: Any, active: Path, tr
     line = f"{code}/trainer/task.py:2: `only_here` is imported and not installed in {active}/bin/python."
     assert ended.code == 0
     assert [each for each in ended.err.splitlines() if "WARNING" in each] == [
-        f"WARNING: {line} Install it there, or leave --environment=current out."
+        f"WARNING: {line} Install it there, or name it in requirements.txt: then vtrain makes an environment."
     ]
     ran = vtrain(*RUN, trainer, "--environment=current")
-    assert (ran.code, "in the environment that the trainer ran in" in ran.err) == (1, True), ran.err
+    assert (ran.code, "in the Python that the trainer ran in" in ran.err) == (1, True), ran.err
     refused = vtrain(*RUN, trainer, "--environment=current", "--strict")
     assert (refused.code, f"ERROR: {line}" in refused.err) == (1, True)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """A script that declares nothing, in a folder of its own."""
+    script = tmp_path / "bare" / "train.py"
+    script.parent.mkdir()
+    script.write_text("import sys\nimport only_here\nprint(sys.executable, only_here.WHO)\n")
+    return script
+
+
+def test_a_trainer_that_declares_nothing_runs_in_the_active_python(
+    vtrain: Any, active: Path, bare: Path, vtrain_home: Path
+) -> None:
+    ended = vtrain("run", str(bare), "--strict")
+    assert (ended.code, ended.out) == (0, f"{active}/bin/python mine\n"), ended.err
+    first = ended.err.splitlines()[0]
+    assert first.endswith(f"the trainer declares no requirements, and runs in your {active}/bin/python)")
+    assert not (vtrain_home / "environments").exists()
+    fresh = vtrain("run", str(bare), "--environment=new")
+    assert fresh.code == 1
+    assert (
+        f"Your active Python, {active}/bin/python, has `only_here`: take --environment=current" in fresh.err
+    )
+    (site_packages(active) / "only_here.py").unlink()
+    refused = vtrain("run", str(bare), "--strict")
+    assert (refused.code, refused.out) == (1, "")
+    assert f"`only_here` is imported and not installed in {active}/bin/python." in refused.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("requirements.txt", ""),
+        ("pyproject.toml", "[project]\nname = 'bare'\nversion = '1'\n"),
+        ("setup.py", "from setuptools import setup\nsetup(name='bare', py_modules=['train'])\n"),
+        ("train.py", "# /// script\n# dependencies = []\n# ///\nimport sys\nprint(sys.executable)\n"),
+    ],
+)
+@pytest.mark.usefixtures("active")
+def test_a_trainer_that_declares_something_gets_an_environment(
+    vtrain: Any, bare: Path, vtrain_home: Path, name: str, content: str
+) -> None:
+    bare.write_text("import sys\nprint(sys.executable)\n")
+    (bare.parent / name).write_text(content)
+    ended = vtrain("run", str(bare))
+    assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
+
+
+@pytest.mark.usefixtures("active")
+def test_a_flag_that_declares_something_makes_an_environment(
+    vtrain: Any, bare: Path, vtrain_home: Path
+) -> None:
+    bare.write_text("import sys\nprint(sys.executable)\n")
+    for flag in (f"--python={HERE.path}", "--environment=new"):
+        ended = vtrain("run", str(bare), flag)
+        assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
+
+
+def test_without_an_active_python_there_is_an_environment(
+    vtrain: Any, bare: Path, tmp_path: Path, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare.write_text("import sys\nprint(sys.executable)\n")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    ended = vtrain("run", str(bare))
+    assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
 
 
 def test_another_environment_is_named_by_its_folder(
@@ -80,7 +147,7 @@ def test_another_environment_is_named_by_its_folder(
 @pytest.mark.parametrize(
     ("flags", "code", "said"),
     [
-        (("--environment=mine",), 2, "--environment: expected current, found 'mine'."),
+        (("--environment=mine",), 2, "--environment: expected current or new, found 'mine'."),
         (("--python=threeten",), 2, "--python: expected a version such as 3.12, or the path of an"),
         (("--python=3.12", "--environment=current"), 2, "--environment=current takes --python=PATH"),
         (("--python=./nowhere",), 1, "--python: there is no Python at "),
@@ -109,7 +176,7 @@ def test_a_container_has_the_python_of_its_image(flag: str) -> None:
 def test_a_trainer_runs_on_another_python(
     vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = another_python(tmp_path, monkeypatch)
+    other = another_python(monkeypatch)
     (tmp_path / "run.py").write_text("import sys\nprint('%d.%d.%d' % sys.version_info[:3])\n")
     run = ("custom-jobs", "local-run", f"--script={tmp_path / 'run.py'}", f"--local-package-path={tmp_path}")
     for asked in (other.short_version, other.path):
@@ -119,9 +186,9 @@ def test_a_trainer_runs_on_another_python(
     assert "unchanged" in again.err or "cached" in again.err
 
 
-def another_python(home: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
+def another_python(monkeypatch: pytest.MonkeyPatch) -> Interpreter:
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
-    choice = choose_python(home, "", (f">=3.10,!={HERE.short_version}.*",), bound_here=False)
+    choice = choose_python("", (f">=3.10,!={HERE.short_version}.*",))
     if choice.unmet:
         pytest.skip("uv finds no other Python here")
     return choice.interpreter

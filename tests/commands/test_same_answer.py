@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from vtrain.runtime.environments.frameworks import find_framework
 
 IMAGE = "us-docker.pkg.dev/vertex-ai/training/pytorch-gpu.1-9:latest"

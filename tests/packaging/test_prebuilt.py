@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vtrain.packaging.prebuilt import DEFAULT, contents
+from vtrain.packaging.prebuilt import contents
 
 HOST = "us-docker.pkg.dev/vertex-ai/training/"
 
@@ -34,12 +34,3 @@ def test_images(image, python, framework):
 )
 def test_other_images(image):
     assert contents(image) is None
-
-
-def test_frameworks_of_gigabytes_are_large():
-    found = contents(HOST + "pytorch-gpu.2-4.py310:latest")
-    assert found is not None
-    weights = {item.name: item.weight for item in found.distributions}
-    assert (weights["torch"], weights["scikit-learn"]) == ("large", "small")
-    assert [item.weight for item in DEFAULT.distributions[:2]] == ["small", "small"]
-    assert {item.weight for item in DEFAULT.distributions[2:]} == {"large"}

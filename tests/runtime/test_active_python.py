@@ -11,7 +11,7 @@ import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
 from vtrain.packaging.module_imports import Import, Modules, TrainerImports
-from vtrain.runtime.environments.active_python import unpack_packages, view_of
+from vtrain.runtime.environments.active_python import lacking, unpack_packages, view_of
 from vtrain.runtime.environments.layers import EnvironmentFailed
 
 
@@ -49,7 +49,7 @@ def test_what_only_an_installer_puts_in_place_is_refused(tmp_path: Path, kind: s
             archive.writestr("fast-1.0.data/scripts/fast", "#!python\n")
     with pytest.raises(EnvironmentFailed, match="has parts that only an installer puts in place") as failed:
         unpacked(tmp_path, str(given))
-    assert "leave --environment=current out" in failed.value.hint
+    assert "take --environment=new" in failed.value.hint
 
 
 def test_a_damaged_package_is_told(tmp_path: Path) -> None:
@@ -66,6 +66,8 @@ def test_the_python_itself_says_what_it_has(tmp_path: Path) -> None:
         for line, (module, members) in enumerate([*names, *shared], 1)
     )
     modules = Modules(frozenset({"own.py"}), ("",))
-    view, missing = view_of(sys.executable, TrainerImports(imports=found, modules=modules))
+    missing = lacking(sys.executable, TrainerImports(imports=found, modules=modules))
+    view = view_of(sys.executable, ("os", "nowhere"))
+    assert view.missing == ("nowhere",)
     assert view.version == ".".join(map(str, sys.version_info[:3]))
     assert [item.line for item in missing] == [3, 6, 7]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
+from vtrain.atomic import remove_folder
 from vtrain.runtime.environments.environment import (
     Environment,
     EnvironmentFailed,
@@ -20,8 +21,6 @@ from vtrain.runtime.environments.environment import (
     make_environment,
     plan_environment,
 )
-from vtrain.runtime.environments.interpreters import add_site, site_packages
-from vtrain.runtime.environments.layers import SITES
 
 
 @pytest.fixture
@@ -240,9 +239,7 @@ def test_an_environment_whose_lower_layer_is_gone_is_planned_anew(tmp_path: Path
     trainer = direct_sdist(tmp_path, "print(1)")
     make(home, trainer)
     assert plan(home, trainer).cached
-    dependencies = plan(home, trainer).dependencies_path
-    site_packages(dependencies).chmod(0o755)
-    add_site(dependencies, SITES[1], home / "environments" / "frameworks" / "gone" / "site")
+    remove_folder(plan(home, trainer).dependencies_path)
     assert not plan(home, trainer).cached
     assert run(make(home, trainer)[0]) == "1"
 

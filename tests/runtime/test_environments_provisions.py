@@ -1,13 +1,11 @@
-"""What a pre-built image would bring: small distributions installed, frameworks linked from beside vtrain."""
+"""What a pre-built image would bring: the distributions that the trainer imports are installed."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from importlib.metadata import version
 from pathlib import Path
 
-import msgspec
 import pytest
 from environment_packages import direct_sdist, sdist, wheel
 
@@ -19,14 +17,7 @@ from vtrain.runtime.environments.environment import (
     make_environment,
     plan_environment,
 )
-from vtrain.runtime.environments.frameworks import bridge_to, shown_as_installed, write_bridge
-from vtrain.runtime.environments.installer import Installation, Installer
-from vtrain.runtime.environments.interpreters import (
-    base_interpreter,
-    site_packages,
-    write_virtual_environment,
-)
-from vtrain.runtime.environments.plan import Memo
+from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.environments.provisions import (
     constraints,
     imported_modules,
@@ -67,8 +58,8 @@ def test_only_what_is_imported_and_not_required_is_installed(tmp_path: Path) -> 
         Distribution(name=n, import_names=(m,)) for n, m in (("scikit_learn", "sklearn"), ("numpy", "numpy"))
     ]
     found_in = image(*small, *DEFAULT.distributions)
-    found = provisions(found_in, modules, frozenset({"scikit-learn"}), named=True)
-    assert [d.name for d in found.installed] == ["numpy", "cloudml-hypertune"]
+    found = provisions(found_in, modules, frozenset({"scikit-learn"}))
+    assert [d.name for d in found] == ["numpy", "cloudml-hypertune"]
 
 
 def test_a_distribution_of_the_image_is_installed_at_its_version(tmp_path: Path, wheelhouse: Path) -> None:
@@ -124,6 +115,10 @@ def test_what_belongs_together_is_installed_together(tmp_path: Path, wheelhouse:
         ("sklearn-cpu.1-0", "3.10", ["scikit-learn==1.0.*"], {"numpy<2", "pandas<3"}),
         ("sklearn-cpu.1-0", "3.11", ["scikit-learn"], set()),
         ("sklearn-cpu.1-6", "3.13", ["scikit-learn==1.6.*"], {"pandas<3"}),
+        ("pytorch-gpu.2-4.py310", "3.12", ["torch==2.4.*"], {"pandas<3"}),
+        ("pytorch-gpu.2-4.py310", "3.13", ["torch"], set()),
+        ("tf-cpu.2-17.py310", "3.12", ["tensorflow==2.17.*"], {"numpy<2", "pandas<3"}),
+        ("tf-cpu.2-17.py310", "3.13", ["tensorflow"], set()),
     ],
 )
 def test_versions_follow_from_the_image_and_python(
@@ -132,80 +127,27 @@ def test_versions_follow_from_the_image_and_python(
     found = contents(f"us-docker.pkg.dev/vertex-ai/training/{image}:latest")
     assert found is not None
     assert list(pins(found.distributions[:1], python)) == pinned
-    assert {line for line in constraints(found, python, frozenset()) if "<" in line} == bounds
+    assert {line for line in constraints(found, python) if "<" in line} == bounds
 
 
-def test_a_bridge_is_not_bound(tmp_path: Path) -> None:
-    found = contents("us-docker.pkg.dev/vertex-ai/training/tf-cpu.2-17.py310:latest")
-    assert found is not None
-    assert "numpy<2" in constraints(found, "3.10", frozenset())
-    assert "numpy<2" not in constraints(found, "3.10", frozenset({"numpy", "tensorflow"}))
+def test_a_framework_is_installed_as_any_other_distribution(tmp_path: Path, wheelhouse: Path) -> None:
+    """From the index, whatever is installed beside vtrain; and not where only the image is named."""
+    python = base_interpreter().short_version
+    number = "2.4.1" if works_on("3.12", python) else "2.9.0"
+    shutil.move(wheel(tmp_path, "torch", number), wheelhouse)
+    package = direct_sdist(tmp_path, "import torch; print(torch.VERSION)")
+    spec = EnvironmentSpec(packages=(package,), image_uri=TORCH)
+    made = make_environment(plan_environment(spec, tmp_path / "home"), [].append)
+    argv = [made.python, "-m", "trainer.task"]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"{number}\n"
+    unused = EnvironmentSpec(packages=(direct_sdist(tmp_path, "import json"),), image_uri=TORCH)
+    planned = plan_environment(unused, tmp_path / "home")
+    assert planned.dependencies is not None and planned.dependencies.image_pins == ()
 
 
 def renamed(folder: Path, number: str) -> str:
     return wheel(folder / number, "scikit_learn", number)
-
-
-def test_a_bridge_shows_a_distribution_with_what_it_requires_and_nothing_else(tmp_path: Path) -> None:
-    """pytest stands for a framework: it has modules, packages, commands and requirements."""
-    bridge = bridge_to(["pytest"])
-    write_bridge(tmp_path, bridge)
-    show = (
-        "import sys, importlib.util as u; sys.path.append(sys.argv[1])\n"
-        "import pytest, pluggy, importlib.metadata as m\n"
-        "print(m.version('pytest'), u.find_spec('msgspec'), u.find_spec('hypothesis'))"
-    )
-    argv = [base_interpreter().path, "-I", "-S", "-c", show, str(tmp_path / "site")]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True)
-    assert done.stdout == f"{version('pytest')} None None\n"
-    assert (tmp_path / "bin" / "pytest").is_symlink()
-
-
-def test_metadata_that_the_packaging_rules_refuse_hides_no_framework(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Older distributions have requirements such as `PyYAML (>=5.1.*)`, and runs of them still work."""
-    info = tmp_path / "old_framework-1.0.dist-info"
-    info.mkdir()
-    text = "Metadata-Version: 2.1\nName: old-framework\nVersion: 1.0\n"
-    (info / "METADATA").write_text(f"{text}Requires-Dist: pluggy (>=0.1.*)\nRequires-Dist: iniconfig\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert [name for name, _, _ in bridge_to(["old-framework"]).distributions] == [
-        "iniconfig",
-        "old-framework",
-    ]
-
-
-def test_what_is_bridged_counts_and_is_never_replaced(tmp_path: Path, wheelhouse: Path) -> None:
-    wheel(wheelhouse, "iniconfig", "1.0")
-    bridge, lines = bridge_to(["pytest"]), list[bytes]()
-    write_virtual_environment(tmp_path / "environment", base_interpreter())
-    site = site_packages(tmp_path / "environment")
-    with shown_as_installed(bridge, site), (tmp_path / "lock").open("w") as lock:
-        for line in ("pytest", "iniconfig==1.0"):
-            wanted = Installation(environment=tmp_path / "environment", requirements=(line,))
-            Installer(lines.append).install(wanted, lock.fileno())
-    assert b"pytest==" not in b"".join(lines)
-    assert sorted(path.name for path in site.glob("iniconfig*")) == [
-        "iniconfig-1.0.dist-info",
-        "iniconfig.py",
-    ]
-    assert not list(site.glob("pytest*"))
-    assert version("iniconfig") != "1.0"
-
-
-def test_a_framework_installed_later_changes_the_plan(tmp_path: Path) -> None:
-    package = direct_sdist(tmp_path, "import torch")
-    spec = EnvironmentSpec(packages=(package,), image_uri=TORCH)
-    planned = plan_environment(spec, tmp_path / "home")
-    make_environment(planned, [].append)
-    assert plan_environment(spec, tmp_path / "home").dependencies is None
-    memo = msgspec.json.decode(planned.memo_path.read_bytes().partition(b"\n")[2], type=Memo)
-    assert memo.site_state is not None
-    (folder, moment), *others = memo.site_state
-    later = msgspec.structs.replace(memo, site_state=((folder, moment + 1), *others))
-    planned.memo_path.write_bytes(later.encoded())
-    assert plan_environment(spec, tmp_path / "home").dependencies is not None
 
 
 @pytest.mark.parametrize(

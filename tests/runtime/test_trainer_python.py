@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from vtrain.runtime.environments.environment import (
     plan_environment,
 )
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
-from vtrain.runtime.environments.outlook import outlook, packaged_trainer
 from vtrain.runtime.environments.trainer_python import choose_python, downloads_allowed, search_path
 
 IMAGE_310 = "us-docker.pkg.dev/vertex-ai/training/sklearn-cpu.1-6:latest"
@@ -30,7 +28,7 @@ HERE = base_interpreter().short_version
 def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Interpreter:
     """An interpreter of this machine of another version than the one that runs the tests."""
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
-    choice = choose_python(tmp_path, "", (f">=3.10,!={HERE}.*",), bound_here=False)
+    choice = choose_python("", (f">=3.10,!={HERE}.*",))
     if choice.unmet:
         pytest.skip("uv finds no other Python here")
     return choice.interpreter
@@ -87,16 +85,11 @@ def test_the_images_python_is_taken_where_it_is_found(
     image = contents(IMAGE_310)
     assert image is not None and image.python_version == "3.10"
     package = direct_sdist(tmp_path, "print(1)")
-    trainer = packaged_trainer([Path(package)])
-    line = f"Python {HERE} is used here; the image has Python 3.10."
-    assert outlook(IMAGE_310, trainer, tmp_path).notices == (line,)
     assert version(make(tmp_path / "home", package, image=IMAGE_310), "trainer").startswith(HERE)
     monkeypatch.setenv("UV_PYTHON_PREFERENCE", "system")
-    if choose_python(tmp_path, "3.10", (), bound_here=False).unmet:
+    if choose_python("3.10", ()).unmet:
         pytest.skip("uv finds no Python 3.10 here")
-    assert outlook(IMAGE_310, trainer, tmp_path).notices == ()
     assert version(make(tmp_path / "home", package, image=IMAGE_310), "trainer").startswith("3.10.")
-    assert choose_python(tmp_path, "3.10", (), bound_here=True).interpreter == base_interpreter()
 
 
 def test_without_such_a_python_the_demand_is_told(tmp_path: Path) -> None:
@@ -105,9 +98,6 @@ def test_without_such_a_python_the_demand_is_told(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFailed, match=said) as failed:
         make(tmp_path / "home", package)
     assert "--python-downloads" in failed.value.hint
-    (line,) = outlook("", packaged_trainer([Path(package)]), tmp_path).missing
-    assert line.startswith("The trainer requires Python >=3.50")
-    assert outlook("", packaged_trainer([Path(package)]), tmp_path, python_downloads=True).missing == ()
 
 
 def test_a_download_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,18 +126,18 @@ def test_pyenvs_versions_are_looked_at_in_place_of_its_shims(tmp_path: Path) -> 
     assert path.split(os.pathsep) == ["/usr/bin", *map(str, versions)]
 
 
-def test_what_uv_found_is_remembered(
+def test_uv_is_not_asked_for_an_environment_that_is_there(
     tmp_path: Path, other: Interpreter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else every command would wait for uv."""
-    package = wheel(tmp_path, "own", requires_python=f"=={other.short_version}.*")
-    make(tmp_path / "home", package)
+    """Else every command would wait for uv. Another Python that comes, or goes, makes another one."""
+    spec = EnvironmentSpec(packages=(wheel(tmp_path, "own"),), python=other.short_version)
+    make_environment(plan_environment(spec, tmp_path / "home"), lambda _: None)
     monkeypatch.setattr(
-        "vtrain.runtime.environments.trainer_python._ask_uv",
+        "vtrain.runtime.environments.trainer_python._find",
         lambda request: pytest.fail(f"uv was asked for {request}"),
     )
-    edited = direct_sdist(tmp_path, "print('edited')")
-    assert (
-        plan_environment(EnvironmentSpec(packages=(package, edited)), tmp_path / "home").interpreter == other
-    )
-    assert sys.version.startswith(HERE)
+    assert plan_environment(spec, tmp_path / "home").cached
+    monkeypatch.undo()
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert not plan_environment(spec, tmp_path / "home").cached

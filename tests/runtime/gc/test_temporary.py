@@ -11,7 +11,6 @@ import pytest
 
 from vtrain.atomic import UNPUBLISHED, holding, publishing_file, publishing_folder, scratch_folder
 from vtrain.privacy import home_label
-from vtrain.runtime.environments.plan import Memo
 from vtrain.runtime.gc.jobs import orphaned_processes
 from vtrain.runtime.gc.temporary import temporary_files
 
@@ -70,7 +69,7 @@ def test_what_was_written_before_the_clock_was_set_back_goes(home) -> None:
     assert [one.discard() for one in temporary_files(home.search())] == [""]
 
 
-@pytest.mark.parametrize("place", ["packages", "packages/0123", "environments", "environments/plans", "logs"])
+@pytest.mark.parametrize("place", ["packages", "packages/0123", "logs"])
 def test_files_that_were_never_published_go(home, place: str) -> None:
     begun = home.path / place / f"{UNPUBLISHED}1-a"
     begun.parent.mkdir(parents=True)
@@ -94,20 +93,6 @@ def test_removals_that_were_begun_go_at_once(home) -> None:
         half_made(home.path / place / ".gone-1")
     assert [one.discard() for one in temporary_files(home.search())] == [""] * 3
     assert not any(home.path.rglob(".gone-*"))
-
-
-def test_what_is_remembered_of_environments_that_are_gone_goes(home) -> None:
-    plans = home.path / "environments" / "plans"
-    plans.mkdir(parents=True)
-    gone, there = (Memo(package_key=key, dependency_key="b").encoded() for key in ("KEY", "a"))
-    for name, content in (("gone.json", gone), ("there.json", there), ("half.123", b"{")):
-        (plans / name).write_bytes(content)
-    home.age(plans)
-    (plans / "new.json").write_bytes(gone)
-    environment = home.path / "environments" / "packages" / "a"
-    environment.mkdir(parents=True)
-    (environment / "complete").write_text("")
-    assert sorted(one.id for one in temporary_files(home.search())) == ["gone.json", "half.123"]
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "FAILED", ""])
