@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ pytestmark = [
     pytest.mark.skipif(find_spec("torch") is None, reason="no PyTorch beside vtrain: run nox -s torch"),
     pytest.mark.skipif(sys.platform != "linux", reason="slots are warm on Linux only"),
 ]
-IMAGE = "us-docker.pkg.dev/vertex-ai/training/pytorch-xla.2-4.py310:latest"
 TRAINER = """
 import sys
 before = "torch" in sys.modules
@@ -42,8 +42,9 @@ def test_forks_of_pytorch_compute_and_draw_numbers_of_their_own(
     )
     assert made.code == 0, made.err
     told = []
+    here = f"torch=={version('torch')}"  # its wheel is known to be there, and is no build of gigabytes
     for _ in range(3):
-        task = f"{pool},executor-image-uri={IMAGE},local-package-path={tmp_path},script=train.py"
+        task = f"{pool},requirements={here},local-package-path={tmp_path},script=train.py"
         ended = vtrain(
             *("custom-jobs", "create", "--backend=process", "--display-name=torch", "--wait"),
             *(f"--worker-pool-spec={task}", "--persistent-resource-id=team"),
