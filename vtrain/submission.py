@@ -59,7 +59,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def packages(self) -> Path:
-        return self.home / "packages"
+        from vtrain.runtime.home import Home
+
+        return Home(self.home).packages
 
     def uri(self, content_hash: str, file_name: str) -> str:
         """The URI of a package with this content. Raises ConfigError where the job could not read it."""

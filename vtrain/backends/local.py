@@ -39,6 +39,7 @@ from vtrain.runtime.database import has_store, storage_errors
 from vtrain.runtime.file_limit import check_files, files_needed
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
@@ -352,7 +353,7 @@ class LocalBackend:
         parsed = parse_name(name)
         if parsed is None:
             raise not_found(name)
-        return JobFolder(self._home.absolute() / "jobs" / parsed.id)
+        return Home(self._home.absolute()).job(parsed.id)
 
     def _open_store(self) -> Store:
         if self._store is None:

@@ -44,7 +44,7 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.messages.rules import MAX_DISPLAY_NAME, non_empty_pools
 from vtrain.packaging.source import TrainerSource
-from vtrain.runtime.folder import TERMINAL_FIFO
+from vtrain.runtime.home import Home
 from vtrain.runtime.supervisor_process import stand_by
 from vtrain.settings import home_folder, user_path
 from vtrain.submission import prepare
@@ -225,7 +225,7 @@ def _watch(session: Session, job: Job, on_interrupt: str) -> CustomJob:
     single = _is_single(job)
     sink = PassThroughSink(session.console) if single else text_sink(session, stderr=False)
     terminal = session.settings.terminal if single else None
-    fifo = session.settings.home / "jobs" / job.name.rpartition("/")[2] / TERMINAL_FIFO
+    fifo = Home(session.settings.home).job(job.name).terminal_fifo
     order = Stay(
         console=session.console,
         backend=session.jobs,

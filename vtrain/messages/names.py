@@ -61,6 +61,14 @@ def parse_name(text: str) -> ResourceName | None:
     return ResourceName(project=project, location=location, collection=collection, id=resource_id)
 
 
+def require_name(text: str) -> ResourceName:
+    """The parts of a name that was stored, and so is a full one. Raises ValueError for any other text."""
+    name = parse_name(text)
+    if name is None:
+        raise ValueError(f"{text!r} is no full resource name")
+    return name
+
+
 def resolve_name(text: str, *, project: str, location: str, collection: str) -> ResourceName:
     """The resource that `text` names on a command line: a full name, or an id in project and location.
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from vtrain.errors import NotFoundError
 from vtrain.messages import states
-from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.folder import DamagedFileError, JobFolder
+from vtrain.runtime.home import Home
 from vtrain.runtime.store import Store
 
 
@@ -26,7 +27,7 @@ def request_end(store: Store, home: Path, name: str, verb: str) -> None:
     """Ask a job to end (`cancel`, `kill`); nothing for one that was deleted."""
     with suppress(NotFoundError):
         store.request(name, verb)
-        if not job_folder(home, name).wake():
+        if not Home(home).job(name).wake():
             look_after(store, home, store.get(name), at_once=True)
 
 
@@ -37,6 +38,6 @@ def wake_parent(folder: JobFolder, store: Store, home: Path) -> None:
     except DamagedFileError:
         return
     parent = order.trial.study if order.trial is not None else order.parent
-    if parent and not job_folder(home, parent).wake():
+    if parent and not Home(home).job(parent).wake():
         with suppress(NotFoundError):  # it was deleted
             look_after(store, home, store.get(parent), at_once=True)

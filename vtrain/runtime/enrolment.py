@@ -18,9 +18,10 @@ from vtrain.messages.names import KEY_LABEL
 from vtrain.messages.resources import Job, collection_of
 from vtrain.privacy import make_private
 from vtrain.runtime.adoption import Start
-from vtrain.runtime.capacity.queue import attend, due, enqueue, job_folder, waiting_reason
+from vtrain.runtime.capacity.queue import attend, due, enqueue, waiting_reason
 from vtrain.runtime.database import storage_errors
 from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import keep_credentials, with_own_copy
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.locks import closed_on_error, hold_lock, lock_holder
@@ -41,9 +42,9 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
     """
     home = Path(order.home)
     store.check_writable()
-    folder = job_folder(home, order.name)
+    folder = Home(home).job(order.name)
     with storage_errors(home), _removed_on_error(store, job.name, folder):
-        make_private(home / "buckets")  # a trainer would make it with the mode that its umask allows
+        make_private(Home(home).buckets)  # a trainer would make it with the mode that its umask allows
         folder.make(with_own_copy(order, folder))
         keep_credentials(order.credentials_file, folder)
         keep_files(snapshot, folder)

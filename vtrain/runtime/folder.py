@@ -214,7 +214,7 @@ class JobFolder(msgspec.Struct, frozen=True):
         """
         try:
             home = Path(require_struct(self.path / "spec.json", _Submitted).home)
-            is_here = self.path.samefile(home / "jobs" / self.path.name)
+            is_here = self.path.samefile(home / self.path.parent.name / self.path.name)
         except DamagedFileError:
             return None
         except OSError:
@@ -225,7 +225,7 @@ class JobFolder(msgspec.Struct, frozen=True):
     def original(self) -> Path | None:
         """The folder of which this one is a copy: only there the job goes on."""
         home = self.other_home
-        original = home / "jobs" / self.path.name if home is not None else None
+        original = home / self.path.parent.name / self.path.name if home is not None else None
         return original if original is not None and original.is_dir() else None
 
     @property

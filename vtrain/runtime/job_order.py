@@ -8,6 +8,7 @@ import msgspec
 
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.names import ResourceName, require_name
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.debugging import Debugger
 
@@ -116,6 +117,11 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
     data: DataPart | None = None
     files: int = 0
+
+    @property
+    def resource(self) -> ResourceName:
+        """The parts of the job's name."""
+        return require_name(self.name)
 
     @property
     def is_parent(self) -> bool:

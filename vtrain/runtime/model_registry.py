@@ -17,7 +17,7 @@ import msgspec
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.model import Model
-from vtrain.messages.names import MODELS, ResourceName, parse_name
+from vtrain.messages.names import MODELS, ResourceName, require_name
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
@@ -293,8 +293,7 @@ def _insert(
         update_time=now,
         answer=None,
     )
-    full = parse_name(name)
-    assert full is not None
+    full = require_name(name)
     connection.execute(
         "INSERT INTO models (name, version, project, location, is_default, training_pipeline, document)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",

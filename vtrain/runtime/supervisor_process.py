@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vtrain.errors import StorageError
+from vtrain.runtime.home import Home
 from vtrain.runtime.spawning import spawn_holding
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Standby:
 
         self.home = home.absolute()
         self._ids = [random_job_id()]
-        self.folder = self.home / "jobs" / self._ids[0]
+        self.folder = Home(self.home).job(self._ids[0]).path
         self._channel, theirs = socket.socketpair()
         argv = [sys.executable, str(PROGRAM), str(self.folder), backend]
         try:

@@ -28,6 +28,7 @@ from vtrain.messages.secrets import secrets_of
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.folder import ReplicaFolder
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import WarmSlot
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.preloader import REQUEST_SECONDS, TOLD, WANTED
@@ -44,11 +45,6 @@ OF_ONE_JOB = frozenset(
 PREFIXES_OF_ONE_JOB = ("AIP_", "CLOUD_ML_")
 """The variables that the runtime gives each job anew, and proxies, whose URLs often hold a password. An
 import is not expected to read them."""
-
-
-def slots_folder(home: Path, owner: str) -> Path:
-    """The folder of the warm slots of the persistent resource `owner`."""
-    return home / "slots" / content_digest(owner.encode())[:16]
 
 
 def warm_slot(
@@ -71,7 +67,7 @@ def warm_slot(
     path = kept.get("PATH", os.defpath).split(os.pathsep)
     kept["PATH"] = os.pathsep.join(entry for entry in path if not entry.startswith(jobs))
     key = content_digest(msgspec.json.encode((python, modules, kept, _inherited())))[:16]
-    folder = str(slots_folder(home, owner))
+    folder = str(Home(home).slots(owner))
     return WarmSlot(folder=folder, key=key, python=python, modules=modules, env=kept, most=most)
 
 
@@ -138,7 +134,7 @@ def cold_note(slot: WarmSlot) -> str:
 
 def end_warm_slots(home: Path, owner: str) -> None:
     """End the preloaders of a resource, and forget what they have said. Replicas that run go on."""
-    folder = slots_folder(home, owner)
+    folder = Home(home).slots(owner)
     found = list(folder.glob("*.lock"))
     for path in found:
         _end(path)

@@ -23,6 +23,7 @@ from vtrain.packaging.archive import SNAPSHOT, packed_files
 from vtrain.packaging.source import printable
 from vtrain.privacy import make_private
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, read_struct, write_struct
+from vtrain.runtime.home import Home
 from vtrain.runtime.launcher import PrepareFailed
 
 BYTECODE = "__pycache__"
@@ -150,7 +151,7 @@ def beside_buckets(attempts: Iterable[ReplicaFolder]) -> tuple[str, ...]:
 def remarks_on(home: Path, job_id: str) -> Remarks:
     """The remarks on an ended job; that they are damaged, where they are."""
     try:
-        return read_struct(home / "jobs" / job_id / REMARKS, Remarks) or Remarks()
+        return read_struct(Home(home).job(job_id).path / REMARKS, Remarks) or Remarks()
     except DamagedFileError as damage:
         return Remarks(warnings=(f"{damage}.",))
 

@@ -28,9 +28,9 @@ from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
-from vtrain.messages.names import parse_name
 from vtrain.retry import retry, steady
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
@@ -83,7 +83,7 @@ class DockerLauncher:
 
     def _have_network(self, order: JobOrder) -> str:
         """Make the job's own network unless it exists. Return its name. Raises EngineError."""
-        job_id = _job_id(order)
+        job_id = order.resource.id
         labels, replicas = job_labels(order.home, job_id), len(replica_ids(order.job.job_spec))
         self._open(docker_part(order).engine).have_network(network_name(job_id), labels, replicas)
         return network_name(job_id)
@@ -100,7 +100,7 @@ class DockerLauncher:
             info = engine.info()
             storage = self._storage(order, folder)
             has_own = needs_network(order.job.job_spec, order.aip_dirs) or not has_default_bridge(engine)
-            network = network_name(_job_id(order)) if has_own else ""  # empty: the engine's default bridge
+            network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
             orders = container_orders(info, order, folder, runtimes, devices, storage, network)
         if network:
             maker = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
@@ -160,7 +160,7 @@ class DockerLauncher:
         return ""
 
     def clear(self, order: JobOrder) -> str:
-        folder = JobFolder(Path(order.home) / "jobs" / _job_id(order))
+        folder = Home(Path(order.home)).job(order.name)
 
         def cleared() -> str:
             engine = self._open(docker_part(order).engine).engine()
@@ -211,12 +211,6 @@ def _as_preparation() -> Iterator[None]:
         raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error
 
 
-def _job_id(order: JobOrder) -> str:
-    name = parse_name(order.name)
-    assert name is not None
-    return name.id
-
-
 def _has_no_network(folder: JobFolder) -> bool:
     """Whether the job certainly has no network of its own."""
     first = first_order(folder)
@@ -228,7 +222,7 @@ def _remove_unused(engine: Engine, order: JobOrder, folder: JobFolder) -> None:
     if _has_no_network(folder):
         return
     try:
-        remove_network(engine, network_name(_job_id(order)))
+        remove_network(engine, network_name(order.resource.id))
     except EngineAwayError:
         raise
     except EngineError:
@@ -237,7 +231,7 @@ def _remove_unused(engine: Engine, order: JobOrder, folder: JobFolder) -> None:
 
 def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
     """Remove the job's containers and network. Return a sentence on files that another user still owns."""
-    job_id = _job_id(order)
+    job_id = order.resource.id
     labels = job_labels(order.home, job_id)
     with engine_errors("remove the job's containers"):
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}

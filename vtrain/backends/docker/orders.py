@@ -33,7 +33,7 @@ from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import docker_part
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.messages.names import ResourceName, parse_name
+from vtrain.messages.names import ResourceName
 from vtrain.runtime.debugging import CodePlaces, Debugger, debugger_variables
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.inheritance import NO_METADATA
@@ -67,8 +67,7 @@ def container_orders(
     `devices` are the accelerators that each replica has for itself, by UUID; `storage` are the variables by
     which they find Cloud Storage on this machine. `network` is the job's own; empty: it has none.
     """
-    name = parse_name(order.name)
-    assert name is not None
+    name = order.resource
     part = docker_part(order)
     context = _own_context(order, name)
     data_uri = order.data.uri if order.data else ""

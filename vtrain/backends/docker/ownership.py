@@ -12,6 +12,7 @@ from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import EngineError
 from vtrain.rooted import Root
 from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import Store
 from vtrain.staging import LocalBuckets
@@ -98,7 +99,7 @@ def _output(order: JobOrder) -> tuple[Root, ...]:
     if output is None or not output.is_folder():
         return ()
     for record in Store.open(home).living():
-        folder = JobFolder(home / "jobs" / record.name.rpartition("/")[2])
+        folder = Home(home).job(record.name)
         theirs = _output_root(folder.order()) if folder.is_readable() else None
         if record.name == order.name or theirs is None:
             continue

@@ -25,7 +25,6 @@ from vtrain.containers.labels import BASE_LABEL, CONTENT_LABEL, IMAGE_HOME_LABEL
 from vtrain.containers.pip_folder import PIP_ARGUMENT, PIP_COPY, PIP_MOUNT, with_pip_folder
 from vtrain.digests import document_digest, file_digest
 from vtrain.messages.custom_job import WorkerPoolSpec
-from vtrain.messages.names import parse_name
 from vtrain.packaging.archive import (
     is_direct,
     metadata_name,
@@ -37,6 +36,7 @@ from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.staging import LocalBuckets
@@ -184,9 +184,7 @@ def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, tell: Tell) -> 
 
 def _runtimes(order: JobOrder, ready: Mapping[tuple[object, ...], _Ready]) -> tuple[Runtime, ...]:
     """The runtime of each pool. Pools of one key share the folder of the packages laid over their image."""
-    name = parse_name(order.name)
-    assert name is not None
-    code = Path(order.home) / "jobs" / name.id / "code"
+    code = Home(Path(order.home)).job(order.name).path / "code"
     made: dict[tuple[object, ...], Runtime] = {}
     for number, pool in enumerate(order.job.job_spec.worker_pool_specs):
         if _key(pool) not in made:

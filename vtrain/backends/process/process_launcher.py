@@ -21,12 +21,12 @@ from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_f
 from vtrain.backends.process.process_plan import environment_spec
 from vtrain.errors import VtrainError
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
-from vtrain.messages.names import parse_name
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
 from vtrain.runtime.environments.environment import make_environment, plan_environment
 from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import credentials_variables
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
@@ -73,7 +73,7 @@ class ProcessLauncher:
         return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        own = _own_environments(order)
+        own = Home(Path(order.home)).job(order.name).path / "environments"
         made: dict[tuple[object, ...], Runtime] = {}
         pools = order.job.job_spec.worker_pool_specs
         for pool in pools:
@@ -167,7 +167,7 @@ class ProcessLauncher:
 
     def clear(self, order: JobOrder) -> str:
         try:
-            remove_folder(_own_environments(order))
+            remove_folder(Home(Path(order.home)).job(order.name).path / "environments")
         except OSError as error:
             return f"The job's copy of its environment could not be removed: {error.strerror}."
         return ""
@@ -189,8 +189,7 @@ class ProcessLauncher:
 
 def job_context(order: JobOrder, ports: list[int]) -> JobContext:
     """The facts that all replicas share, given a free port for each and one for MASTER_PORT."""
-    name = parse_name(order.name)
-    assert name is not None
+    name = order.resource
     *own, master = ports
     home = Path(order.home)
     return JobContext(
@@ -299,13 +298,6 @@ def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:
     most = sum(claim.slot_limits.values())
     slot = warm_slot(Path(job.home), claim.line, claim.preload, required, order.env, most)
     return msgspec.structs.replace(order, warm=slot, start_note=cold_note(slot) if slot else "")
-
-
-def _own_environments(order: JobOrder) -> Path:
-    """The job's own copies of what is cached, which its trainers may write to."""
-    name = parse_name(order.name)
-    assert name is not None
-    return Path(order.home) / "jobs" / name.id / "environments"
 
 
 def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:

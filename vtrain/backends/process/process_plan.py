@@ -16,7 +16,7 @@ from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.accelerators import process_notice
 from vtrain.runtime.capacity.leases import Claim, pool_devices
-from vtrain.runtime.folder import METRIC_FILE
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import not_reproduced_by_processes
 from vtrain.runtime.replica import (
@@ -137,7 +137,7 @@ def _planned_replicas(job: CustomJob, settings: BackendSettings, trial_id: str =
         hosts={member: f"{HOST}:{TRAINING_PORT + i}" for i, member in enumerate(members)},
         output=told_folder(spec.output_uri, settings.home, settings.aip_dirs),
         trial_id=trial_id,
-        metric_file=str(settings.home / "jobs" / PLANNED_JOB_ID / METRIC_FILE),
+        metric_file=str(Home(settings.home).job(PLANNED_JOB_ID).metric_file),
     )
     return tuple(
         Replica(
@@ -255,5 +255,5 @@ def _are_there(packages: tuple[Path, ...], home: Path, trainer: SdistPlan | None
     from vtrain.packaging.sdist import is_whole
 
     if trainer is not None and trainer.file_names == tuple(package.name for package in packages):
-        return is_whole(trainer, home / "packages" / trainer.content_hash, packages)
+        return is_whole(trainer, Home(home).packages / trainer.content_hash, packages)
     return all(package.is_file() for package in packages)

@@ -16,7 +16,7 @@ from vtrain.messages import states
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
-from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, parse_name
+from vtrain.messages.names import CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS, TRAINING_PIPELINES, require_name
 from vtrain.messages.resources import Job, collection_of, spec_of
 from vtrain.messages.secrets import masked_document
 from vtrain.output.printers import render
@@ -89,8 +89,7 @@ class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def address_of(name: str) -> str:
     """The path of a job's page."""
-    found = parse_name(name)
-    assert found is not None, name
+    found = require_name(name)
     parts = (found.project, found.location, found.collection, found.id)
     return "/jobs/" + "/".join(quote(part, safe="") for part in parts)
 

@@ -15,12 +15,12 @@ import msgspec
 
 from vtrain.errors import VtrainError
 from vtrain.messages import states
-from vtrain.messages.names import parse_name
 from vtrain.runtime.adoption import Start, adopt
 from vtrain.runtime.capacity.leases import Admission as Admission
 from vtrain.runtime.capacity.leases import Claim, Lease, decide, next_in_line
 from vtrain.runtime.capacity.leases import Waiting as Waiting
-from vtrain.runtime.folder import DamagedFileError, JobFolder
+from vtrain.runtime.folder import DamagedFileError
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import HAS_ENDED, Record, Store
 from vtrain.runtime.supervisor_process import start_supervisor
@@ -55,7 +55,7 @@ def read_queue(store: Store) -> list[Lease]:
     In a copy of a home those of the original's jobs count for nothing.
     """
     leases = [_read(*row) for row in store.query(QUEUE)]
-    return [lease for lease in leases if job_folder(store.home, lease.name).original is None]
+    return [lease for lease in leases if Home(store.home).job(lease.name).original is None]
 
 
 def _read(name: str, memory_bytes: str, is_admitted: str, devices: str, line: str, slots: str) -> Lease:
@@ -106,7 +106,7 @@ def look_after(
     """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
     if states.has_ended(record.state):
         return
-    folder = job_folder(home, record.name)
+    folder = Home(home).job(record.name)
     if record.state == states.QUEUED and folder.path.exists() and not at_once:
         attend(store, home)
         return
@@ -114,7 +114,7 @@ def look_after(
 
 
 def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
-    folder = job_folder(home, name)
+    folder = Home(home).job(name)
     if not (changed and folder.wake()):
         with suppress(VtrainError, OSError):  # the next caller tries again
             adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
@@ -122,15 +122,9 @@ def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
 
 def _claim(home: Path, name: str) -> Claim | None:
     try:
-        return job_folder(home, name).order().claim
+        return Home(home).job(name).order().claim
     except (OSError, DamagedFileError):
         return None
-
-
-def job_folder(home: Path, name: str) -> JobFolder:
-    """The folder of a job that the store has."""
-    parsed = parse_name(name)
-    return JobFolder(home / "jobs" / (parsed.id if parsed else name))
 
 
 def enqueue(connection: sqlite3.Connection, name: str, claim: Claim) -> None:

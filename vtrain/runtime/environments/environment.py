@@ -45,6 +45,7 @@ from vtrain.runtime.environments.plan import (
     reading_packages,
     wheel_folder,
 )
+from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
     from vtrain.runtime.environments.installer import Installation
@@ -150,7 +151,7 @@ def _construct(plan: EnvironmentPlan, log: Log) -> EnvironmentPlan:
 
 def _there(plan: EnvironmentPlan) -> Iterator[Path]:
     """The complete folders that the plan builds on."""
-    root = plan.home / "environments"
+    root = Home(plan.home).environments
     yield from (wheel.parent for wheel in plan.packages if wheel.is_relative_to(root))
     if is_complete(plan.dependencies_path):
         yield plan.dependencies_path

@@ -15,6 +15,7 @@ from vtrain.errors import PackagingError
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
 from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layers_below
+from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
     from vtrain.packaging.prebuilt import ImageContents
@@ -105,7 +106,7 @@ def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
     known = contents(spec.image_uri) if spec.image_uri else None
     inputs = _Inputs(
         spec=spec,
-        root=home / "environments",
+        root=Home(home).environments,
         digests=tuple(_digest(Path(package)) for package in spec.packages),
         image=known or DEFAULT,
         image_known=known is not None,
@@ -193,7 +194,7 @@ def _resolved(
 
 def wheel_folder(package: Path, home: Path) -> Path:
     """The folder in which the wheel of an sdist is built; all environments of this Python share it."""
-    return _wheel_folder(home / "environments", base_interpreter(), _digest(package))
+    return _wheel_folder(Home(home).environments, base_interpreter(), _digest(package))
 
 
 def _wheel_folder(root: Path, interpreter: Interpreter, digest: str) -> Path:

@@ -20,6 +20,7 @@ from vtrain.runtime.gc.candidate import (
     withdraw_unused,
 )
 from vtrain.runtime.gc.living import job_document, living_jobs, package_folders
+from vtrain.runtime.home import Home
 from vtrain.runtime.store import Store
 from vtrain.times import from_epoch
 
@@ -30,7 +31,7 @@ KINDS = ("packages", "dependencies", "wheels")
 
 def packed_packages(search: Search) -> Iterator[Candidate]:
     """Packages in the home's own folder, by their content's name."""
-    yield from _unused((search.home / "packages").glob("*"), search)
+    yield from _unused(Home(search.home).packages.glob("*"), search)
 
 
 def staged_packages(search: Search, store: Store) -> Iterator[Candidate]:
@@ -39,10 +40,8 @@ def staged_packages(search: Search, store: Store) -> Iterator[Candidate]:
     Only what vtrain has named itself: a folder named by its content, with a package of that name in it.
     """
     ended = store.ended_before(from_epoch(search.before))
-    documents = (
-        job_document(record, search.home / "jobs" / record.name.rpartition("/")[2]) for record in ended
-    )
-    buckets = (search.home / "buckets").resolve()
+    documents = (job_document(record, Home(search.home).job(record.name).path) for record in ended)
+    buckets = Home(search.home).buckets.resolve()
     folders = {folder for folder in package_folders(documents, search.home) if folder.is_relative_to(buckets)}
     yield from _unused((folder for folder in folders if _is_ours(folder)), search)
 
@@ -72,7 +71,7 @@ def _unused(folders: Iterable[Path], search: Search) -> Iterator[Candidate]:
 
 def cached_environments(search: Search) -> Iterator[Candidate]:
     """Environments, and what they are made of, that were used last before the search's time."""
-    root = search.home / "environments"
+    root = Home(search.home).environments
     times = {folder: used for folder in environment_folders(root) if (used := _used(folder))}
     living = living_jobs(search.home)
     at_work = _with_below(

@@ -25,6 +25,7 @@ from vtrain.runtime.gc.candidate import (
     refused,
 )
 from vtrain.runtime.gc.living import folders_without_row, job_document, living_jobs
+from vtrain.runtime.home import Home
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
 from vtrain.runtime.process_tree import Process, offspring, signal_all, snapshot
@@ -37,15 +38,15 @@ LONGEST_LABEL = 30
 
 def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
     """Jobs that ended before the search's time, the earliest first; trials go with their tuning job."""
-    studies = store.ids(HYPERPARAMETER_TUNING_JOBS)
+    home, studies = Home(search.home), store.ids(HYPERPARAMETER_TUNING_JOBS)
     for record in store.ended_before(from_epoch(search.before)):
         name = parse_name(record.name)
         if name is not None:
-            folder = JobFolder(search.home / "jobs" / name.id)
+            folder = home.job(name.id)
             document = job_document(record, folder.path)
             if document.get("labels", {}).get(TRIAL_LABEL) in studies:
                 continue
-            trials = [search.home / "jobs" / trial.rpartition("/")[2] for trial in store.trials(record.name)]
+            trials = [home.job(trial).path for trial in store.trials(record.name)]
             shown = str(document.get("displayName", ""))
             yield Candidate(
                 id=name.id,
@@ -151,8 +152,9 @@ def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
     found: dict[Process, str] = {}
     for folder, job in groups.items():
         found |= dict.fromkeys(group_members(folder, living), job)
-    for path in (home / "jobs").glob(f"*/replicas/**/{LISTED}"):
-        job = path.relative_to(home / "jobs").parts[0]
+    jobs = Home(home).jobs
+    for path in jobs.glob(f"*/replicas/**/{LISTED}"):
+        job = path.relative_to(jobs).parts[0]
         found |= dict.fromkeys(listed_orphans(path.parent, living), job)
     for pid, stat in living.items():
         if job := _job_in_environment(pid, home):
@@ -166,7 +168,7 @@ def _job_in_environment(pid: int, home: Path) -> str:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return ""
-    mark = re.escape(os.fsencode(home / "jobs"))
+    mark = re.escape(os.fsencode(Home(home).jobs))
     found = re.search(rb"(?:^|\0)TMPDIR=" + mark + rb"/(\d+)/replicas/", environment)
     return found[1].decode() if found else ""
 

@@ -18,6 +18,7 @@ from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
 from vtrain.runtime.gc.candidate import last_change
 from vtrain.runtime.history import stored_job
+from vtrain.runtime.home import Home
 from vtrain.runtime.store import Record, Store
 from vtrain.staging import LocalBuckets
 from vtrain.times import epoch, from_epoch
@@ -86,13 +87,13 @@ def folders_without_row(home: Path) -> list[Path]:
     """
     store = Store.open(home) if has_store(home) else None
     known = frozenset().union(*map(store.ids, JOBS)) if store else frozenset()
-    found = sorted((home / "jobs").glob("[!.]*"))
+    found = Home(home).job_folders()
     return [folder for folder in found if folder.name not in known and folder.is_dir()]
 
 
 def _stored(home: Path) -> Iterator[_Unended]:
     for record in Store.open(home).living() if has_store(home) else ():
-        folder = home / "jobs" / _id(record)
+        folder = Home(home).job(record.name).path
         is_custom = record.collection == CUSTOM_JOBS
         yield _Unended(folder, job_document(record, folder), epoch(record.create_time), is_custom)
 
@@ -111,8 +112,8 @@ def images_used_since(home: Path, moment: float) -> frozenset[str]:
     if not has_store(home):
         return frozenset()
     records = Store.open(home).created_since(from_epoch(moment))
-    documents = (job_document(record, home / "jobs" / _id(record)) for record in records)
-    orders = (order for record in records for order in _orders(home / "jobs" / _id(record)))
+    documents = (job_document(record, Home(home).job(record.name).path) for record in records)
+    orders = (order for record in records for order in _orders(Home(home).job(record.name).path))
     return frozenset(_named_images(documents)) | {_image(order) for order in orders}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from vtrain.atomic import GONE
 from vtrain.runtime.database import has_store
 from vtrain.runtime.default_output import default_outputs
 from vtrain.runtime.gc.caches import (
@@ -18,6 +17,7 @@ from vtrain.runtime.gc.candidate import OUTPUT, Candidate, Search, Usage, byte_c
 from vtrain.runtime.gc.jobs import ended_jobs, lost_folders, orphaned_processes
 from vtrain.runtime.gc.outputs import old_outputs
 from vtrain.runtime.gc.temporary import temporary_files
+from vtrain.runtime.home import Home
 from vtrain.runtime.store import Store
 
 
@@ -51,9 +51,10 @@ def _of_jobs(search: Search, store: Store) -> Iterator[Candidate]:
 
 def usage_of_home(home: Path) -> Iterator[Usage]:
     """The space that a home takes, by kind. Reads the sizes of all files there."""
-    yield _usage("environment", environment_folders(home / "environments"))
-    yield _usage("package", (home / "packages").glob("[!.]*"))
-    yield _usage("job", (path for path in (home / "jobs").glob("*") if not path.name.startswith(GONE)))
+    place = Home(home)
+    yield _usage("environment", environment_folders(place.environments))
+    yield _usage("package", place.packages.glob("[!.]*"))
+    yield _usage("job", place.job_folders())
     yield _usage(OUTPUT, default_outputs(home))
 
 

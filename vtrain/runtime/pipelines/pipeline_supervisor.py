@@ -14,7 +14,7 @@ from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.model import ModelSourceInfo
-from vtrain.messages.names import PIPELINE_LABEL, TRAINING_PIPELINES, parse_name
+from vtrain.messages.names import PIPELINE_LABEL, TRAINING_PIPELINES
 from vtrain.messages.resources import collection_of, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import (
@@ -27,12 +27,13 @@ from vtrain.messages.training_task import (
 from vtrain.rooted import Root
 from vtrain.runtime import verdict
 from vtrain.runtime.boot import boot_id
-from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import MODEL_FIELD, stored_job
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.parent_supervisor import ParentSupervisor
@@ -128,7 +129,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         except NotFoundError:
             if self._task.seen:
                 return None
-            remove_unborn(self._store, self._task.job, job_folder(self._home, self._task.job))
+            remove_unborn(self._store, self._task.job, Home(self._home).job(self._task.job))
             self._submit(self._task.data)
             row = self._store.get(self._task.job)
         if not self._task.seen:
@@ -143,10 +144,9 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
 
     def _submit(self, data: DataPart | None) -> None:
         """Start the task: its record first, with the name of a new job, then the job."""
-        pipeline = parse_name(self._order.name)
-        assert pipeline is not None
         collection = collection_of(self._described())
-        name = str(msgspec.structs.replace(pipeline, collection=collection, id=new_job_id(self._home)))
+        own = self._order.resource
+        name = str(msgspec.structs.replace(own, collection=collection, id=new_job_id(self._home)))
         self._keep(TaskRecord(job=name, data=data))
         labels = {PIPELINE_LABEL: self._folder.path.name}
         task = msgspec.structs.replace(
@@ -179,8 +179,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         model = self._job.model_to_upload
         if model is None:
             return Decision(state=states.SUCCEEDED)
-        place = parse_name(self._order.name)
-        assert place is not None
+        place = self._order.resource
         uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
         if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
             astray = beside_buckets(self._trainer_folder(job).attempt_folders())
@@ -209,7 +208,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
     def _trainer_folder(self, job: TaskJob) -> JobFolder:
         """The folder of the job that should have left a model: of a tuning job its best trial's."""
         best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
-        return job_folder(self._home, best.job if best is not None else job.name)
+        return Home(self._home).job(best.job if best is not None else job.name)
 
     def _output(self, job: TaskJob) -> str:
         """The folder to which the task has written; of a tuning job that of its best trial."""
@@ -263,7 +262,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
 
 def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
     """The record of the best trial, the first of equals; None while no trial has a result."""
-    records = readable_records(job_folder(home, job.name))
+    records = readable_records(Home(home).job(job.name))
     trials = [record.study_trial() for record in records]
     chosen = {trial.id for trial in best(job.study_spec or StudySpec(), trials)[:1]}
     return next((record for record in records if record.id in chosen), None)

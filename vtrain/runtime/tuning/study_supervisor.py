@@ -10,9 +10,9 @@ from vtrain.messages.base import Status
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.names import parse_name
 from vtrain.runtime import verdict
-from vtrain.runtime.capacity.queue import job_folder
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import STUDY_FIELD
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import StudyPart
 from vtrain.runtime.parent_supervisor import ParentSupervisor
 from vtrain.runtime.service_log import RUNNING
@@ -120,7 +120,7 @@ def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Pat
     advice = "" if limit else "With --max-failed-trial-count=N the study would go on. "
     metadata = {
         "trial": str(last.id),
-        "log": str(job_folder(home, last.job).logs),
+        "log": str(Home(home).job(last.job).logs),
         "hint": f"{advice}Look at its job: vtrain custom-jobs describe {name.id if name else last.job}",
     }
     message = f"{count} failed ({rule}). Trial {last.id}: {last.infeasible_reason}"

@@ -10,13 +10,14 @@ from vtrain.errors import DamagedError, NotFoundError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Measurement, StudySpec, Trial
-from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL, parse_name
+from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL
 from vtrain.runtime.boot import boot_id
-from vtrain.runtime.capacity.queue import job_folder, look_after
+from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
+from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, TrialPart
 from vtrain.runtime.replica import trial_spec
 from vtrain.runtime.service_log import ServiceLog
@@ -85,7 +86,7 @@ class TrialJobs:
         """
         self._records = {record.id: record for record in read_records(self._folder)}
         if 1 not in self._records and continue_from:
-            earlier = readable_records(job_folder(self._home, continue_from))
+            earlier = readable_records(Home(self._home).job(continue_from))
             counting = [one for one in earlier if one.has_ended and not one.is_cut_off and not one.failed]
             # A supervisor may die after any of these writes. The first record, written last, tells of all.
             for number, record in reversed(list(enumerate(counting, 1))):
@@ -101,7 +102,7 @@ class TrialJobs:
         for record in self.running:
             job = self._job_of(record)
             if job is None and record.state == REQUESTED:  # a supervisor died before that
-                remove_unborn(self._store, record.job, job_folder(self._home, record.job))
+                remove_unborn(self._store, record.job, Home(self._home).job(record.job))
                 self._submit(record.id, record.parameters)
             elif job is None:
                 self._end(record, INFEASIBLE, reason="Its job was deleted while it ran.")
@@ -158,7 +159,7 @@ class TrialJobs:
         """Read what the trial has reported since; whether it has."""
         if record.id not in self._files:
             wanted = [metric.metric_id for metric in self._spec.metrics]
-            file = job_folder(self._home, record.job).metric_file
+            file = Home(self._home).job(record.job).metric_file
             started = epoch(job.start_time or job.create_time)
             known = record.measurements
             self._files[record.id] = MetricFile(file, wanted, started=started, known=known)
@@ -213,9 +214,7 @@ class TrialJobs:
 
     def _submit(self, number: int, parameters: Parameters) -> None:
         """Start a trial: its record first, with the name of a new job, then the job."""
-        name = parse_name(self._order.name)
-        assert name is not None
-        own = msgspec.structs.replace(name, collection=CUSTOM_JOBS, id=new_job_id(self._home))
+        own = msgspec.structs.replace(self._order.resource, collection=CUSTOM_JOBS, id=new_job_id(self._home))
         record = TrialRecord(id=number, parameters=parameters, job=str(own))
         self._keep(record)
         job = self._trial_job(record)

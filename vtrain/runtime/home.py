@@ -1,0 +1,51 @@
+"""A home of vtrain on this machine: where each thing in it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from vtrain.atomic import GONE
+from vtrain.digests import content_digest
+from vtrain.runtime.folder import JobFolder
+from vtrain.staging import LocalBuckets
+
+
+class Home(msgspec.Struct, frozen=True):
+    """`~/.vtrain`, or the folder that VTRAIN_HOME names."""
+
+    path: Path
+
+    def job(self, name: str) -> JobFolder:
+        """The folder of a job, by its full name or its id."""
+        return JobFolder(self.jobs / name.rpartition("/")[2])
+
+    @property
+    def jobs(self) -> Path:
+        """A folder for each job, named by its id."""
+        return self.path / "jobs"
+
+    def job_folders(self) -> Iterator[Path]:
+        """The folders of all jobs that nobody is removing, by their ids."""
+        return (path for path in sorted(self.jobs.glob("*")) if not path.name.startswith(GONE))
+
+    @property
+    def environments(self) -> Path:
+        """The environments of trainers, and the wheels that were built for them."""
+        return self.path / "environments"
+
+    @property
+    def packages(self) -> Path:
+        """A folder for each package, named by its content."""
+        return self.path / "packages"
+
+    @property
+    def buckets(self) -> Path:
+        """A folder for each `gs://` bucket of this machine."""
+        return LocalBuckets(self.path).folder
+
+    def slots(self, resource: str) -> Path:
+        """The warm slots of the persistent resource of that full name."""
+        return self.path / "slots" / content_digest(resource.encode())[:16]
