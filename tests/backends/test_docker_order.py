@@ -23,7 +23,6 @@ ORDER = JobOrder(
     name="projects/local/locations/us-central1/customJobs/1",
     job=CustomJob(display_name="a"),
     backend="docker",
-    base_env={},
     grace_seconds=30.0,
 )
 

@@ -63,9 +63,7 @@ def order_of(home: Path, job_id: str, output: str) -> JobOrder:
     spec = CustomJobSpec(base_output_directory=GcsDestination(output_uri_prefix=output))
     name = f"projects/local/locations/us-central1/customJobs/{job_id}"
     job = CustomJob(name=name, display_name="x", job_spec=spec, state=states.RUNNING)
-    return JobOrder(
-        home=str(home), name=name, job=job, backend="docker", base_env={}, grace_seconds=1, claim=Claim()
-    )
+    return JobOrder(home=str(home), name=name, job=job, backend="docker", grace_seconds=1, claim=Claim())
 
 
 def make_job(home: Path, job_id: str, output: str, image: str) -> JobOrder:

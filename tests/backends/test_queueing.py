@@ -377,7 +377,6 @@ def test_containers_get_their_own_gpus_by_uuid(tmp_path: Path) -> None:
         name=name,
         job=CustomJob(name=name, job_spec=CustomJobSpec(worker_pool_specs=(pool,))),
         backend="docker",
-        base_env={},
         grace_seconds=1,
         claim=Claim(accelerators=("GPU-a", "GPU-b"), counts={"workerpool0-0": 1, "workerpool0-1": 1}),
     )

@@ -304,7 +304,6 @@ class Queue:
             name=name,
             job=CustomJob(name=name),
             backend="process",
-            base_env={},
             grace_seconds=1,
             claim=claim,
         )

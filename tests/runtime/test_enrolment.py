@@ -35,9 +35,7 @@ def submit(
 ) -> CustomJob:
     """Submit a job whose supervisor does nothing."""
     job = pending(CustomJob(display_name="job", labels={KEY_LABEL: key} if key else {}), name)
-    order = JobOrder(
-        home=str(home), name=name, job=job, backend="process", base_env={}, grace_seconds=1, claim=claim
-    )
+    order = JobOrder(home=str(home), name=name, job=job, backend="process", grace_seconds=1, claim=claim)
     return enrol(store, job, order, lambda _, lock: os.close(lock), snapshot=snapshot)
 
 

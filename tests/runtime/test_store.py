@@ -161,7 +161,6 @@ def test_no_question_reads_all_resources(tmp_path: Path) -> None:
         name=record(1).name,
         job=CustomJob(name=record(1).name),
         backend="process",
-        base_env={},
         grace_seconds=1,
         claim=Claim(memory_bytes=1, memory_limit=1),
     )

@@ -40,7 +40,7 @@ from vtrain.runtime.file_limit import check_files, files_needed
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
-from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
+from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TrainerSetting, TypedCommand
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 
@@ -312,19 +312,21 @@ class LocalBackend:
             name=job.name,
             job=own,
             backend=self._name,
-            base_env=inherited_environment(),
             grace_seconds=_grace_seconds(),
+            setting=TrainerSetting(
+                variables=inherited_environment(),
+                python=self._settings.python,
+                active_python=self._settings.active_python,
+                python_downloads=self._settings.python_downloads,
+                credentials_file=self._settings.container.credentials_file,
+                aip_dirs=self._settings.aip_dirs,
+            ),
             source_folder=plan.source_folder,
             in_pool_spec=plan.in_pool_spec,
             preemption=self._settings.preemption,
             debugger=self._settings.debugger,
-            aip_dirs=self._settings.aip_dirs,
-            python_downloads=self._settings.python_downloads,
             command=self._settings.command,
             terminal=self._settings.terminal if len(replica_ids(own.job_spec)) == 1 else None,
-            python=self._settings.python,
-            active_python=self._settings.active_python,
-            credentials_file=self._settings.container.credentials_file,
             boot_id=boot_id(),
             files=self._files(own),
             **parent_parts(job, self._settings),

@@ -95,7 +95,7 @@ def _study_part(job: HyperparameterTuningJob, settings: BackendSettings) -> Stud
 
     wish = settings.study
     return StudyPart(
-        job=to_document(job),
+        job=to_document(msgspec.structs.replace(job, trial_job_spec=None)),
         sampler=choose_sampler(job.study_spec or StudySpec(), wish.sampler).name,
         seed=wish.seed if wish.seed is not None else int.from_bytes(os.urandom(4), "big"),
         continue_from=wish.continue_from,

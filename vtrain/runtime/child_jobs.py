@@ -37,7 +37,7 @@ def wake_parent(folder: JobFolder, store: Store, home: Path) -> None:
         order = folder.order()
     except DamagedFileError:
         return
-    parent = order.trial.study if order.trial is not None else order.parent
+    parent = order.parent
     if parent and not Home(home).job(parent).wake():
         with suppress(NotFoundError):  # it was deleted
             look_after(store, home, store.get(parent), at_once=True)

@@ -37,7 +37,7 @@ _DAMAGE = (
 )
 """Words in SQLite's errors for a damaged file. A damaged length may ask for any amount of memory."""
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 """Changes with the tables. A store of any other version is refused."""
 _SCHEMA = """
     CREATE TABLE resources (

@@ -46,7 +46,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
     with storage_errors(home), _removed_on_error(store, job.name, folder):
         make_private(Home(home).buckets)  # a trainer would make it with the mode that its umask allows
         folder.make(with_own_copy(order, folder))
-        keep_credentials(order.credentials_file, folder)
+        keep_credentials(order.setting.credentials_file, folder)
         keep_files(snapshot, folder)
         lock = hold_lock(folder.lock)
         assert lock is not None

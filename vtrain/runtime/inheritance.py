@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import msgspec
-
 from vtrain.atomic import discard, publish_file
 from vtrain.errors import ConfigError
 from vtrain.messages.secrets import names_secret
@@ -51,9 +49,9 @@ def inherited_environment() -> dict[str, str]:
 
 def with_own_copy(order: JobOrder, folder: JobFolder) -> JobOrder:
     """The order with the job's own copy in place of the caller's file."""
-    if not order.credentials_file:
+    if not order.setting.credentials_file:
         return order
-    return msgspec.structs.replace(order, credentials_file=str(folder.path / COPY))
+    return order.with_setting(credentials_file=str(folder.path / COPY))
 
 
 def keep_credentials(file: str, folder: JobFolder) -> None:
@@ -84,6 +82,6 @@ def credentials_variables(order: JobOrder, folder: JobFolder) -> dict[str, str]:
     virtual machine in Google's cloud. Source: google.auth.default.
     """
     variables = {"CLOUDSDK_CONFIG": str(folder.path / EMPTY_CONFIGURATION)}
-    if order.credentials_file:
-        return variables | {"GOOGLE_APPLICATION_CREDENTIALS": order.credentials_file}
+    if order.setting.credentials_file:
+        return variables | {"GOOGLE_APPLICATION_CREDENTIALS": order.setting.credentials_file}
     return variables | NO_METADATA

@@ -48,80 +48,97 @@ class TypedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StudyPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The order of a tuning job beyond that of its trials. `job` is its document."""
+    """The order of a tuning job beyond that of its trials."""
 
     job: dict[str, Any]
+    """Its document without `trialJobSpec`, which is the order's own job."""
     sampler: str
     seed: int
     continue_from: str = ""
-
-
-class TrialPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The trial that a job is: the id of its tuning job, and its own."""
-
-    study: str
-    id: str
+    """The full name of an earlier tuning job, whose trials count as tried."""
 
 
 class DataPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a dataset: the URI of the folder in which they lie, and their format.
-
-    `suffix` is the ending of the files.
-    """
+    """The parts of a dataset, which a pipeline's task reads."""
 
     uri: str
+    """The folder in which they lie."""
     format: str
     suffix: str
+    """The ending of the files."""
+
+
+class TrainerSetting(msgspec.Struct, frozen=True, kw_only=True):
+    """The surroundings of a trainer on this machine, as the submitting command had or chose them."""
+
+    variables: dict[str, str] = {}
+    """The variables that replicas inherit of the command."""
+    python: str = ""
+    """The version or the path of the interpreter of environments; empty: what is packaged decides."""
+    active_python: str = ""
+    """An interpreter that is used as it is; empty: an environment is made."""
+    python_downloads: bool = False
+    """Whether uv may download an interpreter."""
+    credentials_file: str = ""
+    """A copy of the user's credentials."""
+    aip_dirs: str = ""
+    """The form of AIP_MODEL_DIR and others, `gs` or `local`; empty: the backend decides."""
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a supervisor needs to run a job, decided when the job was submitted.
-
-    `base_env` is what replicas inherit from the environment of the command that submitted;
-    `source_folder` is where their code is edited, and with `in_pool_spec` --worker-pool-spec named it.
-    `boot_id` tells since which start of the machine it runs, `preemption` what is simulated, `debugger` where
-    the primary listens for one. `aip_dirs` (`gs`, `local`) is the form of AIP_MODEL_DIR, where that was asked
-    for; with `python_downloads` uv may download an interpreter. `python` is the version or the path that was
-    asked for, `active_python` the interpreter that is used as it is. `credentials_file` is a copy of the
-    user's, `claim` what the job leases of this machine, `terminal` that of its only replica, `command` the
-    line that made it. `launcher` is a document that only the launcher of the backend reads. With `study`
-    it is the order of a tuning job, and `job` what each trial is made of. `trial` says whose trial it is.
-    With `pipeline`, its document, it is the order of a training pipeline, and the rest is that of its task.
-    `parent` is the training pipeline whose task it is, and `data` the dataset that its task reads. `files` is
-    how many files a supervisor has open that runs it.
-    """
+    """All that a supervisor needs to run a job, decided when the job was submitted."""
 
     home: str
     name: str
+    """The full name of the resource."""
     job: CustomJob
+    """What runs; of a tuning job each trial is made of it, and of a pipeline its task."""
     backend: str
-    base_env: dict[str, str]
+    files: int = 0
+    """How many files a supervisor has open that runs it."""
+    claim: Claim = Claim()
+    """What it leases of this machine."""
+    boot_id: str = ""
+    """The start of the machine since which it runs."""
     grace_seconds: float
-    source_folder: str = ""
-    in_pool_spec: bool = False
-    credentials_file: str = ""
+    setting: TrainerSetting = TrainerSetting()
     preemption: SimulatedPreemption | None = None
     debugger: Debugger | None = None
-    boot_id: str = ""
-    aip_dirs: str = ""
-    python_downloads: bool = False
-    python: str = ""
-    active_python: str = ""
-    claim: Claim = Claim()
+    """The debugger for which the primary replica waits."""
     terminal: LentTerminal | None = None
+    """That of its only replica."""
     command: TypedCommand | None = None
+    """The command line that made it."""
+    source_folder: str = ""
+    """Where the code of its replicas is edited."""
+    in_pool_spec: bool = False
+    """Whether --worker-pool-spec named that folder."""
     launcher: msgspec.Raw = msgspec.Raw(b"null")
+    """A document that only the launcher of the backend reads."""
     study: StudyPart | None = None
-    trial: TrialPart | None = None
+    """What a tuning job adds; or a pipeline whose task is one."""
     pipeline: dict[str, Any] | None = None
+    """The document of a training pipeline. The rest of the order is that of its task."""
     parent: str = ""
+    """The tuning job or the pipeline that runs it, by its full name."""
+    trial_id: str = ""
+    """The trial of the parent that it is."""
     data: DataPart | None = None
-    files: int = 0
+    """The dataset that a pipeline's task reads."""
 
     @property
     def resource(self) -> ResourceName:
         """The parts of the job's name."""
         return require_name(self.name)
+
+    @property
+    def pipeline_name(self) -> str:
+        """The training pipeline whose task it is; empty for any other job."""
+        return "" if self.trial_id else self.parent
+
+    def with_setting(self, **fields: object) -> JobOrder:
+        """The order with another setting."""
+        return msgspec.structs.replace(self, setting=msgspec.structs.replace(self.setting, **fields))
 
     @property
     def is_parent(self) -> bool:
@@ -133,7 +150,9 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
         """The resource that was submitted."""
         if self.pipeline is not None:
             return self.pipeline
-        return self.study.job if self.study is not None else to_document(self.job)
+        if self.study is None:
+            return to_document(self.job)
+        return self.study.job | {"trialJobSpec": to_document(self.job)["jobSpec"]}
 
 
 class WarmSlot(msgspec.Struct, frozen=True, kw_only=True):

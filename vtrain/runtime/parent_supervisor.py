@@ -196,8 +196,8 @@ class ParentSupervisor(ABC, Generic[P]):
         """Write the resource with these fields, and its document with those that only vtrain has."""
         if "state" in fields:
             fields["state"] = states.state_in(collection_of(self._job), str(fields["state"]))
-        if self._order.parent:
-            document[PARENT_FIELD] = self._order.parent
+        if pipeline := self._order.pipeline_name:
+            document[PARENT_FIELD] = pipeline
         self._job = msgspec.structs.replace(self._job, **fields, update_time=timestamp())
         self._store.update(
             self._job.name,

@@ -359,8 +359,8 @@ class Supervisor:
         if self._attempts.names:
             history = self._attempts.history
             document[FIELD] = replica_records(self._folder, self._attempts.names, history)
-        if self._order.parent:
-            document[PARENT_FIELD] = self._order.parent
+        if pipeline := self._order.pipeline_name:
+            document[PARENT_FIELD] = pipeline
         self._store.update(
             self._job.name,
             state=self._job.state,

@@ -241,7 +241,7 @@ def _interrupted(replica: str, end: ReplicaExit, log: Path) -> Status:
 
 
 def _named_by(order: JobOrder) -> NamedBy:
-    if order.active_python:
+    if order.setting.active_python:
         return NamedBy.ENVIRONMENT
     if order.in_pool_spec:
         return NamedBy.POOL
@@ -315,7 +315,7 @@ def _own_file(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
 def _is_active(trace: Traceback, order: JobOrder) -> str:
     """The advice about a module that the active Python has, and the environment lacks; or nothing."""
     top = missing_module(trace.exception).partition(".")[0]
-    if not top or order.backend != "process" or order.active_python:
+    if not top or order.backend != "process" or order.setting.active_python:
         return ""
     from vtrain.runtime.environments.active_python import active_python, view_of
 

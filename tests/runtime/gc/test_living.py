@@ -74,9 +74,7 @@ def test_a_job_that_the_store_does_not_have(home, has_store: bool) -> None:
     job = from_document(CustomJob, json.loads(document[0]))
     write_struct(
         lost.path / "spec.json",
-        JobOrder(
-            home=str(home.path), name=job.name, job=job, backend="process", base_env={}, grace_seconds=1
-        ),
+        JobOrder(home=str(home.path), name=job.name, job=job, backend="process", grace_seconds=1),
     )
     expected = living_jobs(home.path)
     home.store.delete(home.name(7))

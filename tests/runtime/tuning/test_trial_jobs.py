@@ -40,7 +40,6 @@ def begin_study(folder: JobFolder, home: Path) -> None:
         name=f"{PARENT}/{folder.path.name}",
         job=CustomJob(),
         backend="process",
-        base_env={},
         grace_seconds=1,
     )
     folder.make(order)

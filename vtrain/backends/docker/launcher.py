@@ -78,7 +78,7 @@ class DockerLauncher:
     def begin(self, order: JobOrder) -> None:
         # An error is no loss: each watch tries again, and reports why it fails.
         with suppress(EngineError):
-            if needs_network(order.job.job_spec, order.aip_dirs):
+            if needs_network(order.job.job_spec, order.setting.aip_dirs):
                 self._have_network(order)
 
     def _have_network(self, order: JobOrder) -> str:
@@ -99,7 +99,8 @@ class DockerLauncher:
             engine = self._open(docker_part(order).engine).engine()
             info = engine.info()
             storage = self._storage(order, folder)
-            has_own = needs_network(order.job.job_spec, order.aip_dirs) or not has_default_bridge(engine)
+            is_needed = needs_network(order.job.job_spec, order.setting.aip_dirs)
+            has_own = is_needed or not has_default_bridge(engine)
             network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
             orders = container_orders(info, order, folder, runtimes, devices, storage, network)
         if network:
@@ -114,7 +115,7 @@ class DockerLauncher:
         The server listens at this machine's address in the job's network. If the engine runs in a virtual
         machine, that address is there, and containers reach this machine as `host.docker.internal`.
         """
-        if order.aip_dirs != GS:
+        if order.setting.aip_dirs != GS:
             return {}
         network = self._have_network(order)
         address = gateway(self._open(docker_part(order).engine).engine(), network)

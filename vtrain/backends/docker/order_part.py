@@ -25,5 +25,5 @@ def with_docker_part(order: JobOrder, engine: EngineAddress, options: ContainerO
 def docker_part(order: JobOrder) -> DockerPart:
     """The part that was kept; its credentials are the job's own copy. Raises msgspec.DecodeError."""
     part = msgspec.json.decode(order.launcher, type=DockerPart, strict=False)
-    options = msgspec.structs.replace(part.container, credentials_file=order.credentials_file)
+    options = msgspec.structs.replace(part.container, credentials_file=order.setting.credentials_file)
     return msgspec.structs.replace(part, container=options)

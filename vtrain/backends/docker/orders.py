@@ -119,7 +119,7 @@ def _own_mounts(
         mounts.append(bind(folder.replica(member.name).work, WORK))
     if runtime.site:
         mounts.append(bind(runtime.site, SITE, read_only=True))
-    if order.trial and member == PRIMARY:
+    if order.trial_id and member == PRIMARY:
         reports = folder.metric_file.parent
         reports.mkdir(exist_ok=True)
         reports.chmod(OPEN_TO_ALL)
@@ -156,11 +156,11 @@ def first_order(folder: JobFolder) -> ContainerOrder | None:
 
 def _own_context(order: JobOrder, name: ResourceName) -> JobContext:
     """The facts that the replicas of one job share: also its trial, and the data of its pipeline."""
-    context = job_context(order.job.job_spec, name.id, name.location, order.aip_dirs)
+    context = job_context(order.job.job_spec, name.id, name.location, order.setting.aip_dirs)
     data = order.data
     if data is not None:
-        data = msgspec.structs.replace(data, uri=told_folder(data.uri, order.aip_dirs))
-    trial_id = order.trial.id if order.trial is not None else ""
+        data = msgspec.structs.replace(data, uri=told_folder(data.uri, order.setting.aip_dirs))
+    trial_id = order.trial_id
     return msgspec.structs.replace(context, trial_id=trial_id, data=data)
 
 

@@ -96,9 +96,9 @@ class ProcessLauncher:
         output = told_folder(spec.output_uri, Path(order.home))
         for name in ("model", "checkpoints", "logs") if output else ():
             Path(output, name).mkdir(parents=True, exist_ok=True)
-        storage = storage_variables(folder, order.home, HOST) if order.aip_dirs == GS else {}
-        order = msgspec.structs.replace(order, base_env=_with_storage(order.base_env, storage))
-        gcs = buckets_folder(spec, Path(order.home), order.aip_dirs)
+        storage = storage_variables(folder, order.home, HOST) if order.setting.aip_dirs == GS else {}
+        order = order.with_setting(variables=_with_storage(order.setting.variables, storage))
+        gcs = buckets_folder(spec, Path(order.home), order.setting.aip_dirs)
         found = {}
         for member in context.hosts:
             replica = _replica_order(order, folder, member, context, runtimes[member.pool])
@@ -200,9 +200,10 @@ def job_context(order: JobOrder, ports: list[int]) -> JobContext:
             for member, port in zip(replica_ids(order.job.job_spec), own, strict=True)
         },
         master_port=master,
-        output=told_folder(order.job.job_spec.output_uri, home, order.aip_dirs),
-        data=order.data and replace(order.data, uri=told_folder(order.data.uri, home, order.aip_dirs)),
-        trial_id=order.trial.id if order.trial else "",
+        output=told_folder(order.job.job_spec.output_uri, home, order.setting.aip_dirs),
+        data=order.data
+        and replace(order.data, uri=told_folder(order.data.uri, home, order.setting.aip_dirs)),
+        trial_id=order.trial_id,
     )
 
 
@@ -312,17 +313,17 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
     spec = environment_spec(
         pool,
         home,
-        python=order.python,
-        downloads=order.python_downloads,
+        python=order.setting.python,
+        downloads=order.setting.python_downloads,
         folder=order.command.folder if order.command is not None else "",
     )
     try:
-        if order.active_python:
+        if order.setting.active_python:
             from vtrain.runtime.environments.active_python import unpack_packages
 
             site = unpack_packages(tuple(map(Path, spec.packages)), home, own, log)
-            binaries = str(Path(order.active_python).parent)
-            return Runtime(python=order.active_python, path_entries=(binaries,), site=str(site))
+            binaries = str(Path(order.setting.active_python).parent)
+            return Runtime(python=order.setting.active_python, path_entries=(binaries,), site=str(site))
         made = make_environment(plan_environment(spec, home), log).copied_to(own)
     except VtrainError as failed:
         raise PrepareFailed(failed.message, failed.hint) from failed
@@ -337,7 +338,7 @@ def _replica_order(
     task = spec.worker_pool_specs[member.pool].python_package_spec
     assert isinstance(task, PythonPackageSpec)
     replica = folder.replica(member.name)
-    env = {"PYTHONUNBUFFERED": "1"} | order.base_env | credentials_variables(order, folder)
+    env = {"PYTHONUNBUFFERED": "1"} | order.setting.variables | credentials_variables(order, folder)
     env["PATH"] = os.pathsep.join([*runtime.path_entries, env.get("PATH", os.defpath)])
     env["TMPDIR"] = str(replica.tmp)
     terminal = order.terminal
@@ -353,7 +354,7 @@ def _replica_order(
         env |= debugger_variables(task, places)
     # Only what the primary reports counts: the others, on the same machine, do not write over it.
     reports = folder.metric_file if member == PRIMARY else replica.path / METRIC_FILE
-    if order.trial:
+    if order.trial_id:
         make_private(reports.parent)
     own = msgspec.structs.replace(context, metric_file=str(reports))
     env |= replica_environment(spec, member, own)

@@ -160,7 +160,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         assert self._task is not None
         study, own = self._order.study, self._order.job
         if study is not None:
-            study = msgspec.structs.replace(study, job=to_document(task))
+            document = to_document(msgspec.structs.replace(task, trial_job_spec=None))
+            study = msgspec.structs.replace(study, job=document)
         if isinstance(task, CustomJob):
             own = task
         return msgspec.structs.replace(

@@ -18,7 +18,7 @@ from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
-from vtrain.runtime.job_order import JobOrder, TrialPart
+from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.replica import trial_spec
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store
@@ -239,8 +239,8 @@ class TrialJobs:
             name=record.job,
             job=job,
             study=None,
-            parent="",
-            trial=TrialPart(study=self._order.name, id=str(record.id)),
+            parent=self._order.name,
+            trial_id=str(record.id),
             boot_id=boot_id(),
         )
 
