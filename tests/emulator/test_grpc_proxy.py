@@ -274,6 +274,8 @@ def test_a_client_needs_the_token(upstream: Upstream, head: str, status: int) ->
         connect(port, CONNECT[:-2] + f"{head}\r\n".encode()) as client,
     ):
         assert client.recv(1000).startswith(f"HTTP/1.1 {status} ".encode())
+        if status == 200:  # it is connected, and the server's thread may take a while to see that
+            assert wait_until(lambda: upstream.taken, 60)
     assert upstream.taken == (status == 200)
 
 
