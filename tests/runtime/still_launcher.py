@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
-from vtrain.runtime.launcher import Log, Runtime
+from vtrain.runtime.launcher import Launcher, Log, Runtime
 from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.supervision import base
+from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 
 Stopped = Callable[["StillLauncher", ReplicaFolder], None]
 
@@ -85,15 +89,20 @@ class StillLauncher:
         if self.on_stop is not None:
             self.on_stop(self, replica)
 
-    def kill(self, replica: ReplicaFolder) -> None:
-        self.killed.append((replica.name, replica.attempt))
-        self.living.discard(replica)
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+        self.killed += [(replica.name, replica.attempt) for replica in replicas]
+        self.living.difference_update(replicas)
 
     def salvage(self, replica: ReplicaFolder) -> str:
         return ""
 
     def clear(self, order: JobOrder) -> str:
         return ""
+
+
+def supervise(path: Path, launcher: Launcher, lock: int) -> None:
+    """Bring the job in a folder to its end, with a launcher of the test's own."""
+    base.supervise(JobFolder(path), lock, partial(JobSupervisor, launcher=launcher))
 
 
 def end(replica: ReplicaFolder, code: int, ended: float = 2.0, **fields: object) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from still_launcher import supervise
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.docker.launcher import DockerLauncher
@@ -34,7 +35,7 @@ from vtrain.runtime.inheritance import drop_credentials
 from vtrain.runtime.locks import hold_lock, lock_holder, still_holds
 from vtrain.runtime.recovery import Restart
 from vtrain.runtime.store import remove_folder
-from vtrain.runtime.supervisor import Supervisor, supervise
+from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 from vtrain.runtime.wakeup import Wakeup
 from vtrain.testing.script import Script, script_job
 
@@ -233,7 +234,7 @@ def test_containers_without_an_order_are_left_to_the_end_of_the_job(submitted: S
     garbage(replica.path / "spec.json")
     launcher = DockerLauncher()
     launcher.stop(replica)
-    launcher.kill(replica)
+    launcher.kill([replica])
     with pytest.raises(DamagedFileError):
         launcher.start(replica)
 
@@ -350,7 +351,7 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
         folder(submitted.folder.logs / f"service{suffix}")
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     store = submitted.backend._open_store()
-    supervisor = Supervisor(submitted.folder, Sleeping(), store, submitted.lock)
+    supervisor = JobSupervisor(submitted.folder, store, submitted.lock, Sleeping())
     supervisor.run()
     assert submitted.backend.get(submitted.name).state == states.FAILED
 

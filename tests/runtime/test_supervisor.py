@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from still_launcher import supervise
 
 import vtrain
 from vtrain.backends import BackendSettings
@@ -33,7 +34,6 @@ from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervisor import supervise
 from vtrain.testing.script import Script, script_job
 
 ROOT = str(Path(vtrain.__file__).parent.parent)
@@ -368,7 +368,8 @@ def test_a_lease_is_given_back_once_the_end_is_recorded(
     """A supervisor may be killed between the two, and the next job must not begin before this one's end."""
     seen: list[str] = []
     monkeypatch.setattr(
-        "vtrain.runtime.supervisor.release", lambda store, name: seen.append(store.get(name).state)
+        "vtrain.runtime.supervision.job_supervisor.release",
+        lambda store, name: seen.append(store.get(name).state),
     )
     assert bench.supervise(lambda log: None).state == states.SUCCEEDED
     assert seen == [states.SUCCEEDED]

@@ -14,52 +14,50 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
 import signal
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.store import Store
+from vtrain.runtime.supervision.base import Supervisor, supervise
 from vtrain.special_files import MOST_FRAMES
-
-if TYPE_CHECKING:
-    from vtrain.runtime.parent_supervisor import ParentSupervisor
 
 
 def main(folder: str, lock: int) -> None:
-    """Supervise the job in `folder`: a parent of jobs, or replicas with the launcher that its backend has."""
+    """Supervise the job in `folder`: a pipeline, a study, or replicas with the launcher of its backend."""
     os.chdir(folder)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    order = JobFolder(Path(folder)).order()
-    if order.is_parent:
-        from vtrain.runtime.parent_supervisor import supervise_parent
-
-        supervise_parent(_parent_supervisor(order), Path(folder), lock)
-    else:
-        from vtrain.runtime.supervisor import supervise
-
-        supervise(Path(folder), launcher_of(order.backend), lock)
+    job = JobFolder(Path(folder))
+    order = job.order()
+    supervise(job, lock, _supervisor_of(order))
 
 
-def _parent_supervisor(order: JobOrder) -> type[ParentSupervisor[Any]]:
-    """The supervisor of a pipeline, or of a study."""
+def _supervisor_of(order: JobOrder) -> Callable[[JobFolder, Store, int], Supervisor[Any]]:
     if order.pipeline is not None:
         from vtrain.runtime.pipelines.pipeline_supervisor import PipelineSupervisor
 
         return PipelineSupervisor
-    from vtrain.runtime.tuning.study_supervisor import StudySupervisor
+    if order.study is not None:
+        from vtrain.runtime.tuning.study_supervisor import StudySupervisor
 
-    return StudySupervisor
+        return StudySupervisor
+    from vtrain.runtime.supervision.job_supervisor import JobSupervisor
+
+    return partial(JobSupervisor, launcher=launcher_of(order.backend))
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:
     """Load what a supervisor needs, then wait for the job."""
     import ctypes  # noqa: F401 - the child that prepares the job needs it at once
 
-    import vtrain.runtime.supervisor  # noqa: F401
+    import vtrain.runtime.supervision.job_supervisor  # noqa: F401
     from vtrain.runtime.supervisor_process import await_job
 
     with suppress(VtrainError):  # the command says so

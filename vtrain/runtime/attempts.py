@@ -122,8 +122,7 @@ class Attempts:
         peers that the preemption caused.
         """
         lost = [attempt for attempt in self.current() if attempt in self._begun and self._is_lost(attempt)]
-        for attempt in lost:
-            self._write_lost(attempt)
+        self.kill(lost)
         found = [
             Ended(attempt, end, cause_of(end, preempted=self._was_preempted(attempt, end)))
             for attempt in self.current()
@@ -191,17 +190,19 @@ class Attempts:
 
         wait_until(all_known, self._patience, KILL_PAUSE_SECONDS)
 
-    def kill(self, attempt: ReplicaFolder) -> None:
-        """End an attempt now. If no process is left that stores its exit, store that it was lost."""
-        self._launcher.kill(attempt)
-        wait_until(lambda: not self._launcher.lives(attempt), KILL_MARGIN_SECONDS, KILL_PAUSE_SECONDS)
-        if self._is_lost(attempt):
+    def kill(self, attempts: Sequence[ReplicaFolder]) -> None:
+        """End attempts now. Where no process is left that stores its exit, store that it was lost."""
+        if not attempts:
+            return
+        self._launcher.kill(attempts)
+        lives = self._launcher.lives
+        wait_until(lambda: not any(map(lives, attempts)), KILL_MARGIN_SECONDS, KILL_PAUSE_SECONDS)
+        for attempt in filter(self._is_lost, attempts):
             self._write_lost(attempt)
 
     def abandon(self) -> None:
         """End all started attempts of a job whose folder is gone. Nothing can be stored."""
-        for attempt in self._begun:
-            self._launcher.kill(attempt)
+        self._launcher.kill(list(self._begun))
 
     def _remember(self, **fields: object) -> None:
         self.history = msgspec.structs.replace(self.history, **fields)
@@ -209,7 +210,7 @@ class Attempts:
 
     def _start(self, attempt: ReplicaFolder) -> None:
         if not self._folder.replica(attempt.name).is_ordered:
-            self._write_lost(attempt)
+            self.kill([attempt])
             return
         if not attempt.is_ordered:
             fill(attempt, opened=self._launcher.opens_work)
@@ -227,7 +228,7 @@ class Attempts:
                 self._launcher.stop(before)
                 return False
         if before.exit() is None or self._launcher.lives(before):
-            self.kill(before)
+            self.kill([before])
         return not self._launcher.lives(before)
 
     def _is_lost(self, attempt: ReplicaFolder) -> bool:
@@ -236,7 +237,6 @@ class Attempts:
 
     def _write_lost(self, attempt: ReplicaFolder) -> None:
         """Store the exit of an attempt that no process watches: that of its program, if it is known."""
-        self._launcher.kill(attempt)
         lost, now = self._launcher.salvage(attempt), time.time()
         why = LOST if attempt.is_ordered else FOLDER_REMOVED
         start = min(attempt.start_time() or now, now)  # the clock may have been set back

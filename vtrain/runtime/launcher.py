@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -85,8 +85,8 @@ class Launcher(Protocol):
     def stop(self, replica: ReplicaFolder) -> None:
         """Ask the replica to end: SIGTERM, and SIGKILL after the grace period."""
 
-    def kill(self, replica: ReplicaFolder) -> None:
-        """End what is left of the replica now."""
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+        """End what is left of the replicas now, all at the same time."""
 
     def salvage(self, replica: ReplicaFolder) -> str:
         """Store the unread output of a replica that nothing watches. Return why some may be lost."""

@@ -1,8 +1,8 @@
 """Orphaned processes of a replica whose shim is gone, and the lines in its pipes that nobody has read.
 
-The replica's cgroup tells all its processes. Where there is none, the shim's list tells which there were:
-every process in the session of one of them, or that came from one of them, is the replica's too. The rest
-is found by TMPDIR in the environment of a process, which names the folder of its replica.
+The replica's cgroup tells all its processes: none can leave it. Where there is no cgroup, the shim's list
+tells which there were: every process in the session of one of them, or that came from one of them, is the
+replica's too. The rest is found by TMPDIR in the environment of a process, which names its replica's folder.
 
 The supervisor opens a second reading end of the pipes in /proc while the shim lives, and reads from it only
 when the shim is gone. Where the kernel has no /proc, or both die together, unread lines are lost.
@@ -14,7 +14,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -48,12 +48,15 @@ class Listed(msgspec.Struct, frozen=True):
     processes: tuple[tuple[int, int], ...] = ()
 
 
-def kill_orphans(attempt: ReplicaFolder) -> set[Process]:
-    """Kill every process of this attempt that this user may kill; those that are left. Needs /proc."""
-    groups = find_groups(attempt.group)
-    left = end_all(lambda: _orphans(attempt.path, groups), groups)
+def kill_orphans(attempts: Sequence[ReplicaFolder]) -> set[Process]:
+    """Kill every process of these attempts that this user may kill; those that are left. Needs /proc."""
+    groups = {attempt: find_groups(attempt.group) for attempt in attempts}
+    folders = [folder for found in groups.values() for folder in found]
+    others = [attempt.path for attempt, found in groups.items() if not found]
+    left = end_all(lambda: _orphans(others, folders), folders)
     if not left:
-        discard(attempt.path / LISTED)
+        for attempt in attempts:
+            discard(attempt.path / LISTED)
     return left
 
 
@@ -86,13 +89,16 @@ def listed_orphans(attempt: Path, living: dict[int, Stat]) -> set[Process]:
     return known | peers
 
 
-def _orphans(attempt: Path, groups: list[str]) -> set[Process]:
+def _orphans(attempts: Sequence[Path], groups: Sequence[str]) -> set[Process]:
+    """The processes of attempts without a group, and of groups."""
     living = snapshot()
-    found = listed_orphans(attempt, living)
-    for folder in groups:
-        found |= group_members(folder, living)
-    marker = f"TMPDIR={attempt / 'tmp'}".encode()
-    found |= {(pid, stat.start) for pid, stat in living.items() if marker in _environment(pid)}
+    found = {process for folder in groups for process in group_members(folder, living)}
+    if attempts:
+        found |= {process for attempt in attempts for process in listed_orphans(attempt, living)}
+        marks = {f"TMPDIR={attempt / 'tmp'}".encode() for attempt in attempts}
+        found |= {
+            (pid, stat.start) for pid, stat in living.items() if not marks.isdisjoint(_environment(pid))
+        }
     found |= offspring({pid for pid, _ in found}, living)
     return {process for process in found if process[0] != os.getpid()}
 

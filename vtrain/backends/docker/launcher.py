@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -147,15 +147,16 @@ class DockerLauncher:
             watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
             watch.stop()
 
-    def kill(self, replica: ReplicaFolder) -> None:
-        try:
-            watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
-        except DamagedFileError:  # the job's end removes its container
-            return
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+        watches = []
+        for replica in replicas:
+            with suppress(DamagedFileError):  # the job's end removes its container
+                watches.append(self._watches.get(replica.path) or self._watch(replica, stopping=True))
         deadline = time.monotonic() + LAST_LINES_SECONDS
-        while watch.is_alive() and time.monotonic() < deadline:
-            watch.kill()
-            watch.join(KILL_PAUSE_SECONDS)
+        while (left := [each for each in watches if each.is_alive()]) and time.monotonic() < deadline:
+            for watch in left:
+                watch.kill()
+            left[0].join(KILL_PAUSE_SECONDS)
 
     def salvage(self, replica: ReplicaFolder) -> str:  # noqa: ARG002 - the engine keeps it
         return ""

@@ -7,7 +7,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain, repeat
 from pathlib import Path
@@ -148,13 +148,12 @@ class ProcessLauncher:
             signal_all({shim}, signal.SIGTERM)
             self._asked.add(shim)
 
-    def kill(self, replica: ReplicaFolder) -> None:
-        if self._shim(replica) > 0:
-            shim = self._shims[replica]
-            signal_all({shim}, signal.SIGQUIT)  # it kills the replica, and tells how that ended
-            wait_until(lambda: self._shim(replica) == 0, SHIM_KILL_SECONDS)
-            signal_all({shim}, signal.SIGKILL)
-        kill_orphans(replica)
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+        shims = {replica: self._shims[replica] for replica in replicas if self._shim(replica) > 0}
+        signal_all({*shims.values()}, signal.SIGQUIT)  # each kills its replica, and tells how that ended
+        wait_until(lambda: not any(map(self._shim, shims)), SHIM_KILL_SECONDS)
+        signal_all({*shims.values()}, signal.SIGKILL)
+        kill_orphans(replicas)
 
     def salvage(self, replica: ReplicaFolder) -> str:
         pipes = self._pipes.pop(replica, {})

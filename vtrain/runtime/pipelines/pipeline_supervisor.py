@@ -36,7 +36,6 @@ from vtrain.runtime.history import MODEL_FIELD, stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.model_registry import ModelRegistry
-from vtrain.runtime.parent_supervisor import ParentSupervisor
 from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import BadDatasetError
 from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
@@ -44,7 +43,8 @@ from vtrain.runtime.replica import OUTPUT_FOLDERS
 from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.serving.artifacts import files_of
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervisor import Decision
+from vtrain.runtime.supervision.base import Decision
+from vtrain.runtime.supervision.parent_supervisor import ParentSupervisor
 from vtrain.runtime.supervisor_process import new_job_id
 from vtrain.runtime.tuning.ranking import best
 from vtrain.runtime.tuning.trial_record import TrialRecord, readable_records
@@ -100,7 +100,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         if config is None:
             return None
         dataset, (uri, target) = find_dataset(config, self._home), self._parts_place()
-        counts = split_dataset(dataset, config, target, seed=self._order.name, hear=self._hear)
+        counts = split_dataset(dataset, config, target, seed=self._order.name, hear=self._check_requests)
         parts = ", ".join(f"{count} for {part}" for part, count in counts.items())
         self._log.say(f"The dataset is split: {parts}.")
         return DataPart(uri=uri, format=dataset.format, suffix=dataset.suffix)
@@ -240,7 +240,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         model = self._registry.made_by(self._order.name)
         if model is not None:
             fields["model_to_upload"] = msgspec.structs.replace(model, answer=None)
-        self._store_changed({}, **fields, training_task_metadata=self._metadata())
+        super()._change(**fields, training_task_metadata=self._metadata())
         if model is not None and self._task is not None:
             self._store.annotate(self._task.job, {MODEL_FIELD: f"{model.name}@{model.version_id}"})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from vtrain.messages import states
 from vtrain.messages.base import Status
@@ -14,10 +15,10 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import STUDY_FIELD
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import StudyPart
-from vtrain.runtime.parent_supervisor import ParentSupervisor
 from vtrain.runtime.service_log import RUNNING
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervisor import Decision
+from vtrain.runtime.supervision.base import Decision
+from vtrain.runtime.supervision.parent_supervisor import ParentSupervisor
 from vtrain.runtime.supervisor_process import stand_by
 from vtrain.runtime.tuning.study import SUCCEEDED
 from vtrain.runtime.tuning.suggestion import next_parameters
@@ -100,11 +101,14 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
     def _job_names(self) -> Iterable[str]:
         return self._store.trials(self._order.name)
 
-    def _change(self, **fields: object) -> None:
+    def _own_fields(self) -> dict[str, Any]:
         study = {"sampler": self._study.sampler, "seed": str(self._study.seed)}
         if self._study.continue_from:
             study["continueFrom"] = self._study.continue_from
-        self._store_changed({STUDY_FIELD: study}, **fields, trials=self._trials.messages)
+        return super()._own_fields() | {STUDY_FIELD: study}
+
+    def _change(self, **fields: object) -> None:
+        super()._change(**fields, trials=self._trials.messages)
 
 
 def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Path) -> Decision | None:

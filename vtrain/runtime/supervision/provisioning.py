@@ -30,6 +30,7 @@ from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.replica import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.store import Store
+from vtrain.runtime.supervision.base import NotNeeded
 from vtrain.runtime.working_folder import fill
 
 PREPARATION_PATIENCE_SECONDS = 60.0
@@ -46,7 +47,7 @@ class PreparationKilled(PrepareFailed):
     """Something outside has ended the process that prepares: a person, or the kernel for want of memory."""
 
 
-class NotFirstInQueue(Exception):
+class NotFirstInQueue(NotNeeded):
     """The job waits in the queue, and needs no process for that: a change of the queue starts another."""
 
 

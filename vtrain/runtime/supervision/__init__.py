@@ -1,0 +1,1 @@
+"""The processes that bring jobs, studies and pipelines to their ends."""

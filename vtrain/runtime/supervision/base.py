@@ -1,0 +1,233 @@
+"""The life of a job with replicas, of a study with trials, or of a training pipeline with its task.
+
+There is one small process for each, and it alone writes the state of its resource. It stores each decision in
+the job's folder before it acts, so it may die at any moment: another supervisor then goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import msgspec
+
+from vtrain.errors import DamagedError, StorageError, VtrainError
+from vtrain.messages import states
+from vtrain.messages.base import Status
+from vtrain.messages.codec import from_document, to_document
+from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.resources import collection_of
+from vtrain.messages.secrets import masked_document
+from vtrain.messages.training_pipeline import TrainingPipeline
+from vtrain.runtime import verdict
+from vtrain.runtime.boot import boot_id
+from vtrain.runtime.capacity.queue import attend
+from vtrain.runtime.child_jobs import wake_parent
+from vtrain.runtime.database import lacks_room
+from vtrain.runtime.file_limit import allow_files
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.history import PARENT_FIELD, stored_job
+from vtrain.runtime.locks import still_holds
+from vtrain.runtime.service_log import LAST_WORDS, ServiceLog
+from vtrain.runtime.store import Store
+from vtrain.runtime.supervisor_process import dismiss_standby, reap
+from vtrain.runtime.wakeup import Wakeup
+from vtrain.times import timestamp
+
+J = TypeVar("J", CustomJob, HyperparameterTuningJob, TrainingPipeline)
+
+POLL_SECONDS = 0.5
+"""The pause between two looks when nothing wakes the supervisor: what was killed cannot."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a job: its state and its error. Once it is stored, nothing changes it."""
+
+    state: str
+    error: Status | None = None
+
+
+class Cancelled(Exception):
+    """Somebody requested the end."""
+
+
+class NotNeeded(Exception):
+    """The job goes on without this process."""
+
+
+class Replaced(NotNeeded):
+    """Somebody removed the job's lock, and another supervisor has the new one."""
+
+
+class Supervisor(ABC, Generic[J]):
+    """One life. A subclass says how it advances, and how all that it has started ends."""
+
+    message: ClassVar[type[Any]]
+    """The message of the resources that it runs."""
+    last_words: ClassVar[Mapping[str, str]] = LAST_WORDS
+    """The end of the log, by the state in which it ends."""
+
+    def __init__(self, folder: JobFolder, store: Store, lock: int) -> None:
+        self._folder = folder
+        self._order = folder.order()
+        self._home = Path(self._order.home)
+        self._store = store
+        self._lock = lock
+        self._job: J = self._load()
+        self._wakeup = Wakeup(folder.wake_fifo)
+        self._log = ServiceLog(folder)
+
+    @abstractmethod
+    def _live(self) -> Decision:
+        """Start what has to run, and watch over it until its end is decided."""
+
+    @abstractmethod
+    def _end_all(self, decision: Decision) -> None:
+        """End all that was started; none of it runs afterwards. May be called again after a kill."""
+
+    @abstractmethod
+    def _abandon(self) -> None:
+        """End all that was started, the job's folder being gone. Nothing can be stored."""
+
+    def _failure(self, fault: Exception) -> Status:
+        """The error of a job whose life ended by an exception."""
+        if isinstance(fault, DamagedFileError):
+            return verdict.file_damaged(self._folder, fault.path)
+        traceback.print_exception(fault)
+        return verdict.engine_failed(self._folder, fault)
+
+    def _own_fields(self) -> dict[str, Any]:
+        """The fields of the stored document that the API does not have."""
+        return {PARENT_FIELD: self._order.pipeline_name} if self._order.pipeline_name else {}
+
+    def run(self) -> None:
+        """Everything, up to the verdict in the store."""
+        if states.has_ended(self._job.state):
+            return
+        try:
+            decision = self._known_decision() or self._decide()
+            self._end_all(decision)
+            self._finish(decision)
+        except NotNeeded:
+            self._log.close()
+        except (OSError, VtrainError):
+            if self._folder.path.exists():
+                raise
+            self._abandon()  # somebody removed the folder: the next command writes the verdict
+
+    def close(self) -> None:
+        """Stop listening for wakeups. Writers of the FIFO see that nobody reads it."""
+        self._wakeup.close()
+
+    def _load(self) -> J:
+        """The resource as it is stored or, where that is damaged, as it was submitted: it is written anew."""
+        record = self._store.get(self._order.name)
+        try:
+            found: Any = stored_job(record)
+            assert isinstance(found, self.message)
+            return cast("J", msgspec.structs.replace(found, answer=None))
+        except DamagedError:
+            submitted: J = from_document(self.message, self._order.document)
+            state = record.state if states.has_ended(record.state) else states.PENDING
+            state = states.state_in(record.collection, state)
+            return msgspec.structs.replace(submitted, create_time=record.create_time, state=state)
+
+    def _known_decision(self) -> Decision | None:
+        try:
+            return read_struct(self._folder.path / "decision.json", Decision)
+        except DamagedFileError:
+            return None  # it is decided once more
+
+    def _decide(self) -> Decision:
+        try:
+            decision = self._live()
+        except Cancelled:
+            self._change(state=states.CANCELLING)
+            self._log.say("Job is being cancelled.")
+            decision = Decision(state=states.CANCELLED, error=verdict.cancelled())
+        except (StorageError, NotNeeded):
+            raise
+        except Exception as fault:  # a job must end, whatever the runtime's own fault is
+            if lacks_room(fault) or not self._folder.path.exists():
+                raise  # the first is no fault: the next supervisor goes on
+            decision = Decision(state=states.FAILED, error=self._failure(fault))
+        write_struct(self._folder.path / "decision.json", decision)
+        return decision
+
+    def _has_rebooted(self) -> bool:
+        """Whether the machine was started anew since the job was submitted: what ran here is gone."""
+        return bool(self._order.boot_id) and boot_id() != self._order.boot_id
+
+    def _wait(self, seconds: float = POLL_SECONDS, *others: int) -> None:
+        """Sleep until something wakes the supervisor, or one of these descriptors has something to read."""
+        self._wakeup.wait(seconds, *others)
+        reap()
+        self._check_lock()
+
+    def _check_requests(self) -> None:
+        """Raise Cancelled where somebody has asked for the end, and as `_check_lock`."""
+        self._check_lock()
+        if self._store.requests(self._order.name) & {"cancel", "kill"}:
+            raise Cancelled
+
+    def _check_lock(self) -> None:
+        self._folder.path.stat()  # raises where somebody has removed it
+        if not still_holds(self._lock, self._folder.lock):
+            raise Replaced
+
+    def _is_to_be_killed(self) -> bool:
+        """Whether somebody has asked for the end without a grace period."""
+        return "kill" in self._store.requests(self._order.name)
+
+    def _finish(self, decision: Decision) -> None:
+        if decision.error is not None and decision.state == states.FAILED:
+            failed = masked_document(to_document(msgspec.structs.replace(self._job, error=decision.error)))
+            self._log.complain(*failed["error"]["message"].split("\n"))
+        self._log.say(self.last_words[decision.state])
+        self._log.close()
+        self._change(state=decision.state, error=decision.error, end_time=timestamp())
+
+    def _change(self, **fields: object) -> None:
+        """Write the resource with these fields to the store."""
+        if "state" in fields:
+            fields["state"] = states.state_in(collection_of(self._job), str(fields["state"]))
+        self._job = msgspec.structs.replace(self._job, **fields, update_time=timestamp())
+        document = to_document(self._job) | self._own_fields()
+        self._store.update(
+            self._job.name,
+            state=states.job_state(self._job.state),
+            end_time=self._job.end_time,
+            document=msgspec.json.encode(document).decode(),
+        )
+
+
+def supervise(folder: JobFolder, lock: int, make: Callable[[JobFolder, Store, int], Supervisor[Any]]) -> None:
+    """Bring the job in a folder to its end, by the supervisor that `make` makes.
+
+    `lock` is the descriptor of the job's lock, which is held.
+    """
+    os.set_inheritable(lock, False)
+    folder.clear_unpublished()
+    order = folder.order()
+    allow_files(0 if order.is_parent else order.files)
+    home = Path(order.home)
+    store = Store.open(home)
+    supervisor = make(folder, store, lock)
+    try:
+        supervisor.run()
+    finally:
+        dismiss_standby()
+    supervisor.close()
+    os.close(lock)
+    # Only after the lock is free: until then other processes left changes of the queue to this supervisor.
+    with suppress(VtrainError):
+        attend(store, home, changed=True)
+    with suppress(VtrainError):
+        wake_parent(folder, store, home)
+    store.close()

@@ -1,0 +1,246 @@
+"""The supervisor of a job with replicas, which do not depend on it: shims own them, or the engine."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from vtrain.atomic import clear
+from vtrain.messages import states
+from vtrain.messages.base import Status
+from vtrain.messages.custom_job import CustomJob
+from vtrain.runtime import verdict, working_folder
+from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
+from vtrain.runtime.boot import boot_seconds
+from vtrain.runtime.capacity.queue import release
+from vtrain.runtime.folder import JobFolder, ReplicaFolder
+from vtrain.runtime.history import FIELD, replica_records
+from vtrain.runtime.inheritance import drop_credentials
+from vtrain.runtime.job_storage import stop_serving
+from vtrain.runtime.launcher import Launcher, PrepareFailed
+from vtrain.runtime.recovery import Action, Cause
+from vtrain.runtime.service_log import RUNNING, TEARING_DOWN, TORN_DOWN
+from vtrain.runtime.store import Store
+from vtrain.runtime.supervision.base import POLL_SECONDS, Decision, Supervisor
+from vtrain.runtime.supervision.provisioning import Provisioning, ordered_replicas
+from vtrain.times import timestamp
+
+DEFAULT_TIMEOUT_SECONDS = 7 * 24 * 3600.0
+CHANGING_POLL_SECONDS = 0.01
+"""The pause between two looks while replicas are about to end: a lock is let go after the wakeup."""
+SLOWEST_TEAR_DOWN_SECONDS = 0.1
+
+
+class _Rebooted(Exception):
+    """The machine was started anew: what ran here is gone."""
+
+
+class JobSupervisor(Supervisor[CustomJob]):
+    """One job's life."""
+
+    message = CustomJob
+
+    def __init__(self, folder: JobFolder, store: Store, lock: int, launcher: Launcher) -> None:
+        super().__init__(folder, store, lock)
+        self._launcher = launcher
+        self._attempts = self._known_attempts(ordered_replicas(folder))
+        self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, lock)
+
+    def _known_attempts(self, names: list[str]) -> Attempts:
+        return Attempts(self._folder, self._launcher, names, self._order.grace_seconds)
+
+    def _own_fields(self) -> dict[str, Any]:
+        if not self._attempts.names:
+            return super()._own_fields()
+        records = replica_records(self._folder, self._attempts.names, self._attempts.history)
+        return super()._own_fields() | {FIELD: records}
+
+    def _failure(self, fault: Exception) -> Status:
+        if isinstance(fault, _Rebooted):
+            return verdict.machine_restarted(self._folder)
+        if isinstance(fault, PrepareFailed):
+            return verdict.environment_failed(self._folder, fault.message, fault.hint)
+        return super()._failure(fault)
+
+    def _live(self) -> Decision:
+        if self._attempts.damage is not None:
+            raise self._attempts.damage
+        self._check_requests()
+        if self._has_rebooted():
+            self._attempts.look_back()
+            decision = self._outcome()
+            if decision is None:
+                raise _Rebooted
+            return decision
+        devices = self._provisioning.wait_in_queue(self._store, self._be_queued)
+        if self._job.state == states.QUEUED:
+            self._change(state=states.PENDING)
+        if not self._attempts.names:
+            self._attempts = self._known_attempts(self._provisioning.order_replicas(devices))
+        self._folder.environment.unlink(missing_ok=True)
+        while True:
+            self._attempts.keep_started()
+            self._note_running()
+            self._preempt()
+            decision = self._outcome() or self._timeout()
+            if decision is not None:
+                return decision
+            self._pause()
+
+    def _be_queued(self) -> None:
+        if self._job.state == states.PENDING:
+            self._change(state=states.QUEUED)
+
+    def _note_running(self) -> None:
+        if self._job.state != states.PENDING or not self._attempts.run():
+            return
+        if not self._attempts.history.running_since:
+            self._attempts.note_running(boot_seconds())
+        self._change(state=states.RUNNING, start_time=self._job.start_time or timestamp())
+        self._log.say(*self._attempts.start_notes(), RUNNING)
+
+    def _outcome(self) -> Decision | None:
+        """The end of the job if a replica's exit decides it. The earliest such exit counts."""
+        primary = self._attempts.names[:1]  # none before the first attempt
+        for ended in self._attempts.ended():
+            if ended.cause is Cause.DONE and ended.attempt.name not in primary:
+                continue  # a worker's exit with 0 ends only itself: not documented
+            if not (self._attempts.is_first(ended) or self._has_rebooted()):
+                continue
+            if ended.cause is Cause.DONE:
+                return Decision(state=states.SUCCEEDED)
+            action = self._attempts.action(ended, self._job.job_spec.scheduling)
+            if action is Action.FAIL:
+                return self._failed(ended)
+            self._restart(ended, action)
+            return None
+        return None
+
+    def _restart(self, ended: Ended, action: Action) -> None:
+        if self._has_rebooted():
+            raise _Rebooted
+        self._attempts.restart(ended, action)
+        self._change()
+        what = ended.attempt.name if action is Action.RESTART_REPLICA else "all replicas"
+        self._log.complain(f"{ended.attempt.name} ended: {ended.reason}.")
+        self._log.say(f"Restarting {what} (restart {len(self._attempts.history.restarts)} of this job).")
+        self._attempts.keep_started()
+        self._folder.wake()  # other replicas may have ended too: look at them without a pause
+
+    def _failed(self, ended: Ended) -> Decision:
+        if self._has_rebooted() and (ended.cause is Cause.OUTSIDE or ended.left_with_machine):
+            raise _Rebooted
+        error = verdict.replica_failed(
+            self._order,
+            self._folder,
+            ended.attempt,
+            ended.told_exit,
+            restarts=len(self._attempts.history.restarts),
+        )
+        return Decision(state=states.FAILED, error=error)
+
+    def _preempt(self) -> None:
+        """Simulate a preemption of a replica's machine, if the job asks for one and its time has come."""
+        wanted, history = self._order.preemption, self._attempts.history
+        if wanted is not None and history.preempted is None and history.running_since:
+            name = wanted.replica or self._attempts.names[-1]
+            due = history.running_since + wanted.after_seconds - boot_seconds()
+            if due <= 0 and self._attempts.preempt(name):
+                self._log.complain(f"Simulated preemption: {name} is sent SIGTERM.")
+        self._attempts.stop_preempted()
+
+    def _timeout(self) -> Decision | None:
+        scheduling = self._job.job_spec.scheduling
+        if self._time_left() > 0:
+            return None
+        return Decision(
+            state=states.CANCELLED, error=verdict.timed_out(scheduling.timeout if scheduling else "")
+        )
+
+    def _time_left(self) -> float:
+        """Seconds until the job's timeout, which counts from the moment when all replicas first ran."""
+        scheduling, since = self._job.job_spec.scheduling, self._attempts.history.running_since
+        text = scheduling.timeout if scheduling else ""
+        seconds = float(text.removesuffix("s") or 0) or DEFAULT_TIMEOUT_SECONDS
+        return since + seconds - boot_seconds() if since else seconds
+
+    def _pause(self, *others: int) -> None:
+        most = CHANGING_POLL_SECONDS if self._attempts.is_changing() else POLL_SECONDS
+        self._wait(min(most, max(self._time_left(), 0.0)), *others)
+        self._check_requests()
+
+    def _abandon(self) -> None:
+        self._attempts.abandon()
+        self._launcher.clear(self._order)
+
+    def _end_all(self, decision: Decision) -> None:  # noqa: ARG002 - replicas end alike, whatever the reason
+        attempts = self._attempts.all()
+        if attempts:
+            self._log.say(TEARING_DOWN)
+        living = self._stop(attempts)
+        self._attempts.kill([a for a in attempts if a in living or (a.touched and a.exit() is None)])
+        for attempt in self._folder.attempt_folders():
+            with suppress(OSError):
+                clear(attempt.tmp)
+        left = self._clean_up()
+        self._log.tell_losses(attempts)
+        self._log.complain(*left)
+        if attempts:
+            self._log.say(TORN_DOWN)
+
+    def _stop(self, attempts: Sequence[ReplicaFolder]) -> list[ReplicaFolder]:
+        """Ask all that live to end, for as long as they may take; those that still live."""
+        deadline = time.monotonic() + self._order.grace_seconds + KILL_MARGIN_SECONDS
+        asked, pause = 0.0, CHANGING_POLL_SECONDS
+        living = [attempt for attempt in attempts if self._launcher.lives(attempt)]
+        while living and (now := time.monotonic()) < deadline:
+            if now - asked >= POLL_SECONDS:
+                if self._is_to_be_killed():
+                    break
+                asked = now
+            for attempt in living:  # repeatedly, because a shim that has just started may miss a request
+                self._launcher.stop(attempt)
+            self._wakeup.wait(pause)
+            pause = min(2 * pause, SLOWEST_TEAR_DOWN_SECONDS)
+            living = [attempt for attempt in living if self._launcher.lives(attempt)]
+        return living
+
+    def _clean_up(self) -> list[str]:
+        """Remove what the job needs no more. Return sentences on what could not be removed.
+
+        The decision is stored already, so no fault here may keep the verdict from being written.
+        """
+        told = []
+        for step in (self._clear, self._stop_storage, self._drop_credentials, self._tell_of_work):
+            try:
+                told += step()
+            except Exception as fault:
+                traceback.print_exc()
+                told.append(f"Not all that was made for the job could be removed: {fault}.")
+        return told
+
+    def _clear(self) -> list[str]:
+        left = self._launcher.clear(self._order)
+        return [left] if left else []
+
+    def _stop_storage(self) -> list[str]:
+        stop_serving(self._folder)
+        return []
+
+    def _drop_credentials(self) -> list[str]:
+        self._folder.environment.unlink(missing_ok=True)
+        drop_credentials(self._folder)
+        return []
+
+    def _tell_of_work(self) -> list[str]:
+        remarks = working_folder.tell(self._folder, self._attempts.all(), self._job.job_spec)
+        self._log.say(*remarks.notes)
+        return list(remarks.warnings)
+
+    def _finish(self, decision: Decision) -> None:
+        super()._finish(decision)
+        # The lease goes last: the next job must not start before the end of this one is in the store.
+        release(self._store, self._job.name)
