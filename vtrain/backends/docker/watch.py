@@ -25,12 +25,10 @@ from vtrain.backends.docker.exits import (
     NOT_STARTED,
     REMOVED,
     UNREAD,
-    interruption_of,
     refused_exit,
     replica_exit,
     start_failure,
     unseen_exit,
-    with_late_oom,
 )
 from vtrain.backends.docker.job_engine import JobEngine
 from vtrain.containers.engine import is_going
@@ -196,16 +194,10 @@ class ContainerWatch(threading.Thread):
             self._view.log_error = f"the disk refused it ({error.strerror})"
 
     def _ending(self, state: dict[str, Any], output: ContainerOutput) -> ReplicaExit:
-        stopped, gap = self._stopping.wanted, self._view.gap
         code = state["ExitCode"]
         if code in NOT_STARTED and (why := start_failure(code, output.last_words(LAST_WORDS))):
             return refused_exit(why, max(code, NOT_EXECUTABLE))
-        cause = ""
-        if not stopped:
-            state = with_late_oom(self._view.engine, self.order.name, state)
-            is_silent = output.is_empty
-            cause = interruption_of(self._view.engine, self.order.name, state, gap, is_silent=is_silent)
-        return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
+        return replica_exit(state, stopped=self._stopping.wanted, gap=self._view.gap)
 
 
 def _has_ended(state: dict[str, Any]) -> bool:
