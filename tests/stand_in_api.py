@@ -194,10 +194,6 @@ def _remove(engine: StandInEngine, _query: Query, _body: bytes, name: str) -> by
     return b""
 
 
-def _networks(_engine: StandInEngine, _query: Query, _body: bytes) -> list[Message]:
-    return [{"Name": "bridge", "Created": NEVER}]
-
-
 def _make_network(engine: StandInEngine, _query: Query, body: bytes) -> Message:
     wanted = json.loads(body)
     engine.networks[wanted["Name"]] = wanted
@@ -223,7 +219,6 @@ def _statistics(engine: StandInEngine, *_: Any) -> bytes:
 ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("ANY", "/_ping", _ping),
     ("GET", "/(?:info|version)", _info),
-    ("GET", "/events", lambda *_: b""),
     ("POST", "/images/create", _pull),
     ("POST", "/build", _build),
     ("GET", "/images/json", _list_images),
@@ -243,7 +238,6 @@ ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("POST", "/containers/([^/]+)/resize", lambda *_: b""),
     ("GET", "/containers/([^/]+)/stats", _statistics),
     ("DELETE", "/containers/([^/]+)", _remove),
-    ("GET", "/networks", _networks),
     ("POST", "/networks/create", _make_network),
     ("GET", "/networks/([^/]+)", _network),
     ("DELETE", "/networks/([^/]+)", _remove_network),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from docker_jobs import ROOT, docker_job, docker_settings
 
@@ -14,7 +15,7 @@ from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL
-from vtrain.messages.custom_job import CustomJob
+from vtrain.messages.custom_job import CustomJob, Scheduling
 from vtrain.privacy import home_label
 from vtrain.testing.contract import ReplicaContract
 from vtrain.testing.script import Script, script_job
@@ -57,3 +58,20 @@ class TestDocker(ReplicaContract):
     def is_alive(self, pid: int) -> bool:
         """A process id is one inside its container: with the containers all their processes are gone."""
         return bool(self.engine.client.containers(filters={"label": f"{HOME_LABEL}={home_label(self.home)}"}))
+
+    @pytest.mark.parametrize(("script", "code"), [(Script().exit(7), 7)], ids=["7"])
+    def test_exit_codes_are_kept(self, backend: JobBackend, script: Script, code: int) -> None:
+        """Those of signals look like an end from outside."""
+        super().test_exit_codes_are_kept(backend, script, code)
+
+    @pytest.mark.parametrize(("number", "code"), [(9, 137), (15, 143)])
+    def test_a_signal_to_oneself_looks_like_one_from_outside(
+        self, backend: JobBackend, number: int, code: int
+    ) -> None:
+        job = self.make_job(Script().die(number))
+        spec = msgspec.structs.replace(job.job_spec, scheduling=Scheduling(disable_retries=True))
+        plan = backend.plan(msgspec.structs.replace(job, job_spec=spec))
+        ended = self.wait(backend, backend.submit(plan).name)
+        assert ended.error is not None
+        (info,) = ended.error.details
+        assert (info["reason"], info["metadata"]["exitCode"]) == ("REPLICA_INTERRUPTED", str(code))

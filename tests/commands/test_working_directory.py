@@ -90,7 +90,9 @@ def work_of(home: Path, attempt: str = "") -> Path:
 
 
 def kept(work: Path) -> dict[str, str]:
-    return {str(path.relative_to(work)): path.read_text() for path in work.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(work)): path.read_text("latin-1") for path in work.rglob("*") if path.is_file()
+    }
 
 
 def test_a_module_has_its_files_and_each_attempt_a_fresh_copy(
@@ -103,21 +105,17 @@ def test_a_module_has_its_files_and_each_attempt_a_fresh_copy(
     assert [line for line in ended.out.splitlines() if line in told] == [*told, *told]
     left = {"config/config.yaml": "lr: 0.5", "data/cache.csv": "1,2", "model.pt": "weights"}
     for attempt in ("", "restarts/1"):
-        assert kept(work_of(vtrain_home, attempt)) == left
-        assert f"{work_of(vtrain_home, attempt)} (model.pt, config/config.yaml, data/cache.csv)" in ended.err
-    assert "WARNING: The trainer read config/config.yaml in its working directory" in ended.err
+        assert left.items() <= kept(work_of(vtrain_home, attempt)).items()
+        assert f"{work_of(vtrain_home, attempt)} (model.pt, data/cache.csv)" in ended.err
 
 
 def test_a_script_may_write_beside_itself(run: Run, vtrain: Run, vtrain_home: Path) -> None:
     ended = run("script", "--script=train.py")
     assert (ended.code, ended.out) == (0, "lines: 2\n"), ended.err
     work = work_of(vtrain_home)
-    assert kept(work) == {
-        "data.csv": "1,2",
-        "notes.txt": "first second third",
-        "runs/1/model.pt": "weights",
-    }
-    assert f"{work} (data.csv, notes.txt, runs/1/model.pt)" in ended.err
+    left = {"data.csv": "1,2", "notes.txt": "first second third", "runs/1/model.pt": "weights"}
+    assert left.items() <= kept(work).items()
+    assert f"{work} (data.csv, runs/1/model.pt)" in ended.err
     (job,) = (vtrain_home / "jobs").iterdir()
     assert vtrain("custom-jobs", "delete", job.name, "--quiet").code == 0
     assert not job.exists()

@@ -1,4 +1,4 @@
-"""The working directory of a replica: filled with the trainer's files, and sifted when its job has ended."""
+"""The working directory of a replica: filled with the trainer's files, looked at when its job has ended."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from privileges import mounted_tmpfs, run_bound
+from privileges import run_bound
 
-from vtrain.messages.custom_job import CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.packaging.archive import SNAPSHOT
 from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.launcher import PrepareFailed
-from vtrain.runtime.working_folder import MOST_COUNTED, fill, keep_files, remarks_on, sift, tell
+from vtrain.runtime.working_folder import MOST_COUNTED, Remarks, fill, keep_files, remarks_on, tell
 
 TRAINER = {
     "trainer/__init__.py": "",
@@ -86,24 +85,31 @@ def test_a_container_may_write_as_any_user(tmp_path: Path) -> None:
     assert modes == {".": 0o777, "config": 0o777, "run.sh": 0o777, "config/config.yaml": 0o666}
 
 
+def told(attempt: ReplicaFolder) -> str:
+    """What is said about the only working directory of a job."""
+    (note,) = tell(attempt.job, (attempt,)).notes
+    start = f"Left in the working directory of {attempt.name}: {attempt.work} "
+    assert note.startswith(start)
+    return note.removeprefix(start)
+
+
 def test_a_script_finds_an_empty_folder(tmp_path: Path) -> None:
     attempt = make_attempt(tmp_path, {"train.py": "", "data.txt": "x"}, script="train.py")
     fill(attempt, opened=False)
     assert files_in(attempt.work) == set()
     for name, text in (("train.py", ""), ("data.txt", "x"), ("model.pt", "m")):  # as its launcher does
         (attempt.work / name).write_text(text)
-    assert sift(attempt) == ([], ["model.pt"])
-    assert files_in(attempt.work) == {"model.pt"}
+    assert told(attempt) == "(model.pt)"
 
 
-def test_without_a_trainer_of_this_machine_everything_is_left(tmp_path: Path) -> None:
+def test_without_a_trainer_of_this_machine_every_file_is_new(tmp_path: Path) -> None:
     attempt = JobFolder(tmp_path / "1").replica("workerpool0-0")
     fill(attempt, opened=False)
     (attempt.work / "model.pt").write_text("m")
-    assert sift(attempt) == ([], ["model.pt"])
+    assert told(attempt) == "(model.pt)"
 
 
-def test_only_what_the_trainer_left_stays(tmp_path: Path) -> None:
+def test_only_new_files_are_told_and_none_is_removed(tmp_path: Path) -> None:
     attempt = make_attempt(tmp_path, TRAINER)
     fill(attempt, opened=False)
     work = attempt.work
@@ -111,19 +117,25 @@ def test_only_what_the_trainer_left_stays(tmp_path: Path) -> None:
     (work / "config/config.yaml").write_text("lr: 0.2\n")
     (work / "out/deep").mkdir(parents=True)
     (work / "out/deep/model.pt").write_text("m")
-    assert sift(attempt)[1] == ["config/config.yaml", "out/deep/model.pt"]
-    assert files_in(work) == {"config/config.yaml", "out/deep/model.pt"}
-    assert not (work / "trainer").exists()
+    before = files_in(work)
+    assert told(attempt) == "(out/deep/model.pt)"
+    assert files_in(work) == before
+    assert not (attempt.job.path / SNAPSHOT).exists()
 
 
-def test_a_link_in_the_place_of_a_folder_leads_nowhere(tmp_path: Path) -> None:
+def test_a_run_that_made_no_file_says_nothing(tmp_path: Path) -> None:
     attempt = make_attempt(tmp_path, TRAINER)
     fill(attempt, opened=False)
-    mine = tmp_path / "mine"
-    (attempt.work / "config").rename(mine)
-    (attempt.work / "config").symlink_to(mine)
-    assert sift(attempt)[1] == ["config"]
-    assert (mine / "config.yaml").exists()
+    assert tell(attempt.job, (attempt,)) == Remarks()
+
+
+@pytest.mark.parametrize("target", ["mine", "config"], ids=["elsewhere", "to-itself"])
+def test_a_link_in_the_place_of_a_folder_leads_nowhere(tmp_path: Path, target: str) -> None:
+    attempt = make_attempt(tmp_path, TRAINER)
+    fill(attempt, opened=False)
+    (attempt.work / "config").rename(tmp_path / "mine")
+    (attempt.work / "config").symlink_to(tmp_path / target if target == "mine" else target)
+    assert told(attempt) == "(config)"
 
 
 def test_a_link_in_place_of_the_working_directory_loses_nothing(tmp_path: Path) -> None:
@@ -133,42 +145,33 @@ def test_a_link_in_place_of_the_working_directory_loses_nothing(tmp_path: Path) 
     attempt.work.rename(mine)
     attempt.work.symlink_to(mine)
     before = files_in(mine)
-    assert tell(attempt.job, (attempt,), CustomJobSpec()).notes == ()
+    assert tell(attempt.job, (attempt,)).notes == ()
     assert files_in(mine) == before
 
 
-def test_a_link_to_itself_in_place_of_a_folder_is_left(tmp_path: Path) -> None:
-    attempt = make_attempt(tmp_path, TRAINER)
-    fill(attempt, opened=False)
-    (attempt.work / "config/config.yaml").unlink()
-    (attempt.work / "config").rmdir()
-    (attempt.work / "config").symlink_to("config")
-    assert sift(attempt)[1] == ["config"]
-
-
 def test_names_of_any_bytes_are_told_on_one_line(tmp_path: Path) -> None:
-    attempt = JobFolder(tmp_path / "1").replica("workerpool0-0")
+    attempt = JobFolder(tmp_path / "jobs" / "1").replica("workerpool0-0")
     fill(attempt, opened=False)
     for name in (b"a\nb", b"c\xff", b"d\x1b[2J"):
         Path(os.fsdecode(bytes(attempt.work) + b"/" + name)).touch()
-    remarks = tell(attempt.job, (attempt,), CustomJobSpec())
+    remarks = tell(attempt.job, (attempt,))
     assert remarks.notes[0].endswith(r"(a\nb, c\udcff, d\x1b[2J)")
-    assert remarks == tell(attempt.job, (), CustomJobSpec())
+    assert remarks == remarks_on(tmp_path, "1")
 
 
-def test_what_may_not_be_read_or_removed_is_told_as_left(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_read_is_told(tmp_path: Path) -> None:
     attempt = make_attempt(tmp_path, TRAINER)
     fill(attempt, opened=False)
     (attempt.work / "closed").mkdir()
     (attempt.work / "closed").chmod(0)
-    (attempt.work / "config").chmod(0o500)
     program = (
         "import sys; from pathlib import Path; from vtrain.runtime.folder import ReplicaFolder;"
-        "from vtrain.runtime.working_folder import sift; print(sift(ReplicaFolder(Path(sys.argv[1])))[1])"
+        "from vtrain.runtime.working_folder import tell; attempt = ReplicaFolder(Path(sys.argv[1]));"
+        "print(*tell(attempt.job, (attempt,)).notes)"
     )
-    told = run_bound([sys.executable, "-c", program, str(attempt.root)])
+    ended = run_bound([sys.executable, "-c", program, str(attempt.root)])
     (attempt.work / "closed").chmod(0o700)
-    assert (told.stdout, told.stderr) == ("['closed/', 'config/config.yaml']\n", "")
+    assert (ended.stdout.rpartition(" ")[2], ended.stderr) == ("(closed/)\n", "")
 
 
 def test_no_more_is_counted_than_anybody_reads(tmp_path: Path) -> None:
@@ -176,45 +179,9 @@ def test_no_more_is_counted_than_anybody_reads(tmp_path: Path) -> None:
     fill(attempt, opened=False)
     for number in range(MOST_COUNTED + 5):
         (attempt.work / f"{number:05}").touch()
-    remarks = tell(attempt.job, (attempt,), CustomJobSpec())
+    remarks = tell(attempt.job, (attempt,))
     expected = f"(00000, 00001, 00002 and more than {MOST_COUNTED - 3} more)"
     assert remarks.notes[0].endswith(f"{attempt.work} {expected}")
-
-
-def staged_spec(uri: str) -> CustomJobSpec:
-    task = PythonPackageSpec(package_uris=(uri,), python_module="trainer.task")
-    return CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(python_package_spec=task),))
-
-
-@pytest.mark.parametrize(
-    ("uri", "read", "warned"),
-    [
-        ("gs://bucket/trainer.tar.gz", "config/config.yaml", True),
-        ("gs://bucket/trainer.tar.gz", "trainer/task.py", False),
-        ("file:///home/trainer.tar.gz", "config/config.yaml", False),
-    ],
-    ids=["data", "code", "an-image-on-the-service"],
-)
-def test_files_that_the_service_would_not_have_there(
-    tmp_path: Path, uri: str, read: str, warned: bool
-) -> None:
-    attempt = make_attempt(tmp_path, TRAINER)
-    fill(attempt, opened=False)
-    (attempt.work / read).read_bytes()
-    remarks = tell(attempt.job, (attempt,), staged_spec(uri))
-    assert len(remarks.warnings) == warned
-    assert all(read in line and "Vertex AI" in line for line in remarks.warnings)
-    assert remarks == remarks_on(tmp_path / "home", "1")
-    assert remarks == tell(attempt.job, (attempt,), staged_spec(uri))
-    assert not (attempt.job.path / SNAPSHOT).exists()
-
-
-def test_a_file_system_that_notes_no_reading_says_nothing(tmp_path: Path) -> None:
-    with mounted_tmpfs(tmp_path / "mount", "noatime") as place:
-        attempt = make_attempt(place, TRAINER)
-        fill(attempt, opened=False)
-        (attempt.work / "config/config.yaml").read_bytes()
-        assert sift(attempt) == ([], [])
 
 
 def test_a_damaged_archive_is_named(tmp_path: Path) -> None:

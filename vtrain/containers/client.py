@@ -223,10 +223,6 @@ class EngineCalls:
         """The JSON that a GET answers."""
         return _read(self.send("GET", path, params))
 
-    def get_lines(self, path: str, **params: Any) -> tuple[Any, ...]:
-        """The JSON objects, one a line, that a GET answers."""
-        return tuple(_read(line) for line in self.send("GET", path, params).splitlines() if line.strip())
-
     def post(self, path: str, body: Any = None, **params: Any) -> Any:
         """The JSON that a POST answers; None where it answers nothing."""
         answer = self.send("POST", path, params, body)

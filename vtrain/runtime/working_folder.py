@@ -1,8 +1,8 @@
 """The working directory of a replica: the trainer's files, anew for each attempt, and its own to change.
 
 The packages at its top lie there without their `__init__.py`, so that the installed ones are imported, as on
-Vertex AI. A script finds an empty folder, as its package copies the files itself. At the end only what the
-trainer left stays there.
+Vertex AI. A script finds an empty folder, as its package copies the files itself. All of it stays with the
+job; at the end the files that were not the trainer's before are named.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,7 +17,6 @@ import msgspec
 
 from vtrain.atomic import clear
 from vtrain.errors import PackagingError
-from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.packaging.archive import SNAPSHOT, packed_files
 from vtrain.packaging.source import printable
 from vtrain.privacy import make_private
@@ -39,7 +37,7 @@ _BLOCK = 1 << 20
 
 
 class Remarks(msgspec.Struct, frozen=True, kw_only=True):
-    """Sentences about the working directories of an ended job: what lies there, and what to look out for."""
+    """Sentences about the working directories of an ended job: what is new there, and a warning."""
 
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -80,56 +78,27 @@ def fill(attempt: ReplicaFolder, *, opened: bool) -> None:
             path.chmod(0o777 if path.is_dir() or path.stat().st_mode & 0o100 else 0o666)
 
 
-def sift(attempt: ReplicaFolder) -> tuple[list[str], list[str]]:
-    """Remove from the working directory what the trainer left as it was.
-
-    The paths of data files that it has read there, where that can be told; and of those that it left.
-    """
-    work, archive = attempt.work, attempt.job.path / SNAPSHOT
-    tells_reads = _tells_reads(attempt.path)
-    read: list[str] = []
-    folders: set[Path] = set()
-    for entry in packed_files(archive) if archive.exists() else ():
-        path = work / entry.path
-        # Not `resolve`, which raises RuntimeError for a link to itself.
-        if Path(os.path.realpath(path.parent)) != Path(os.path.realpath(work), entry.path.parent):
-            continue  # a link that the trainer has made: the files behind it are somebody else's
-        if tells_reads and not entry.of_script and entry.path.suffix != ".py" and _was_read(path):
-            read.append(str(entry.path))
-        if _is_same(path, entry.content):
-            with suppress(OSError):  # the trainer may have closed the folder; then the file is left
-                path.unlink()
-        folders.add(path.parent)
-    for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
-        _remove_bytecode(folder)
-        _remove_empty(folder, work)
-    return read, list(_left(work))
-
-
-def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...], spec: CustomJobSpec) -> Remarks:
-    """Sift the working directories of a job that has ended, and keep what is to be said about them."""
+def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...]) -> Remarks:
+    """Look into the working directories of a job that has ended, and keep what is to be said about them."""
     told = read_struct(folder.path / REMARKS, Remarks)
     if told is not None:  # by a supervisor that died a moment later
         return told
+    archive = folder.path / SNAPSHOT
+    packed = {str(entry.path) for entry in packed_files(archive)} if archive.exists() else set()
+    # Behind a link that the trainer has put there lie files of the user's.
     found = [
-        (attempt, *sift(attempt))
+        (attempt, list(_new_files(attempt.work, packed)))
         for attempt in attempts
-        # Behind a link that the trainer has put there lie files of the user's.
         if attempt.work.is_dir() and not attempt.work.is_symlink()
     ]
     notes = tuple(
-        f"Left in the working directory of {attempt.name}: {attempt.work} ({_named(left)})"
-        for attempt, _, left in found
-        if left
+        f"Left in the working directory of {attempt.name}: {attempt.work} ({_named(new)})"
+        for attempt, new in found
+        if new
     )
-    read = sorted({path for _, paths, _ in found for path in paths})
-    # Where the trainer is a package in a bucket. On Vertex AI only an image has its files at hand.
-    tasks = (pool.python_package_spec for pool in spec.worker_pool_specs)
-    is_staged = any(uri.startswith("gs://") for task in tasks if task for uri in task.package_uris)
-    warnings = beside_buckets(attempts) + (_unlike_service(read) if is_staged else ())
-    remarks = Remarks(notes=notes, warnings=warnings)
+    remarks = Remarks(notes=notes, warnings=beside_buckets(attempts))
     write_struct(folder.path / REMARKS, remarks)
-    (folder.path / SNAPSHOT).unlink(missing_ok=True)
+    archive.unlink(missing_ok=True)
     return remarks
 
 
@@ -156,79 +125,17 @@ def remarks_on(home: Path, job_id: str) -> Remarks:
         return Remarks(warnings=(f"{damage}.",))
 
 
-def _unlike_service(read: list[str]) -> tuple[str, ...]:
-    if not read:
-        return ()
-    return (
-        f"The trainer read {_named(read)} in its working directory, where Vertex AI has no files of a "
-        "package in a bucket. Open them beside the module (Path(__file__).parent), or --bake an image.",
-    )
-
-
 def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as out:
         shutil.copyfileobj(content, out, _BLOCK)
     path.chmod(0o755 if executable else 0o644)
-    os.utime(path, ns=(0, path.stat().st_mtime_ns))  # the first reading sets another time
 
 
-def _tells_reads(folder: Path) -> bool:
-    """Whether the file system notes when a file is read; `noatime` is a common setting."""
-    probe = folder / "probe"
-    try:
-        probe.write_bytes(b"x")
-        os.utime(probe, ns=(0, probe.stat().st_mtime_ns))
-        probe.read_bytes()
-        return probe.stat().st_atime_ns != 0
-    finally:
-        probe.unlink(missing_ok=True)
+def _new_files(work: Path, packed: set[str]) -> Iterator[str]:
+    """The files below a folder that were not packed, one more than are counted at most; follows no link.
 
-
-def _was_read(path: Path) -> bool:
-    try:
-        return path.lstat().st_atime_ns != 0
-    except OSError:
-        return False
-
-
-def _is_same(path: Path, content: IO[bytes]) -> bool:
-    """Whether a file is still what was packed."""
-    try:
-        if path.is_symlink() or not path.is_file():
-            return False
-        with path.open("rb") as own:
-            while block := content.read(_BLOCK):
-                if own.read(len(block)) != block:
-                    return False
-            return not own.read(1)
-    except OSError:
-        return False
-
-
-def _remove_bytecode(folder: Path) -> None:
-    """Remove the files that Python compiled of the modules in a folder."""
-    compiled = folder / BYTECODE
-    if compiled.is_symlink() or not compiled.is_dir():
-        return
-    with suppress(OSError):
-        for file in compiled.glob("*.pyc"):
-            file.unlink()
-    _remove_empty(compiled, folder)
-
-
-def _remove_empty(folder: Path, top: Path) -> None:
-    """Remove a folder without files, and those above it that have none either, up to `top`."""
-    with suppress(OSError):  # it has files, or may not be changed
-        while folder != top:
-            folder.rmdir()
-            folder = folder.parent
-
-
-def _left(work: Path) -> Iterator[str]:
-    """The files below a folder, one more than are counted at most; follows no link.
-
-    A folder that may not be read is told itself, with a slash.
+    Files that Python compiled do not count. A folder that may not be read is told itself, with a slash.
     """
     folders, count = [work], 0
     while folders and count <= MOST_COUNTED:
@@ -239,11 +146,15 @@ def _left(work: Path) -> Iterator[str]:
             count += 1
             yield f"{os.path.relpath(folder, work)}/"
             continue
-        folders += [Path(entry.path) for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
+        for entry in reversed(entries):
+            if entry.is_dir(follow_symlinks=False) and entry.name != BYTECODE:
+                folders.append(Path(entry.path))
         for entry in entries:
-            if not entry.is_dir(follow_symlinks=False) and count <= MOST_COUNTED:
+            path = os.path.relpath(entry.path, work)
+            is_new = not entry.is_dir(follow_symlinks=False) and path not in packed
+            if is_new and count <= MOST_COUNTED:
                 count += 1
-                yield os.path.relpath(entry.path, work)
+                yield path
 
 
 def _named(paths: list[str]) -> str:

@@ -157,11 +157,6 @@ class Transcript:
         self._cursors = self._recall(attempt)
         self._behind: dict[int, Cursor] = {}
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of this attempt is stored."""
-        return not self._cursors
-
     def resume(self) -> int:
         """The time from which the log has to be read again, in nanoseconds; 0 means all of it.
 

@@ -22,10 +22,6 @@ from vtrain.runtime.journal import STDOUT, JournalWriter
 class ContainerOutput(Protocol):
     """The output of one attempt. Everything but `close` raises EngineError, and OSError of a full disk."""
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing of this attempt is stored."""
-
     def before_start(self) -> None:
         """Prepare for what the program writes first."""
 
@@ -58,10 +54,6 @@ class PipedOutput:
     def __init__(self, view: ContainerView, order: ContainerOrder) -> None:
         self._view = view
         self._transcript = Transcript(order.log, order.attempt)
-
-    @property
-    def is_empty(self) -> bool:
-        return self._transcript.is_empty
 
     def before_start(self) -> None:
         return
@@ -115,10 +107,6 @@ class TerminalOutput:
         self._tries = 0
         self._links = ExitStack()
         self._window = ContainerWindow(lambda: view.engine.calls, order.name, terminal)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._stored
 
     def before_start(self) -> None:
         self._links.close()

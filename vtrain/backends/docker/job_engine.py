@@ -1,4 +1,4 @@
-"""The parts that the containers of one job share: the connection, limits on requests, network and meter."""
+"""The parts that the containers of one job share: the connection, limits on requests, and network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, ContainerOrder
-from vtrain.backends.docker.meter import Meter
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
@@ -32,7 +31,6 @@ class JobEngine:
     def __init__(self, address: EngineAddress) -> None:
         self.turns = threading.BoundedSemaphore(STARTS_AT_ONCE)
         self.signals = threading.BoundedSemaphore(SIGNALS_AT_ONCE)
-        self.meter = Meter(self.statistics)
         self._address = address
         self._engine: Engine | None = None
         self._connecting = threading.Lock()
@@ -86,16 +84,6 @@ class JobEngine:
         with engine_errors("list the job's containers"):
             found = engine.calls.get("/containers/json", filters={"label": labels, "status": ["running"]})
         return frozenset(name.lstrip("/") for entry in found for name in entry.get("Names") or ())
-
-    def statistics(self, container: str) -> dict[str, Any]:
-        """The engine's statistics of a container; empty if it gives none."""
-        try:
-            with engine_errors("say what the container uses"):
-                path = f"/containers/{container}/stats"
-                told: dict[str, Any] = self.engine().calls.get(path, **{"stream": 0, "one-shot": 1})
-        except EngineError:
-            return {}  # it has ended, or the engine is away
-        return told
 
 
 RANGES = tuple(map(ipaddress.IPv4Network, ("10.213.0.0/16", "172.29.0.0/16", "192.168.192.0/19")))

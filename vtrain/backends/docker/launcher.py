@@ -134,7 +134,10 @@ class DockerLauncher:
 
     def lives(self, replica: ReplicaFolder) -> bool:
         watch = self._watches.get(replica.path)
-        return watch.is_watching if watch is not None else replica.exit() is None
+        if watch is None:
+            return replica.exit() is None
+        watch.look()  # the supervisor asks this all the time
+        return watch.is_watching
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
         watch = self._watches.get(replica.path)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http import HTTPStatus
+from typing import Any
 
 from vtrain.backends import ReplicaUsage
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.meter import droppable_bytes, number_at
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.exec_session import ExecSession
 from vtrain.errors import CommandError, ConflictError, DamagedError, EngineError
@@ -19,6 +20,8 @@ SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; e
 NOT_RUNNABLE_CODES = (126, 127)
 ALL_GPUS = -1
 """The number of GPUs that means all of them."""
+MOST = 2**63
+"""More than any counter of a kernel holds."""
 
 
 class RunningContainer:
@@ -58,10 +61,10 @@ class RunningContainer:
         gpus = tuple(gpu for request in requests for gpu in request.get("DeviceIDs") or ())
         has_all_gpus = any(request.get("Count") == ALL_GPUS for request in requests)
         return ReplicaUsage(
-            cpu_seconds=number_at(told, "cpu_stats", "cpu_usage", "total_usage") / 1e9,
-            memory_bytes=max(int(number_at(told, "memory_stats", "usage")) - droppable_bytes(told), 0),
+            cpu_seconds=_number_at(told, "cpu_stats", "cpu_usage", "total_usage") / 1e9,
+            memory_bytes=max(int(_number_at(told, "memory_stats", "usage")) - _droppable_bytes(told), 0),
             memory_limit=self._order.memory_bytes,
-            processes=int(number_at(told, "pids_stats", "current")),
+            processes=int(_number_at(told, "pids_stats", "current")),
             gpus=None if has_all_gpus else gpus,
         )
 
@@ -76,3 +79,23 @@ class RunningContainer:
             if "executable file not found" in error.words or "no such file" in error.words:
                 raise CommandError(error.message, NOT_RUNNABLE_CODES[1]) from error
             raise
+
+
+def _droppable_bytes(told: Any) -> int:
+    """The files in the memory of the engine's statistics, which the kernel can drop.
+
+    Control groups of version 1 have the first name, those of version 2 the second.
+    """
+    counts = (
+        _number_at(told, "memory_stats", "stats", f"{prefix}inactive_file") for prefix in ("total_", "")
+    )
+    return int(next(filter(None, counts), 0))
+
+
+def _number_at(document: Any, *path: str) -> float:
+    """The number at a place in a document; 0 where there is none that counts anything."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    if isinstance(document, bool) or not isinstance(document, int | float):
+        return 0
+    return document if 0 <= document < MOST and math.isfinite(document) else 0

@@ -7,6 +7,7 @@ log stream is only a reason to ask for it.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -25,14 +26,13 @@ from vtrain.backends.docker.exits import (
     NOT_STARTED,
     REMOVED,
     UNREAD,
-    interruption_of,
     refused_exit,
     replica_exit,
     start_failure,
     unseen_exit,
-    with_late_oom,
 )
 from vtrain.backends.docker.job_engine import JobEngine
+from vtrain.backends.docker.kernel_usage import Usage, kernel_usage
 from vtrain.containers.engine import is_going
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.errors import EngineAwayError, EngineError
@@ -47,6 +47,7 @@ SETTLE_SECONDS = 0.6
 SETTLE_PAUSE_SECONDS = 0.01
 """The first pause between two such requests; each pause is twice the one before."""
 LAST_WORDS = 8
+LOOK_SECONDS = 0.5
 DISK_PATIENCE_SECONDS = 60.0
 """The time for which the end of a log waits for space on a full disk."""
 
@@ -65,6 +66,8 @@ class ContainerWatch(threading.Thread):
         self._view = ContainerView(job_engine.engine, job_engine.hang_up, order.name)
         self._stopping = Stopping(self._view, job_engine, order.grace_seconds)
         self._stopping.wanted = stopping
+        self._used = Usage()
+        self._look_due = math.inf
         self._seen_running = 0.0
         self._has_recorded = False
 
@@ -89,7 +92,6 @@ class ContainerWatch(threading.Thread):
                 if not faults.are_borne(fault) and self._gave_up(fault):
                     break
                 time.sleep(LONGEST_PAUSE_SECONDS)
-        self._job_engine.meter.drop(self._view.id)
         with suppress(EngineError):  # the job's end removes what is left
             self._view.remove()
 
@@ -101,19 +103,18 @@ class ContainerWatch(threading.Thread):
         try:
             end = self._view.patiently(start.ensure)
             if end is None:
-                self._job_engine.meter.add(self._view.id)
+                self._look_due = time.monotonic() + LOOK_SECONDS
                 end = self._view.patiently(lambda: self._follow(output))
         finally:
             output.close()
         return end
 
     def _record(self, end: ReplicaExit) -> None:
-        used = self._job_engine.meter.usage(self._view.id)
         end = msgspec.structs.replace(
             end,
             log_error=self._view.log_error,
-            peak_memory_bytes=(end.oom and self.order.memory_bytes) or used.peak_memory_bytes,
-            cpu_seconds=used.cpu_seconds,
+            peak_memory_bytes=(end.oom and self.order.memory_bytes) or self._used.peak_memory_bytes,
+            cpu_seconds=self._used.cpu_seconds,
         )
         write_struct(self._replica.path / "exit.json", end)
         self._has_recorded = True
@@ -126,6 +127,13 @@ class ContainerWatch(threading.Thread):
         except OSError:
             return False
         return True
+
+    def look(self) -> None:
+        """Note what the container has used by now, at most twice a second, as the kernel will forget it."""
+        now = time.monotonic()
+        if now >= self._look_due:
+            self._look_due = now + LOOK_SECONDS
+            self._used = self._used.most(kernel_usage(self._view.id) or Usage())
 
     def stop(self) -> None:
         """Ask the container to end. Repeated calls kill it when the grace period is over."""
@@ -152,7 +160,6 @@ class ContainerWatch(threading.Thread):
         """Read the log until the container has ended."""
         while True:
             self._read_log(output)
-            self._job_engine.meter.look(self._view.id)
             state = self._settled()
             if state is None:
                 self._view.log_error = UNREAD
@@ -196,16 +203,10 @@ class ContainerWatch(threading.Thread):
             self._view.log_error = f"the disk refused it ({error.strerror})"
 
     def _ending(self, state: dict[str, Any], output: ContainerOutput) -> ReplicaExit:
-        stopped, gap = self._stopping.wanted, self._view.gap
         code = state["ExitCode"]
         if code in NOT_STARTED and (why := start_failure(code, output.last_words(LAST_WORDS))):
             return refused_exit(why, max(code, NOT_EXECUTABLE))
-        cause = ""
-        if not stopped:
-            state = with_late_oom(self._view.engine, self.order.name, state)
-            is_silent = output.is_empty
-            cause = interruption_of(self._view.engine, self.order.name, state, gap, is_silent=is_silent)
-        return replica_exit(state, stopped=stopped, interruption=cause, gap=gap)
+        return replica_exit(state, stopped=self._stopping.wanted, gap=self._view.gap)
 
 
 def _has_ended(state: dict[str, Any]) -> bool:
@@ -330,7 +331,6 @@ class Stopping:
         with self._job_engine.signals:
             now = time.monotonic()
             if not self._terminated_at:
-                self._job_engine.meter.look(self._view.id)
                 self._terminated_at = now if self._signal("SIGTERM") else 0.0
             elif now - self._terminated_at > self._grace_seconds:
                 self._signal("SIGKILL")

@@ -236,7 +236,7 @@ class JobSupervisor(Supervisor[CustomJob]):
         return []
 
     def _tell_of_work(self) -> list[str]:
-        remarks = working_folder.tell(self._folder, self._attempts.all(), self._job.job_spec)
+        remarks = working_folder.tell(self._folder, self._attempts.all())
         self._log.say(*remarks.notes)
         return list(remarks.warnings)
 
