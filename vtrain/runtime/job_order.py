@@ -76,7 +76,9 @@ class TrainerSetting(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     """The version or the path of the interpreter of environments; empty: what is packaged decides."""
     active_python: str = ""
-    """An interpreter that is used as it is; empty: an environment is made."""
+    """An interpreter that is used as it is."""
+    has_environment: bool = False
+    """Whether vtrain makes an environment, which has only what the trainer declares."""
     python_downloads: bool = False
     """Whether uv may download an interpreter."""
     credentials_file: str = ""

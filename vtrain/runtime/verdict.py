@@ -315,7 +315,7 @@ def _own_file(trace: Traceback, order: JobOrder, folder: JobFolder) -> str:
 def _is_active(trace: Traceback, order: JobOrder) -> str:
     """The advice about a module that the active Python has, and the environment lacks; or nothing."""
     top = missing_module(trace.exception).partition(".")[0]
-    if not top or order.backend != "process" or order.setting.active_python:
+    if not (top and order.setting.has_environment):
         return ""
     from vtrain.runtime.environments.active_python import active_python, view_of
 

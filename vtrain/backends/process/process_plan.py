@@ -78,6 +78,7 @@ class ProcessPlanner:
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with its claim on this machine's resources."""
+        order = order.with_setting(has_environment=not order.setting.active_python)
         return msgspec.structs.replace(order, claim=self._claim(order.job))
 
     def _claim(self, job: CustomJob) -> Claim:
