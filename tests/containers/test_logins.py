@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.containers.images import registry_login
+from vtrain.containers.sdk import registry_login
 
 pytest.importorskip("docker", reason="needs the extra docker")
 

@@ -13,7 +13,6 @@ from vtrain.containers.engine import (
     FULL_DISK_HINT,
     Engine,
     engine_errors,
-    engine_words,
 )
 from vtrain.containers.image_names import usual_platform
 from vtrain.containers.progress import LayerProgress
@@ -161,7 +160,7 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
-    from vtrain.containers.sdk import post_stream
+    from vtrain.containers.sdk import post_stream, registry_login
 
     repository, tag = split_name(name)
     parameters = {"fromImage": repository, "tag": tag, "platform": platform or None}
@@ -172,22 +171,6 @@ def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
         for message in checked_messages(messages, name, "pulled"):
             progress.take(message)
     progress.end()
-
-
-def registry_login(name: str, tell: Tell) -> dict[str, str]:
-    """Credentials for the image's registry; none where they cannot be read: most images are public."""
-    from docker.errors import DockerException
-
-    from vtrain.containers import sdk
-
-    try:
-        return sdk.registry_login(name)
-    except DockerException as error:
-        reason = engine_words(str(error))
-    except (ValueError, TypeError, KeyError, AttributeError):  # the SDK takes what it reads as it comes
-        reason = "a credential helper, or Docker's config.json, holds something else"
-    tell(f"Docker's credentials for {name} cannot be read ({reason}); trying without.")
-    return {}
 
 
 def checked_messages(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:
@@ -261,7 +244,7 @@ def pushed_digest(engine: Engine, name: str, *, tell: Tell) -> str:
 
 def push_image(engine: Engine, name: str, *, tell: Tell) -> str:
     """Push to the registry that the name says; the digest, `sha256:...`. Raises ImageError."""
-    from vtrain.containers.sdk import post_stream
+    from vtrain.containers.sdk import post_stream, registry_login
 
     if find_image(engine, name) is None:
         raise ImageError(f"{name} cannot be pushed: the engine does not have it.", hint="Build it first.")
@@ -288,6 +271,8 @@ def _known_digests(engine: Engine, name: str) -> tuple[str, ...]:
 
 def _registry_digest(engine: Engine, name: str, tell: Tell) -> str:
     """The digest that the registry has under this name; empty where it has none, or does not say."""
+    from vtrain.containers.sdk import registry_login
+
     try:
         with engine_errors(f"ask the registry for {name}"):
             told = engine.client.inspect_distribution(name, auth_config=registry_login(name, tell))

@@ -39,7 +39,6 @@ class BuildSteps:
         self._tell = tell
         self._steps: dict[str, Step] = {}
         self.failed: Step | None = None
-        self.reason = ""
 
     def begin(self, key: str, name: str) -> None:
         """Begin a step."""
@@ -79,7 +78,7 @@ class BuildSteps:
         step = self._steps.setdefault(key, Step(name))
         self._close(step)
         if self.failed is None and "context canceled" not in reason:
-            self.failed, self.reason = step, reason
+            self.failed = step
 
     def _close(self, step: Step) -> None:
         if step.rest:

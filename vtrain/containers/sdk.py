@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from docker import APIClient
 from docker.auth import encode_header, load_config, resolve_authconfig, resolve_repository_name
 from docker.constants import DEFAULT_DOCKER_API_VERSION
 from docker.context import Context
-from docker.errors import create_api_error_from_http_exception
+from docker.errors import DockerException, create_api_error_from_http_exception
 from docker.utils import kwargs_from_env
 from requests.exceptions import HTTPError
 
@@ -74,12 +74,19 @@ def post_stream(
                 yield json.loads(line)
 
 
-def registry_login(name: str) -> dict[str, str]:
-    """This user's credentials for the registry of an image; empty where there are none.
+def registry_login(name: str, tell: Callable[[str], None]) -> dict[str, str]:
+    """This user's credentials for the registry of an image, from Docker's config.json and its helpers.
 
-    From Docker's config.json and its credential helpers. Raises docker.errors.DockerException.
+    Empty where there are none, or they cannot be read: most images are public.
     """
-    registry, _ = resolve_repository_name(name.partition("@")[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a helper is missing comes as an error too
-        return resolve_authconfig(load_config(), registry) or {}
+    try:
+        registry, _ = resolve_repository_name(name.partition("@")[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a helper is missing comes as an error too
+            return resolve_authconfig(load_config(), registry) or {}
+    except DockerException as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+    except (ValueError, TypeError, KeyError, AttributeError):  # the SDK takes what it reads as it comes
+        reason = "a credential helper, or Docker's config.json, holds something else"
+    tell(f"Docker's credentials for {name} cannot be read ({reason}); trying without.")
+    return {}
