@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from engine_relay import path_with, relay
+from second_engine import SecondEngine
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import Builder, BuildRequest, ContextFile, base_images, build_image, has_buildx
@@ -289,6 +290,20 @@ def test_an_engine_that_goes_away_while_building(
         request = BuildRequest(tags=(bench.name,), dockerfile=text, files=files)
         with closing(engine), pytest.raises(EngineAwayError, match="went away; it cannot build the image"):
             build_image(engine, request, print, builder=builder)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_an_engine_that_is_killed_while_a_step_runs(
+    own_engine: SecondEngine, base_image: str, builder: Builder
+) -> None:
+    def kill(line: str) -> None:
+        if line.strip() == "begun":
+            own_engine.kill()
+
+    request = BuildRequest(tags=(), dockerfile=f"FROM {base_image}\nRUN echo begun; sleep 5\n")
+    with closing(connect(own_engine.address)) as engine, pytest.raises(EngineAwayError, match="went away"):
+        build_image(engine, request, kill, builder=builder)
 
 
 def test_bases_are_read_from_the_dockerfile() -> None:

@@ -43,7 +43,7 @@ _WRAPPINGS = re.compile(
     r"|failed to calculate checksum of ref \S+: |building at STEP \".*?\": )+"
 )
 _NOT_THERE = re.compile(r"not found|file does not exist|no such file")
-_AWAY = re.compile(r"Cannot connect to the Docker daemon|error during connect|code = Unavailable|: EOF$")
+_AWAY = re.compile(r"Cannot connect to the Docker daemon|error during connect|code = Unavailable")
 _BUILDX_HINT = (
     "Install Docker's plugin buildx, 0.13 or newer (package docker-buildx-plugin or docker-buildx)."
 )
@@ -160,7 +160,7 @@ def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str
             return id_file.read_text()
     # An excerpt of the Dockerfile may come before, and an advertisement after the error.
     error = words.decode("utf-8", "replace").rpartition("ERROR: ")[2].partition("\n\n")[0]
-    if steps.failed is None and (_AWAY.search(error) or is_going(error)):
+    if _AWAY.search(error) or is_going(error):
         raise EngineAwayError(
             f"The Docker engine went away; it cannot build the image ({engine_words(error)})."
         )
