@@ -43,7 +43,11 @@ _WRAPPINGS = re.compile(
     r"|failed to calculate checksum of ref \S+: |building at STEP \".*?\": )+"
 )
 _NOT_THERE = re.compile(r"not found|file does not exist|no such file")
-_AWAY = re.compile(r"Cannot connect to the Docker daemon|error during connect|code = Unavailable")
+_AWAY = re.compile(
+    r"Cannot connect to the Docker daemon|error during connect|driver not connecting|code = Unavailable"
+    r"|error reading from server"
+)
+"""The words of buildx about an engine that is away."""
 _BUILDX_HINT = (
     "Install Docker's plugin buildx, 0.13 or newer (package docker-buildx-plugin or docker-buildx)."
 )
