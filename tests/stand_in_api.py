@@ -220,7 +220,8 @@ def _statistics(engine: StandInEngine, *_: Any) -> bytes:
 
 ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("ANY", "/_ping", _ping),
-    ("GET", "/(?:info|version)", _info),
+    ("GET", "/info", _info),
+    ("GET", "/version", lambda engine, *_: engine.version),
     ("GET", "/events", lambda *_: b""),
     ("POST", "/images/create", _pull),
     ("POST", "/build", _build),

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from engine_relay import path_with, relay
 from second_engine import SecondEngine
+from stand_in_engine import stand_in_engine
 
+from vtrain.containers import build
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.build import Builder, BuildRequest, ContextFile, base_images, build_image, has_buildx
 from vtrain.containers.engine import Engine, connect
@@ -215,6 +217,18 @@ def test_without_buildx_the_classic_builder_builds(bench: Bench) -> None:
     with pytest.raises(ImageError) as refused:
         bench.build("RUN true", "buildkit")
     assert "Install Docker's plugin buildx" in refused.value.hint
+
+
+def test_podman_builds_without_buildx(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stand_in_engine() as podman, monkeypatch.context() as patch:
+        patch.setattr(build, "has_buildx", lambda: True)
+        patch.delenv("DOCKER_BUILDKIT")
+        podman.version = {"Version": "5.4.2", "Components": [{"Name": "Podman Engine"}]}
+        address = EngineAddress(host=podman.host, origin="test")
+        request = BuildRequest(tags=("a/b:1",), dockerfile="FROM python\n")
+        with closing(connect(address)) as engine:
+            build_image(engine, request, print)
+        assert [made.name for made in podman.builds] == ["a/b:1"]
 
 
 @pytest.mark.usefixtures("no_buildx")

@@ -78,14 +78,17 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
 def build_image(engine: Engine, request: BuildRequest, tell: Tell, *, builder: Builder = "auto") -> str:
     """Build and tag an image on bases that the engine has, or can pull; its id, `sha256:...`.
 
-    `auto` takes BuildKit where Docker's command has its plugin buildx, else the classic builder;
-    DOCKER_BUILDKIT=0 takes the classic one. Raises ImageError with the step that failed and its last lines.
+    `auto` takes BuildKit where Docker's command has its plugin buildx and the engine is no Podman, else the
+    classic builder; DOCKER_BUILDKIT=0 takes the classic one. Raises ImageError with the step that failed and
+    its last lines.
     """
-    is_off = builder == "auto" and os.environ.get("DOCKER_BUILDKIT") == "0"
-    if builder != "classic" and not is_off and has_buildx():
-        return _build_with_buildx(engine, request, tell)
+    is_off = os.environ.get("DOCKER_BUILDKIT") == "0"
+    if builder == "auto":
+        builder = "buildkit" if not is_off and has_buildx() and not _is_podman(engine) else "classic"
     if builder == "buildkit":
-        raise ImageError('"docker buildx" does not work here.', hint=_BUILDX_HINT)
+        if not has_buildx():
+            raise ImageError('"docker buildx" does not work here.', hint=_BUILDX_HINT)
+        return _build_with_buildx(engine, request, tell)
     if request.secret:
         raise ImageError(
             f"The classic builder would keep {request.secret} in a layer of the image.",
@@ -108,6 +111,12 @@ def has_buildx() -> bool:
         return False
     version = re.search(r" v?(\d+)\.(\d+)", told.stdout)
     return version is not None and (int(version[1]), int(version[2])) >= (0, 13)
+
+
+def _is_podman(engine: Engine) -> bool:
+    """Whether it is Podman's service here, which speaks the Engine API but has no BuildKit."""
+    with engine_errors("tell its version"):
+        return engine.address.is_local and "Podman" in str(engine.calls.get("/version"))
 
 
 def base_images(dockerfile: str) -> tuple[str, ...]:
