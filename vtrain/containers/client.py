@@ -44,7 +44,7 @@ def open_connection(address: EngineAddress, timeout: float | None) -> socket.soc
 def ping(address: EngineAddress, timeout: float) -> str:
     """The newest API version that the engine speaks, such as "1.41"; empty where it does not say.
 
-    Raises OSError (ValueError) when nothing answers there, or something else than an engine.
+    Raises OSError when nothing answers there, or something else than an engine.
     """
     connection = EngineConnection(address, timeout)
     try:

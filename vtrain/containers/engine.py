@@ -88,7 +88,7 @@ def connect(address: EngineAddress | None = None) -> Engine:
         version = ping(address, CONNECT_SECONDS)
     except PermissionError as error:
         raise EngineError(f"The Docker engine at {address.host} refuses: permission denied.") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
         place = f"{address.host} (from {address.origin})"
         raise EngineAwayError(f"The Docker engine at {place} does not answer: {reason_of(error)}.") from error
     return Engine(address, version)
