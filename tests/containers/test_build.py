@@ -108,7 +108,7 @@ def test_a_second_build_is_cached(bench: Bench, builder: Builder) -> None:
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_a_step_that_fails_is_named_with_its_last_lines(bench: Bench, builder: Builder) -> None:
     with pytest.raises(ImageError) as failed:
-        bench.build("RUN echo 'error: no libfoo'; seq 1 30; echo last; exit 7", builder)
+        bench.build("RUN echo 'error: no libfoo'; : shutting down; seq 1 30; echo last; exit 7", builder)
     sentence, *last = failed.value.message.split("\n")
     assert sentence.endswith("seq 1 30; echo last; exit 7 ended with exit code 7.")
     assert "  error: no libfoo" in last

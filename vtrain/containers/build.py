@@ -173,10 +173,9 @@ def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str
             return id_file.read_text()
     # An excerpt of the Dockerfile may come before, and an advertisement after the error.
     error = words.decode("utf-8", "replace").rpartition("ERROR: ")[2].partition("\n\n")[0]
-    if _AWAY.search(error) or is_going(error):
-        raise EngineAwayError(
-            f"The Docker engine went away; it cannot build the image ({engine_words(error)})."
-        )
+    said = _WRAPPINGS.sub("", engine_words(error))
+    if not _RUN.search(said) and (_AWAY.search(error) or is_going(error)):
+        raise EngineAwayError(f"The Docker engine went away; it cannot build the image ({said}).")
     raise _not_built(error, steps.failed)
 
 
