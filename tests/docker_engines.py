@@ -114,9 +114,6 @@ def _docker_environment(
         return
     engine: Engine = request.getfixturevalue("_engine_of_the_session")
     monkeypatch.setenv("DOCKER_HOST", engine.address.host)
-    if engine.address.tls_folder:
-        monkeypatch.setenv("DOCKER_CERT_PATH", engine.address.tls_folder)
-        monkeypatch.setenv("DOCKER_TLS_VERIFY", "1" if engine.address.tls_verify else "")
     yield
     left = remaining(engine, own_home / ".vtrain")
     assert not left, f"left behind on the engine: {', '.join(left)}"

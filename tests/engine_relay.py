@@ -32,13 +32,17 @@ while block := engine.recv(65536):
 
 @contextmanager
 def relay(
-    path: str, context: ssl.SSLContext | None = None, limit: int = 0, about: bytes = b""
+    path: str,
+    context: ssl.SSLContext | None = None,
+    limit: int = 0,
+    about: bytes = b"",
+    host: str = "127.0.0.1",
 ) -> Iterator[int]:
     """The loopback port of a relay to the socket at `path`.
 
     With `limit`, lines break after as many bytes, but for those whose first request has not `about` in it.
     """
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((host, 0)) as server:
         threading.Thread(target=_accept, args=(server, path, context, limit, about), daemon=True).start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)

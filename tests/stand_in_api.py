@@ -47,8 +47,6 @@ def _pull(engine: StandInEngine, query: Query, _body: bytes) -> bytes:
 
 
 def _build(engine: StandInEngine, query: Query, body: bytes) -> bytes:
-    if query.get("version") == "2":
-        raise Refusal(400, "this engine has no BuildKit")
     with tarfile.open(fileobj=io.BytesIO(body)) as tar:
         files = {entry.name: _content(tar, entry) for entry in tar if entry.isfile()}
     dockerfile = files.pop(query["dockerfile"]).decode()
@@ -218,7 +216,8 @@ def _statistics(engine: StandInEngine, *_: Any) -> bytes:
 
 ROUTES: tuple[tuple[str, str, Callable[..., Any]], ...] = (
     ("ANY", "/_ping", _ping),
-    ("GET", "/(?:info|version)", _info),
+    ("GET", "/info", _info),
+    ("GET", "/version", lambda engine, *_: engine.version),
     ("POST", "/images/create", _pull),
     ("POST", "/build", _build),
     ("GET", "/images/json", _list_images),

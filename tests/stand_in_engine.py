@@ -11,12 +11,14 @@ For tests of command lines. What engines really do is tested with a real one.
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from unittest.mock import patch
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from stand_in_api import POLL_SECONDS, ROUTES
@@ -83,14 +85,15 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def stand_in_engine() -> Iterator[StandInEngine]:
-    """An engine without images; it pulls whatever it is asked for."""
+    """An engine without images; it pulls whatever it is asked for, and builds by the Engine API alone."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.engine = StandInEngine()
     server.engine.host = f"tcp://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": POLL_SECONDS})
     thread.start()
     try:
-        yield server.engine
+        with patch.dict(os.environ, DOCKER_BUILDKIT="0"):
+            yield server.engine
     finally:
         server.shutdown()
         server.server_close()

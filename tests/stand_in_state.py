@@ -34,14 +34,15 @@ class StandInEngine:
     """What the engine has, and what was asked of it.
 
     `codes` holds the exit codes of builds, pushes and runs that do not succeed; `built_for` is the
-    architecture of the images that it builds, `run_seconds` how long its containers run, and
-    `statistics` its answers to the question what they use, the last one for ever.
+    architecture of the images that it builds, `version` its answer to GET /version, `run_seconds` how long
+    its containers run, and `statistics` its answers to the question what they use, the last one for ever.
     """
 
     def __init__(self) -> None:
         self.host = ""
         self.codes: dict[str, int] = {}
         self.built_for = "amd64"
+        self.version: Message = {"ApiVersion": "1.45"}
         self.run_seconds = 0.0
         self.statistics: list[bytes] = [b"{}"]
         self.builds: list[Build] = []

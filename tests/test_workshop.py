@@ -46,6 +46,7 @@ def test_ci_makes_what_the_docker_tests_need_and_lets_none_be_skipped() -> None:
         ".ci/start-engine",
         ".ci/make-base-image",
         ".ci/install-registry",
+        ".ci/install-buildx",
         ".ci/install-programs",
         "VTRAIN_REQUIRE_DOCKER=1",
     ]

@@ -373,6 +373,8 @@ def test_no_image_and_no_engine(docker_home: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(EngineError, match=r"unix:///nonexistent/docker\.sock"):
         open_backend("docker", docker_settings(docker_home)).plan(job_of(pool("image")))
     monkeypatch.setenv("DOCKER_HOST", "ssh://somebody@192.0.2.1")
+    with pytest.raises(EngineError, match="is on another machine"):
+        open_backend("docker", docker_settings(docker_home)).plan(job_of(pool("image")))
 
 
 def test_stopped_or_removed_by_somebody_else(

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import closing
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from engine_relay import relay
+from engine_relay import path_with, relay
+from second_engine import SecondEngine
+from stand_in_engine import stand_in_engine
 
+from vtrain.containers import build
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.build import Builder, BuildRequest, ContextFile, base_images, build_image
+from vtrain.containers.build import Builder, BuildRequest, ContextFile, base_images, build_image, has_buildx
 from vtrain.containers.engine import Engine, connect
 from vtrain.containers.images import find_image
 from vtrain.errors import EngineAwayError, ImageError
 
 pytestmark = pytest.mark.docker
-BUILDERS: tuple[Builder, ...] = ("buildkit", "classic")
+BUILDKIT = pytest.param(
+    "buildkit", marks=pytest.mark.skipif(not has_buildx(), reason='no "docker buildx" (.ci/install-buildx)')
+)
+BUILDERS = (BUILDKIT, "classic")
 NAMES = (
     "plain.txt",
     "--dash.txt",
@@ -101,7 +108,7 @@ def test_a_second_build_is_cached(bench: Bench, builder: Builder) -> None:
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_a_step_that_fails_is_named_with_its_last_lines(bench: Bench, builder: Builder) -> None:
     with pytest.raises(ImageError) as failed:
-        bench.build("RUN echo 'error: no libfoo'; seq 1 30; echo last; exit 7", builder)
+        bench.build("RUN echo 'error: no libfoo'; : shutting down; seq 1 30; echo last; exit 7", builder)
     sentence, *last = failed.value.message.split("\n")
     assert sentence.endswith("seq 1 30; echo last; exit 7 ended with exit code 7.")
     assert "  error: no libfoo" in last
@@ -138,7 +145,7 @@ def test_a_dockerfile_that_does_not_parse(bench: Bench, builder: Builder) -> Non
 @pytest.mark.parametrize("builder", BUILDERS)
 def test_a_base_that_cannot_be_had(docker_engine: Engine, registry: str, builder: Builder) -> None:
     request = BuildRequest(tags=(), dockerfile=f"FROM {registry}/none/base:1\nRUN true\n")
-    with pytest.raises(ImageError, match=f"{registry}/none/base:1 cannot be pulled"):
+    with pytest.raises(ImageError, match=f"{registry}/none/base:1.* not found"):
         build_image(docker_engine, request, print, builder=builder)
 
 
@@ -181,13 +188,77 @@ def test_long_lines_and_odd_bytes_come_whole(bench: Bench, builder: Builder) -> 
     assert [line for line in told if line in ("10%", "100%", "red", "end")] == ["100%", "red", "end"]
 
 
-def test_buildkit_has_cache_mounts_and_classic_its_own_dockerfile(bench: Bench) -> None:
-    mounted = "RUN --mount=type=cache,target=/cache touch /cache/x && echo mounted > /how"
-    bench.build(mounted, "buildkit")
-    assert bench.output("cat", "/how") == "mounted\n"
-    plain = f"FROM {bench.base}\nRUN echo plain > /how\n"
-    bench.build(mounted, "classic", plain_dockerfile=plain)
-    assert bench.output("cat", "/how") == "plain\n"
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_buildkit_has_cache_mounts_and_classic_its_own_dockerfile(bench: Bench, builder: Builder) -> None:
+    mounted = "RUN --mount=type=cache,target=/cache touch /cache/x && echo buildkit > /how"
+    plain = f"FROM {bench.base}\nRUN echo classic > /how\n"
+    bench.build(mounted, builder, plain_dockerfile=plain)
+    assert bench.output("cat", "/how") == f"{builder}\n"
+
+
+@pytest.fixture
+def no_buildx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A PATH with a docker command that has no plugins."""
+    program = tmp_path / "docker"
+    program.write_text("#!/bin/sh\necho \"docker: 'buildx' is not a docker command.\" >&2\nexit 1\n")
+    program.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", path_with(tmp_path))
+        has_buildx.cache_clear()
+        yield
+    has_buildx.cache_clear()
+
+
+@pytest.mark.usefixtures("no_buildx")
+def test_without_buildx_the_classic_builder_builds(bench: Bench) -> None:
+    plain = f"FROM {bench.base}\nRUN echo classic > /how\n"
+    bench.build("RUN echo buildkit > /how", "auto", plain_dockerfile=plain)
+    assert bench.output("cat", "/how") == "classic\n"
+    with pytest.raises(ImageError) as refused:
+        bench.build("RUN true", "buildkit")
+    assert "Install Docker's plugin buildx" in refused.value.hint
+
+
+def test_podman_builds_without_buildx(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stand_in_engine() as podman, monkeypatch.context() as patch:
+        patch.setattr(build, "has_buildx", lambda: True)
+        patch.delenv("DOCKER_BUILDKIT")
+        podman.version = {"Version": "5.4.2", "Components": [{"Name": "Podman Engine"}]}
+        address = EngineAddress(host=podman.host, origin="test")
+        request = BuildRequest(tags=("a/b:1",), dockerfile="FROM python\n")
+        with closing(connect(address)) as engine:
+            build_image(engine, request, print)
+        assert [made.name for made in podman.builds] == ["a/b:1"]
+
+
+@pytest.mark.usefixtures("no_buildx")
+def test_the_classic_builder_takes_no_secrets(bench: Bench) -> None:
+    with pytest.raises(ImageError, match="The classic builder would keep a login in a layer") as refused:
+        bench.build("COPY . /x", "auto", secret="a login")
+    assert "Install Docker's plugin buildx" in refused.value.hint
+
+
+@pytest.mark.parametrize("builder", [BUILDKIT])
+def test_ctrl_c_ends_the_build(bench: Bench, builder: Builder) -> None:
+    """The step that runs is ended on the engine too."""
+
+    def interrupt(line: str) -> None:
+        if line.strip() == "begun":
+            raise KeyboardInterrupt
+
+    text = f"FROM {bench.base}\nRUN : {bench.name}; echo begun; sleep 600\n"
+    with pytest.raises(KeyboardInterrupt):
+        build_image(bench.engine, BuildRequest(tags=(), dockerfile=text), interrupt, builder=builder)
+    deadline = time.monotonic() + 60
+    while any(bench.name in line for line in _command_lines()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [line for line in _command_lines() if bench.name in line]
+
+
+def _command_lines() -> Iterator[str]:
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield file.read_text(errors="replace")
 
 
 def test_docker_buildkit_0_takes_the_classic_builder(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,19 +285,39 @@ def test_another_platform_needs_no_emulation_to_copy(
     assert set(image.tags) == set(request.tags)
 
 
-def test_a_file_that_cannot_be_read_stops_the_build(bench: Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_a_file_that_cannot_be_read_stops_the_build(bench: Bench, builder: Builder, tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"gone\.txt cannot be read"):
-        bench.build("COPY . /x", "buildkit", ContextFile(name="gone.txt", content=tmp_path / "gone.txt"))
+        bench.build("COPY . /x", builder, ContextFile(name="gone.txt", content=tmp_path / "gone.txt"))
 
 
-def test_an_engine_that_goes_away_while_building(engine_address: EngineAddress, bench: Bench) -> None:
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_an_engine_that_goes_away_while_building(
+    engine_address: EngineAddress, bench: Bench, builder: Builder
+) -> None:
     if not engine_address.host.startswith("unix://"):
         pytest.skip("the engine is not on a socket of this machine")
     with relay(engine_address.host.removeprefix("unix://"), limit=1500) as port:
         engine = connect(EngineAddress(host=f"tcp://127.0.0.1:{port}", origin="test"))
-        request = BuildRequest(tags=(bench.name,), dockerfile="FROM scratch\nCOPY a /a\n" + "ENV A=b\n" * 30)
+        text = "FROM scratch\nCOPY a /a\n" + "ENV A=b\n" * 30
+        files = (ContextFile(name="a", content=b"a"),)
+        request = BuildRequest(tags=(bench.name,), dockerfile=text, files=files)
         with closing(engine), pytest.raises(EngineAwayError, match="went away; it cannot build the image"):
-            build_image(engine, request, print)
+            build_image(engine, request, print, builder=builder)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("builder", BUILDERS)
+def test_an_engine_that_is_killed_while_a_step_runs(
+    own_engine: SecondEngine, base_image: str, builder: Builder
+) -> None:
+    def kill(line: str) -> None:
+        if line.strip() == "begun":
+            own_engine.kill()
+
+    request = BuildRequest(tags=(), dockerfile=f"FROM {base_image}\nRUN echo begun; sleep 5\n")
+    with closing(connect(own_engine.address)) as engine, pytest.raises(EngineAwayError, match="went away"):
+        build_image(engine, request, kill, builder=builder)
 
 
 def test_bases_are_read_from_the_dockerfile() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from dripping import BODY, DRIPS, FLOODS, answering
+from dripping import DRIPS, FLOODS, answering
 
 from vtrain.containers import client as engine_client
 from vtrain.containers.address import EngineAddress
@@ -30,22 +30,3 @@ def test_an_answer_has_a_largest_size(flood: str, monkeypatch: pytest.MonkeyPatc
         calls = EngineCalls(EngineAddress(host=f"tcp://{address}", origin="a test"), seconds=30)
         with closing(calls), pytest.raises(ConnectionError, match="more than 1048576 bytes"):
             calls.get("/containers/json")
-
-
-def test_the_sdk_s_calls_end_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("docker", reason="needs the extra docker")
-    from vtrain.containers import sdk
-
-    monkeypatch.setattr(sdk, "CALL_SECONDS", 0.5)
-    with answering(*BODY) as address:
-        client = sdk.make_client(EngineAddress(host=f"tcp://{address}", origin="a test"), "1.41")
-        with closing(client), pytest.raises(EngineAwayError), engine_errors("tell its images"):
-            client.images()
-
-
-def test_a_message_of_a_build_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "LARGEST_ANSWER", 1 << 20)
-    with answering(*FLOODS["chunks"], pause=0) as address:
-        calls = EngineCalls(EngineAddress(host=f"tcp://{address}", origin="a test"), seconds=30)
-        with closing(calls), pytest.raises(ConnectionError, match="more than 1048576 bytes"):
-            list(calls.post_stream("/build", data=iter([b"a tar archive"])))

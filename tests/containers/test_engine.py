@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+from collections.abc import Callable
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from engine_relay import make_certificates, make_ssh, path_with, relay
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.discovery import answers, find_engine, refusal
-from vtrain.containers.engine import Engine, connect, engine_errors
+from vtrain.containers.build import DOCKERFILE, BuildRequest, ContextFile, build_image, has_buildx
+from vtrain.containers.discovery import find_engine, find_local_engine
+from vtrain.containers.engine import Engine, connect, engine_errors, image_facts
+from vtrain.containers.images import find_image, list_images, push_image, pushed_digest
 from vtrain.errors import EngineAwayError, EngineError
 
 pytestmark = pytest.mark.docker
+BUILDKIT = pytest.param(
+    "1", marks=pytest.mark.skipif(not has_buildx(), reason='no "docker buildx" (.ci/install-buildx)')
+)
 
 
 @pytest.fixture
@@ -46,7 +54,9 @@ def test_an_engine_on_a_tcp_port(socket_path: str) -> None:
             assert engine.info()["ID"]
 
 
-def test_an_engine_behind_tls_wants_our_certificate(socket_path: str, tmp_path: Path) -> None:
+def test_an_engine_behind_tls_builds_and_lists_but_runs_no_jobs(
+    socket_path: str, base_image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl to make certificates with")
     ours, others = tmp_path / "ours", tmp_path / "others"
@@ -54,38 +64,99 @@ def test_an_engine_behind_tls_wants_our_certificate(socket_path: str, tmp_path: 
     others.mkdir()
     make_certificates(others)
     with relay(socket_path, make_certificates(ours)) as port:
-        environ = {"DOCKER_HOST": f"tcp://127.0.0.1:{port}", "DOCKER_TLS_VERIFY": "1"}
-        with closing(connect(find_engine({**environ, "DOCKER_CERT_PATH": str(ours)}))) as engine:
-            assert engine.info()["ID"]
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{port}")
+        monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+        monkeypatch.setenv("DOCKER_CERT_PATH", str(ours))
+        address = find_engine()
+        assert address.host == f"https://127.0.0.1:{port}"
+        facts = image_facts(address, base_image)
+        assert facts is not None
+        assert image_facts(address, "vtrain-test/none:1") is None
+        with closing(connect(address)) as engine:
+            assert facts["Id"] in {image.id for image in list_images(engine, {"vtrain.test-base": ""})}
+        with pytest.raises(EngineError, match="is on another machine or behind TLS") as refused:
+            find_local_engine()
+        assert "--backend=process" in refused.value.hint
+        monkeypatch.setenv("DOCKER_CERT_PATH", str(others))
         with pytest.raises(EngineError, match="certificate verify failed"):
-            find_engine({**environ, "DOCKER_CERT_PATH": str(others)})
-        with pytest.raises(EngineError, match="does not answer"):
-            find_engine({"DOCKER_HOST": f"tcp://127.0.0.1:{port}"})
+            image_facts(find_engine(), base_image)
+        monkeypatch.setenv("DOCKER_CERT_PATH", "/nonexistent")
+        with pytest.raises(EngineError, match="cannot be reached at https"):
+            image_facts(find_engine(), base_image)
 
 
-def test_an_engine_over_ssh(socket_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("buildkit", [BUILDKIT, "0"])
+@pytest.mark.parametrize("by", ["DOCKER_HOST", "context"])
+def test_an_engine_on_another_machine_builds_and_pushes(
+    socket_path: str,
+    registry: str,
+    new_name: Callable[..., str],
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: str,
+    buildkit: str,
+) -> None:
+    monkeypatch.setenv("DOCKER_BUILDKIT", buildkit)
+    name = new_name(registry)
+    request = BuildRequest(
+        tags=(name,),
+        dockerfile=f"FROM scratch\nCOPY a /a\nENV NAME={name}\n",
+        files=(ContextFile(name="a", content=b"a"),),
+    )
+    with relay(socket_path, host="127.0.0.2") as port:
+        host = f"tcp://127.0.0.2:{port}"
+        if by == "DOCKER_HOST":
+            monkeypatch.setenv("DOCKER_HOST", host)
+        else:
+            monkeypatch.delenv("DOCKER_HOST")
+            line = ["docker", "context", "create", "far", f"--docker=host={host}"]
+            subprocess.run(line, check=True, capture_output=True)
+            monkeypatch.setenv("DOCKER_CONTEXT", "far")
+        address = find_engine()
+        assert (address.host, address.is_local) == (host, False)
+        with closing(connect(address)) as engine:
+            built = build_image(engine, request, print)
+            digest = push_image(engine, name, tell=print)
+            assert pushed_digest(engine, name, tell=print) == digest
+        facts = image_facts(address, name)
+        assert facts is not None
+        assert facts["Id"] == built
+
+
+@pytest.mark.parametrize("buildkit", [BUILDKIT])
+def test_buildx_reaches_an_engine_over_ssh(
+    docker_engine: Engine,
+    socket_path: str,
+    new_name: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    buildkit: str,
+) -> None:
     record = make_ssh(tmp_path, socket_path)
     monkeypatch.setenv("PATH", path_with(tmp_path))
-    address = find_engine({"DOCKER_HOST": "ssh://me@box:2222"})
+    monkeypatch.setenv("DOCKER_HOST", "ssh://me@box:2222")
+    address = find_engine()
     assert not address.is_local
+    name = new_name()
+    request = BuildRequest(tags=(name,), dockerfile=f"FROM scratch\nENV A={name}\nCOPY {DOCKERFILE} /\n")
     with closing(connect(address)) as engine:
-        assert engine.info()["ID"]
-        assert engine.client.images() is not None
-    arguments = record.read_text()
-    assert arguments.endswith("-l me -p 2222 -- box docker system dial-stdio")
+        built = build_image(engine, request, print)
+    image = find_image(docker_engine, name)
+    assert image is not None
+    assert image.id == built
+    assert record.read_text().split()[-6:] == ["2222", "--", "box", "docker", "system", "dial-stdio"]
 
 
-def test_words_of_ssh_are_told(socket_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_ssh(tmp_path, socket_path)
-    monkeypatch.setenv("PATH", path_with(tmp_path))
-    assert "Could not resolve hostname" in refusal(EngineAddress(host="ssh://unknown", origin="test"))
-    monkeypatch.setenv("PATH", "/nonexistent")
-    assert refusal(EngineAddress(host="ssh://box", origin="test")) == "ssh is missing"
+def test_ssh_needs_a_library_of_the_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    if find_spec("paramiko") is not None:
+        pytest.skip("paramiko is there")
+    monkeypatch.setenv("DOCKER_HOST", "ssh://me@box")
+    with pytest.raises(EngineError, match="cannot be reached at ssh://me@box: Install paramiko"):
+        image_facts(find_engine(), "python")
 
 
 def test_an_engine_that_is_away(tmp_path: Path) -> None:
     address = EngineAddress(host=f"unix://{tmp_path}/none.sock", origin="DOCKER_HOST")
-    assert not answers(address)
     with pytest.raises(EngineAwayError) as away:
         connect(address)
     place = f"unix://{tmp_path}/none.sock (from DOCKER_HOST)"

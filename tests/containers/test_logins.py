@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 from pathlib import Path
 
 import pytest
 
-from vtrain.containers.images import login_header
+from vtrain.containers.sdk import registry_login
 
 pytest.importorskip("docker", reason="needs the extra docker")
 
@@ -32,15 +30,14 @@ def helper(folder: Path, answer: str) -> None:
 
 def test_a_helper_logs_in(configured: Path, lines: list[str]) -> None:
     helper(configured, '{"ServerURL": "x", "Username": "ada", "Secret": "hunter2"}')
-    header = login_header("python:3.12", lines.append)["X-Registry-Auth"]
-    assert json.loads(base64.urlsafe_b64decode(header))["Username"] == "ada"
+    assert registry_login("python:3.12", lines.append)["Username"] == "ada"
     assert lines == []
 
 
 @pytest.mark.parametrize("answer", ["Please sign in.", "[]", "{}"])
 def test_a_helper_that_prints_something_else(configured: Path, lines: list[str], answer: str) -> None:
     helper(configured, answer)
-    assert login_header("python:3.12", lines.append) == {}
+    assert registry_login("python:3.12", lines.append) == {}
     (line,) = lines
     assert line.startswith("Docker's credentials for python:3.12 cannot be read (")
     assert line.endswith("); trying without.")
@@ -57,5 +54,5 @@ def test_a_helper_that_prints_something_else(configured: Path, lines: list[str],
 )
 def test_a_broken_configuration(configured: Path, lines: list[str], content: str) -> None:
     (configured / "config.json").write_text(content)
-    assert login_header("python:3.12", lines.append) == {}
+    assert registry_login("python:3.12", lines.append) == {}
     assert "cannot be read" in lines[0]

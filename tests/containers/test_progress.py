@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,84 +15,43 @@ from vtrain.containers.progress import (
     BuildSteps,
     ClassicProgress,
     LayerProgress,
-    Vertex,
-    VertexLog,
-    follow_trace,
+    follow_buildx,
     plain_text,
-    read_trace,
 )
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+def _documents(*documents: dict[str, object], indent: int | None) -> list[bytes]:
+    """Documents as lines of `--progress=rawjson`, whose older versions indent."""
+    return (
+        "".join(json.dumps(document, indent=indent) + "\n" for document in documents)
+        .encode()
+        .splitlines(True)
+    )
 
 
-def _field(number: int, value: bytes | int) -> bytes:
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _encoded(vertexes: list[Vertex], logs: list[VertexLog]) -> str:
-    """A trace message, with fields that we do not read between those that we do."""
-    message = b""
-    for vertex in vertexes:
-        body = _field(1, vertex.digest.encode()) + _field(2, b"input") + _field(3, vertex.name.encode())
-        body += _field(4, 1) if vertex.cached else b""
-        body += _field(5, b"\x08\x01") if vertex.started else b""
-        body += _field(6, b"\x08\x02") if vertex.completed else b""
-        body += _field(7, vertex.error.encode()) if vertex.error else b""
-        message += _field(1, body + _varint(99 << 3 | 1) + bytes(8) + _varint(98 << 3 | 5) + bytes(4))
-    message += _field(2, b"")
-    for log in logs:
-        message += _field(3, _field(1, log.digest.encode()) + _field(3, 2) + _field(4, log.text))
-    return base64.b64encode(message).decode()
-
-
-VERTEXES = st.builds(
-    Vertex,
-    digest=st.text(max_size=80),
-    name=st.text(max_size=300),
-    cached=st.booleans(),
-    started=st.booleans(),
-    completed=st.booleans(),
-    error=st.text(max_size=40),
-)
-LOGS = st.builds(VertexLog, digest=st.text(max_size=80), text=st.binary(max_size=400))
-
-
-@given(st.lists(VERTEXES, max_size=4), st.lists(LOGS, max_size=4))
-def test_a_trace_is_read_as_it_was_written(vertexes: list[Vertex], logs: list[VertexLog]) -> None:
-    assert read_trace(_encoded(vertexes, logs)) == (tuple(vertexes), tuple(logs))
-
-
-@given(st.binary(max_size=200))
-def test_what_is_no_trace_is_a_value_error(data: bytes) -> None:
-    try:
-        vertexes, logs = read_trace(base64.b64encode(data).decode())
-    except ValueError:
-        return
-    assert all(isinstance(vertex, Vertex) for vertex in vertexes)
-    assert all(isinstance(log, VertexLog) for log in logs)
-
-
-def test_buildkits_own_steps_are_not_told(lines: list[str]) -> None:
+@pytest.mark.parametrize("indent", [None, 2])
+def test_buildkits_own_steps_are_not_told(lines: list[str], indent: int | None) -> None:
     steps = BuildSteps(lines.append)
     own = [
-        Vertex(digest=name, name=name, started=True)
+        {"digest": name, "name": name, "started": "2026"}
         for name in ("[internal] load .dockerignore", "copy /context /")
     ]
-    step = Vertex(digest="s", name="[2/2] RUN make", started=True)
-    follow_trace(_encoded([*own, step, step], [VertexLog(digest="s", text=b"one\ntw")]), steps)
-    follow_trace(
-        _encoded([], [VertexLog(digest="s", text=b"o"), VertexLog(digest=own[0].digest, text=b"x\n")]), steps
+    step = {"digest": "s", "name": "[2/2] RUN make", "started": "2026"}
+    documents = _documents(
+        {"vertexes": [{"digest": "s", "name": step["name"]}]},
+        {"vertexes": [*own, step, step], "logs": [_log("s", b"one\ntw")], "statuses": [{"id": "x"}]},
+        {"logs": [_log("s", b"o"), _log(own[0]["digest"], b"x\n")]},
+        {"vertexes": [{**step, "completed": "2026"}]},
+        {"vertexes": [{**step, "digest": "c", "name": "[3/3] COPY", "completed": "2026", "cached": True}]},
+        indent=indent,
     )
-    follow_trace(_encoded([Vertex(digest="s", name=step.name, started=True, completed=True)], []), steps)
-    assert lines == ["[2/2] RUN make", "    one", "    two"]
+    said = follow_buildx([b"WARNING: old\n", *documents, b"ERROR: failed\n", b"  x\n"], steps)
+    assert lines == ["[2/2] RUN make", "    one", "    two", "[3/3] COPY (cached)"]
+    assert said == b"WARNING: old\nERROR: failed\n  x\n"
+
+
+def _log(vertex: str, data: bytes) -> dict[str, str]:
+    return {"vertex": vertex, "data": base64.b64encode(data).decode()}
 
 
 def test_the_first_failure_counts_and_not_those_it_causes(lines: list[str]) -> None:

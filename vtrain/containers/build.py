@@ -1,4 +1,4 @@
-"""Builds images by the Engine API: BuildKit where the engine has it, else the classic builder."""
+"""Builds images with `docker buildx`, or without it with the engine's classic builder."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import io
 import json
 import os
 import re
+import signal
+import subprocess
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 
-from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words
-from vtrain.containers.images import ensure_image
-from vtrain.containers.progress import TRACE, BuildSteps, ClassicProgress, follow_trace
+from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors, engine_words, is_going
+from vtrain.containers.images import find_image
+from vtrain.containers.progress import BuildSteps, ClassicProgress, Step, follow_buildx
 from vtrain.containers.refusals import NO_SPACE, explain_program
 from vtrain.errors import EngineAwayError, EngineError, ImageError
 from vtrain.program_output import reason
@@ -33,13 +37,20 @@ _RUN = re.compile(
 )
 _FROM = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*(\S+)(?:[ \t]+AS[ \t]+(\S+))?\s*$", re.IGNORECASE)
 _HERE_DOCUMENT = re.compile(r"<<-?([\"']?)(\w+)\1")
-_NO_BUILDKIT = re.compile(r"buildkit|buildx|invalid version|builder version|session", re.IGNORECASE)
 _WRAPPINGS = re.compile(
     r"^(failed to solve( with frontend \S+)?: |failed to create LLB definition: "
     r"|failed to compute cache key: |rpc error: code = \w+ desc = "
     r"|failed to calculate checksum of ref \S+: |building at STEP \".*?\": )+"
 )
 _NOT_THERE = re.compile(r"not found|file does not exist|no such file")
+_AWAY = re.compile(
+    r"Cannot connect to the Docker daemon|error during connect|driver not connecting|code = Unavailable"
+    r"|error reading from server"
+)
+"""The words of buildx about an engine that is away."""
+_BUILDX_HINT = (
+    "Install Docker's plugin buildx, 0.13 or newer (package docker-buildx-plugin or docker-buildx)."
+)
 _LOST_CACHE = "failed to get digest"
 """The classic builder's words about a layer in its cache that is being removed at this moment."""
 
@@ -49,7 +60,7 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `dockerfile` may use what only BuildKit has (`RUN --mount=type=cache`); `plain_dockerfile`, by default
     the same, is for the classic builder. `dockerfile_name` is for a Dockerfile that is one of `files`: no
-    other is put into the context then. `pull` takes the bases from their registry even if they are here.
+    other is put into the context then.
     `secret` names what is secret in `files`: BuildKit mounts it, and the classic builder would keep it.
     """
 
@@ -61,39 +72,51 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     platform: str = ""
     build_args: dict[str, str] = {}
-    pull: bool = False
     secret: str = ""
 
 
-class _Refused(Exception):
-    """The engine has no BuildKit that can be used like this."""
-
-
 def build_image(engine: Engine, request: BuildRequest, tell: Tell, *, builder: Builder = "auto") -> str:
-    """Build and tag an image; its id, `sha256:...`.
+    """Build and tag an image on bases that the engine has, or can pull; its id, `sha256:...`.
 
-    `auto` takes BuildKit and, where the engine refuses that, the classic builder; DOCKER_BUILDKIT=0 takes
-    the classic one at once. Raises ImageError with the step that failed and its last lines.
+    `auto` takes BuildKit where Docker's command has its plugin buildx and the engine is no Podman, else the
+    classic builder; DOCKER_BUILDKIT=0 takes the classic one. Raises ImageError with the step that failed and
+    its last lines.
     """
-    # Without a session, BuildKit has no credentials for registries: what is missing is pulled before.
-    for name in base_images(request.dockerfile):
-        ensure_image(
-            engine, name, pull="always" if request.pull else "missing", platform=request.platform, tell=tell
-        )
-    classic = builder == "classic" or (builder == "auto" and os.environ.get("DOCKER_BUILDKIT") == "0")
-    if not classic:
-        try:
-            return _build(engine, request, request.dockerfile, {"version": "2"}, tell)
-        except _Refused as refused:
-            if builder == "buildkit":
-                raise ImageError(f"The Docker engine does not build with BuildKit: {refused}.") from refused
+    is_off = os.environ.get("DOCKER_BUILDKIT") == "0"
+    if builder == "auto":
+        builder = "buildkit" if not is_off and has_buildx() and not _is_podman(engine) else "classic"
+    if builder == "buildkit":
+        if not has_buildx():
+            raise ImageError('"docker buildx" does not work here.', hint=_BUILDX_HINT)
+        return _build_with_buildx(engine, request, tell)
     if request.secret:
         raise ImageError(
             f"The classic builder would keep {request.secret} in a layer of the image.",
-            hint="Build with BuildKit: unset DOCKER_BUILDKIT, or use a Docker Engine that has it.",
+            hint="Unset DOCKER_BUILDKIT." if is_off and has_buildx() else _BUILDX_HINT,
         )
-    dockerfile = request.plain_dockerfile or request.dockerfile
-    return _build(engine, request, dockerfile, {"rm": "1", "forcerm": "1"}, tell)
+    try:
+        return _build_with_classic(engine, request, tell)
+    except ImageError as error:
+        if _LOST_CACHE not in error.message:
+            raise
+    return _build_with_classic(engine, request, tell)
+
+
+@cache
+def has_buildx() -> bool:
+    """Whether Docker's command has its plugin buildx, with the JSON progress that came with 0.13."""
+    try:
+        told = subprocess.run(["docker", "buildx", "version"], capture_output=True, check=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    version = re.search(r" v?(\d+)\.(\d+)", told.stdout)
+    return version is not None and (int(version[1]), int(version[2])) >= (0, 13)
+
+
+def _is_podman(engine: Engine) -> bool:
+    """Whether it is Podman's service here, which speaks the Engine API but has no BuildKit."""
+    with engine_errors("tell its version"):
+        return engine.address.is_local and "Podman" in str(engine.calls.get("/version"))
 
 
 def base_images(dockerfile: str) -> tuple[str, ...]:
@@ -123,105 +146,103 @@ def _without_here_documents(dockerfile: str) -> Iterator[str]:
         end = opened[2] if opened else ""
 
 
-def _build(
-    engine: Engine, request: BuildRequest, dockerfile: str, variant: dict[str, str], tell: Tell
-) -> str:
-    try:
-        return _build_once(engine, request, dockerfile, variant, tell)
-    except ImageError as error:
-        if _LOST_CACHE not in error.message:
-            raise
-    return _build_once(engine, request, dockerfile, variant, tell)
+def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str:
+    """Run `docker buildx build`, which reads the context as a tar archive, and Docker's own logins."""
+    steps, words = BuildSteps(tell), b""
+    with tempfile.TemporaryDirectory(prefix="vtrain-build-") as folder, tempfile.TemporaryFile() as context:
+        id_file = Path(folder, "id")
+        context.writelines(_context(request, request.dockerfile))
+        context.seek(0)
+        # A session of its own: Ctrl-C is for us, who then end the program with its plugin.
+        with subprocess.Popen(
+            _buildx_command(engine, request, id_file),
+            stdin=context,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env=os.environ | ({"DOCKER_HOST": engine.address.host} if engine.address.is_local else {}),
+            start_new_session=True,
+        ) as program:
+            assert program.stderr is not None
+            try:
+                words = follow_buildx(program.stderr, steps)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(program.pid, signal.SIGTERM)
+                raise
+        if program.returncode == 0:
+            return id_file.read_text()
+    # An excerpt of the Dockerfile may come before, and an advertisement after the error.
+    error = words.decode("utf-8", "replace").rpartition("ERROR: ")[2].partition("\n\n")[0]
+    said = _WRAPPINGS.sub("", engine_words(error))
+    if not _RUN.search(said) and (_AWAY.search(error) or is_going(error)):
+        raise EngineAwayError(f"The Docker engine went away; it cannot build the image ({said}).")
+    raise _not_built(error, steps.failed)
 
 
-def _build_once(
-    engine: Engine, request: BuildRequest, dockerfile: str, variant: dict[str, str], tell: Tell
-) -> str:
-    own = () if request.dockerfile_name else (ContextFile(name=DOCKERFILE, content=dockerfile.encode()),)
-    outcome = _Outcome(BuildSteps(tell))
+def _buildx_command(engine: Engine, request: BuildRequest, id_file: Path) -> list[str]:
+    options = {
+        # The engine's own BuildKit has the bases that were built there. It is named as the engine's context.
+        "builder": [(not engine.address.is_local and engine.address.context) or "default"],
+        "progress": ["rawjson"],
+        "provenance": ["false"],  # an image alone, as the classic builder makes it
+        "iidfile": [str(id_file)],
+        "file": [request.dockerfile_name or DOCKERFILE],
+        "platform": [request.platform] if request.platform else [],
+        "tag": request.tags,
+        "label": [f"{name}={value}" for name, value in request.labels.items()],
+        # What the environment has, such as a proxy with its password, is not for the list of processes.
+        "build-arg": [
+            name if os.environ.get(name) == value else f"{name}={value}"
+            for name, value in request.build_args.items()
+        ],
+    }
+    words = [f"--{name}={value}" for name, values in options.items() for value in values]
+    return ["docker", "buildx", "build", "--load", *words, "-"]
+
+
+def _build_with_classic(engine: Engine, request: BuildRequest, tell: Tell) -> str:
+    from vtrain.containers.sdk import post_stream
+
+    parameters = {
+        "dockerfile": request.dockerfile_name or DOCKERFILE,
+        "t": list(request.tags),
+        "labels": json.dumps(request.labels),
+        "buildargs": json.dumps(request.build_args),
+        "platform": request.platform or None,
+        "rm": "1",
+        "forcerm": "1",
+    }
+    context = _context(request, request.plain_dockerfile or request.dockerfile)
+    steps = BuildSteps(tell)
+    progress = ClassicProgress(steps)
+    built = ""
     try:
         with engine_errors("build the image"):
-            messages = engine.calls.post_stream(
-                "/build",
-                {**_parameters(request), **variant},
-                data=tar_stream((*request.files, *own)),
-                headers={"Content-Type": "application/x-tar"},
-            )
-            with closing(messages):
-                outcome.follow(messages)
+            for message in post_stream(engine.client, "/build", parameters, data=context):
+                progress.take(message.get("stream", ""))
+                built = (message.get("aux") or {}).get("ID") or built
+                if error := (message.get("errorDetail") or {}).get("message") or message.get("error"):
+                    progress.fail(str(error))
+                    raise _not_built(str(error), steps.failed)
     except EngineAwayError:
         raise
     except EngineError as error:
-        if "version" in variant and _NO_BUILDKIT.search(error.message):
-            raise _Refused(engine_words(error.message)) from error
-        raise _not_built(error.message.partition("image: ")[2] or error.message) from error
-    return outcome.image(engine, request.tags)
+        raise _not_built(error.words or error.message) from error
+    progress.end()
+    image = find_image(engine, built or request.tags[0])
+    if image is None:
+        raise ImageError("The image was not built: the engine ended the build without an image.")
+    return image.id
 
 
-def _parameters(request: BuildRequest) -> dict[str, Any]:
-    parameters: dict[str, Any] = {
-        "dockerfile": request.dockerfile_name or DOCKERFILE,
-        "t": list(request.tags),
-    }
-    if request.labels:
-        parameters["labels"] = json.dumps(request.labels)
-    if request.build_args:
-        parameters["buildargs"] = json.dumps(request.build_args)
-    if request.platform:
-        parameters["platform"] = request.platform
-    return parameters
+def _context(request: BuildRequest, dockerfile: str) -> Iterator[bytes]:
+    own = () if request.dockerfile_name else (ContextFile(name=DOCKERFILE, content=dockerfile.encode()),)
+    return tar_stream((*request.files, *own))
 
 
-class _Outcome:
-    """The result of a build, read from the engine's messages; those of both builders are understood."""
-
-    def __init__(self, steps: BuildSteps) -> None:
-        self._steps = steps
-        self._classic = ClassicProgress(steps)
-        self._id = ""
-        self._traced = False
-
-    def follow(self, messages: Iterator[dict[str, Any]]) -> None:
-        """Read to the end. Raises ImageError when the build failed, _Refused before it began."""
-        for message in messages:
-            aux = message.get("aux")
-            if message.get("id") == TRACE and isinstance(aux, str):  # BuildKit; `stream` is the classic one's
-                self._traced = True
-                follow_trace(aux, self._steps)
-            elif isinstance(aux, dict) and aux.get("ID"):
-                self._id = aux["ID"]
-            elif "stream" in message:
-                self._classic.take(message["stream"])
-            if error := (message.get("errorDetail") or {}).get("message") or message.get("error"):
-                self._fail(str(error))
-        if not self._traced:
-            self._classic.end()
-
-    def image(self, engine: Engine, tags: tuple[str, ...]) -> str:
-        """The id of what was built."""
-        if self._id.startswith("sha256:"):
-            return self._id
-        from vtrain.containers.images import find_image
-
-        image = find_image(engine, self._id or tags[0]) if self._id or tags else None
-        if image is None:
-            raise ImageError("The image was not built: the engine ended the build without an image.")
-        return image.id
-
-    def _fail(self, error: str) -> None:
-        if not self._traced and self._classic.idle and _NO_BUILDKIT.search(error):
-            raise _Refused(engine_words(error))
-        if not self._traced:
-            self._classic.fail(error)
-        failed = self._steps.failed
-        if failed is None:
-            raise _not_built(error)
-        raise _not_built(error, failed.name, tuple(failed.last))
-
-
-def _not_built(error: str, step: str = "", lines: tuple[str, ...] = ()) -> ImageError:
+def _not_built(error: str, failed: Step | None = None) -> ImageError:
     said = _WRAPPINGS.sub("", engine_words(error))
-    lines = tuple(reason(lines))
+    step, lines = (failed.name, tuple(reason(tuple(failed.last)))) if failed is not None else ("", ())
     shown = "".join(f"\n  {line}" for line in lines)
     instruction = "" if step.startswith("[internal]") else step.partition("] ")[2]
     if NO_SPACE.search("\n".join((said, *lines))):

@@ -11,7 +11,7 @@ import msgspec
 
 from vtrain.containers.address import EngineAddress as EngineAddress
 from vtrain.containers.address import checked
-from vtrain.containers.client import SSH_CONNECT_SECONDS, ping, reason_of
+from vtrain.containers.client import ping, reason_of
 from vtrain.digests import content_digest
 from vtrain.errors import EngineError
 
@@ -26,11 +26,12 @@ _START_HINT = (
 def find_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress:
     """The first engine that answers. Raises EngineError telling what was tried.
 
-    What DOCKER_HOST, DOCKER_CONTEXT or Docker's current context names is the only one tried.
+    What DOCKER_HOST, DOCKER_CONTEXT or Docker's current context names is the only one tried; one on another
+    machine is not asked.
     """
     chosen = named_engine(environ)
     if chosen is not None:
-        if reason := refusal(chosen):
+        if chosen.is_local and (reason := refusal(chosen)):
             raise EngineError(
                 f"The Docker engine at {chosen.host} (from {chosen.origin}) does not answer: {reason}.",
                 hint=_hint(chosen, reason),
@@ -50,16 +51,23 @@ def find_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress:
     )
 
 
-def answers(address: EngineAddress) -> bool:
-    """Whether an engine answers there, within two seconds (15 over SSH)."""
-    return not refusal(address)
+def find_local_engine() -> EngineAddress:
+    """The engine that `find_engine` finds. Raises EngineError where it cannot run jobs of this machine."""
+    found = find_engine()
+    if not found.is_local:
+        raise EngineError(
+            f"The Docker engine at {found.host} (from {found.origin}) is on another machine or behind TLS: "
+            "its containers do not see the folders of this machine.",
+            hint="Choose an engine of this machine with DOCKER_HOST, or take --backend=process.",
+        )
+    return found
 
 
 def refusal(address: EngineAddress) -> str:
-    """The reason why no engine answers there, in a few words; empty when one does."""
+    """The reason why no engine answers there within two seconds, in a few words; empty when one does."""
     try:
-        ping(address, SSH_CONNECT_SECONDS if address.host.startswith("ssh:") else PING_SECONDS)
-    except (OSError, ValueError) as error:
+        ping(address, PING_SECONDS)
+    except OSError as error:
         return reason_of(error)
     return ""
 
@@ -95,17 +103,16 @@ def named_engine(environ: Mapping[str, str] = os.environ) -> EngineAddress | Non
     folder = Path(environ.get("DOCKER_CONFIG") or f"{_home(environ)}/.docker")
     host = environ.get("DOCKER_HOST", "").strip()
     if host:
-        named = environ.get("DOCKER_CERT_PATH", "")
-        wanted = any(environ.get(name) for name in ("DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"))
-        address = EngineAddress(
-            host=host,
-            origin="DOCKER_HOST",
-            tls_folder=(named or str(folder)) if wanted and not host.startswith(("unix:", "ssh:")) else "",
-            tls_verify=bool(environ.get("DOCKER_TLS_VERIFY")) if wanted else True,
-        )
-        return checked(address)
+        with_tls = any(environ.get(name) for name in ("DOCKER_TLS", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"))
+        return _with_tls(checked(EngineAddress(host=host, origin="DOCKER_HOST")), with_tls)
     context = current_context(folder, environ.get("DOCKER_CONTEXT", ""))
     return checked(context) if context else None
+
+
+def _with_tls(address: EngineAddress, with_tls: bool) -> EngineAddress:
+    if not with_tls or not address.host.startswith("tcp:"):
+        return address
+    return msgspec.structs.replace(address, host=address.host.replace("tcp:", "https:", 1))
 
 
 class _Configuration(msgspec.Struct, frozen=True, rename="camel"):
@@ -148,16 +155,8 @@ def current_context(folder: Path, named: str) -> EngineAddress | None:
             hint='"docker context ls" lists the contexts.',
         )
     files = folder / "contexts/tls" / place / "docker"
-    has_tls = files.is_dir() and endpoint.host.startswith(("tcp:", "https:"))
-    host = endpoint.host
-    if endpoint.skip_tls_verify and not has_tls:
-        host = host.replace("tcp://", "https://", 1)
-    return EngineAddress(
-        host=host,
-        origin=f"the context {name}",
-        tls_folder=str(files) if has_tls else "",
-        tls_verify=not endpoint.skip_tls_verify,
-    )
+    address = EngineAddress(host=endpoint.host, origin=f"the context {name}", context=name)
+    return _with_tls(address, files.is_dir() or endpoint.skip_tls_verify)
 
 
 def _read(file: Path, cls: type[S]) -> S:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.client import SSH_CONNECT_SECONDS, CallRefused, EngineCalls, ping, reason_of
+from vtrain.containers.client import CallRefused, EngineCalls, ping, reason_of
 from vtrain.containers.discovery import find_engine
 from vtrain.errors import EngineAwayError, EngineError
 
@@ -32,13 +32,13 @@ _PREFIXES = re.compile(r"^(Error response from daemon|error from daemon in strea
 
 
 class Engine:
-    """A Docker engine that answered. Not to be used across a fork."""
+    """A Docker engine. Not to be used across a fork."""
 
-    def __init__(self, address: EngineAddress, version: str) -> None:
-        """`version` is the newest one of the API that the engine speaks; empty where it does not say."""
+    def __init__(self, address: EngineAddress, version: str = "") -> None:
+        """`version` is the newest one of the API that the engine speaks; empty where it is not known."""
         self.address = address
         self.calls = EngineCalls(address, version)
-        """The client for frequent calls, which needs no SDK."""
+        """The client for frequent calls, which needs no SDK; for engines of this machine."""
         self._version = version
 
     @cached_property
@@ -46,8 +46,14 @@ class Engine:
         """The SDK's low-level client, a requests session too; imported when it is asked for."""
         from vtrain.containers.sdk import make_client
 
-        with engine_errors(f"be used at {self.address.host}"):
+        with engine_errors(f"be reached at {self.address.host}"):
             return make_client(self.address, self._version)
+
+    def inspect_image(self, name: str) -> Any:
+        """An image as `docker image inspect` shows it. Raises what `engine_errors` turns into ours."""
+        if self.address.is_local:
+            return self.calls.get(f"/images/{name}/json")
+        return self.client.inspect_image(name)
 
     def info(self) -> dict[str, Any]:
         """The engine's description of itself and its machine (`GET /info`); asked once."""
@@ -57,7 +63,11 @@ class Engine:
     def _info(self) -> dict[str, Any]:
         with engine_errors("describe itself"):
             info = self.calls.get("/info")
-        return _description(info, self.address)
+        if not isinstance(info, dict) or not all(
+            isinstance(info.get(name), int) for name in ("NCPU", "MemTotal")
+        ):
+            raise _no_engine(self.address)
+        return info
 
     def close(self) -> None:
         """Close the connections."""
@@ -67,16 +77,18 @@ class Engine:
 
 
 def connect(address: EngineAddress | None = None) -> Engine:
-    """The engine at `address`, by default the one that is found.
+    """The engine at `address`, by default the one that is found. One on another machine is not asked yet.
 
     Raises EngineAwayError when it does not answer, EngineError for any other reason.
     """
     address = address or find_engine()
+    if not address.is_local:
+        return Engine(address)
     try:
-        version = ping(address, SSH_CONNECT_SECONDS if address.host.startswith("ssh:") else CONNECT_SECONDS)
+        version = ping(address, CONNECT_SECONDS)
     except PermissionError as error:
         raise EngineError(f"The Docker engine at {address.host} refuses: permission denied.") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
         place = f"{address.host} (from {address.origin})"
         raise EngineAwayError(f"The Docker engine at {place} does not answer: {reason_of(error)}.") from error
     return Engine(address, version)
@@ -157,46 +169,25 @@ def _innermost(error: BaseException) -> str:
     return engine_words(str(error))
 
 
-TIMEOUT_SECONDS = 10.0
-
-
 def engine_info(address: EngineAddress) -> dict[str, Any]:
     """The engine's description of itself and its machine (`GET /info`). Raises EngineError."""
-    return _description(_ask(address, "/info"), address)
+    with closing(Engine(address)) as engine:
+        return engine.info()
 
 
 def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
     """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
-    facts = _ask(address, f"/images/{name}/json")
-    if facts is not None and not isinstance(facts, dict):
+    with closing(Engine(address)) as engine:
+        try:
+            with engine_errors(f"describe the image {name}"):
+                facts = engine.inspect_image(name)
+        except EngineError as error:
+            if error.http_status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+    if not isinstance(facts, dict):
         raise _no_engine(address)
     return facts
-
-
-def _ask(address: EngineAddress, path: str) -> Any:
-    """The answer to a GET; None for 404. Without a version in the path the engine takes its newest."""
-    with closing(EngineCalls(address, seconds=TIMEOUT_SECONDS)) as calls:
-        try:
-            return calls.get(path)
-        except (ConnectionError, TimeoutError) as error:
-            reason = reason_of(error)
-            raise EngineAwayError(
-                f"The Docker engine at {address.host} does not answer: {reason}."
-            ) from error
-        except CallRefused as refused:
-            if refused.status == HTTPStatus.NOT_FOUND:
-                return None
-            told = f"does not tell {path}: {engine_words(refused.explanation)}."
-            raise EngineError(f"The Docker engine at {address.host} {told}") from refused
-
-
-def _description(info: Any, address: EngineAddress) -> dict[str, Any]:
-    """An engine's answer to `GET /info`. Raises EngineError for what is none, such as a proxy's."""
-    if not isinstance(info, dict) or not all(
-        isinstance(info.get(name), int) for name in ("NCPU", "MemTotal")
-    ):
-        raise _no_engine(address)
-    return info
 
 
 def _no_engine(address: EngineAddress) -> EngineError:

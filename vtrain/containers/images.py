@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +13,6 @@ from vtrain.containers.engine import (
     FULL_DISK_HINT,
     Engine,
     engine_errors,
-    engine_words,
 )
 from vtrain.containers.image_names import usual_platform
 from vtrain.containers.progress import LayerProgress
@@ -63,7 +61,7 @@ def find_image(engine: Engine, name: str) -> Image | None:
     """
     try:
         with image_errors(f"look for the image {name}", name):
-            return _image(engine.calls.get(f"/images/{name}/json"))
+            return _image(engine.inspect_image(name))
     except ImageError as error:
         if error.http_status == HTTPStatus.NOT_FOUND:
             return None
@@ -162,31 +160,17 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def _pull(engine: Engine, name: str, platform: str, tell: Tell) -> None:
+    from vtrain.containers.sdk import post_stream, registry_login
+
     repository, tag = split_name(name)
-    params = {"fromImage": repository, "tag": tag, **({"platform": platform} if platform else {})}
+    parameters = {"fromImage": repository, "tag": tag, "platform": platform or None}
     progress = LayerProgress("Pulling", name, tell)
     with image_errors(f"pull {name}", name):
-        login = login_header(name, tell)
-        with closing(engine.calls.post_stream("/images/create", params, headers=login)) as messages:
-            for message in checked_messages(messages, name, "pulled"):
-                progress.take(message)
+        login = registry_login(name, tell)
+        messages = post_stream(engine.client, "/images/create", parameters, login=login)
+        for message in checked_messages(messages, name, "pulled"):
+            progress.take(message)
     progress.end()
-
-
-def login_header(name: str, tell: Tell) -> dict[str, str]:
-    """Credentials for the image's registry; none where they cannot be read: most images are public."""
-    from docker.errors import DockerException
-
-    from vtrain.containers.sdk import registry_login
-
-    try:
-        return registry_login(name)
-    except DockerException as error:
-        reason = engine_words(str(error))
-    except (ValueError, TypeError, KeyError, AttributeError):  # the SDK takes what it reads as it comes
-        reason = "a credential helper, or Docker's config.json, holds something else"
-    tell(f"Docker's credentials for {name} cannot be read ({reason}); trying without.")
-    return {}
 
 
 def checked_messages(messages: Iterable[dict[str, Any]], name: str, done: str) -> Iterator[dict[str, Any]]:
@@ -247,10 +231,6 @@ def _image(facts: dict[str, Any]) -> Image:
     )
 
 
-NO_LOGIN = {"X-Registry-Auth": "e30="}
-"""An engine wants this header even where there is nothing to say in it."""
-
-
 def pushed_digest(engine: Engine, name: str, *, tell: Tell) -> str:
     """The digest of the engine's image where its registry has the very same under this name; else empty.
 
@@ -264,18 +244,19 @@ def pushed_digest(engine: Engine, name: str, *, tell: Tell) -> str:
 
 def push_image(engine: Engine, name: str, *, tell: Tell) -> str:
     """Push to the registry that the name says; the digest, `sha256:...`. Raises ImageError."""
+    from vtrain.containers.sdk import post_stream, registry_login
+
     if find_image(engine, name) is None:
         raise ImageError(f"{name} cannot be pushed: the engine does not have it.", hint="Build it first.")
     repository, tag = split_name(name)
     progress = LayerProgress("Pushing", name, tell)
     digest = ""
     with image_errors(f"push {name}", name):
-        headers = {**NO_LOGIN, **login_header(name, tell)}
-        path = f"/images/{repository}/push"
-        with closing(engine.calls.post_stream(path, {"tag": tag}, headers=headers)) as messages:
-            for message in checked_messages(messages, name, "pushed"):
-                progress.take(message)
-                digest = (message.get("aux") or {}).get("Digest") or digest
+        login = registry_login(name, tell)
+        messages = post_stream(engine.client, f"/images/{repository}/push", {"tag": tag}, login=login)
+        for message in checked_messages(messages, name, "pushed"):
+            progress.take(message)
+            digest = (message.get("aux") or {}).get("Digest") or digest
     progress.end(digest)
     return digest or next(iter(_known_digests(engine, name)), "")
 
@@ -284,16 +265,17 @@ def _known_digests(engine: Engine, name: str) -> tuple[str, ...]:
     """The digests under which the image is known to lie, or to have lain, in the name's repository."""
     repository, _ = split_name(name)
     with image_errors(f"look for the image {name}", name):
-        digests = engine.calls.get(f"/images/{name}/json").get("RepoDigests") or ()
+        digests = engine.inspect_image(name).get("RepoDigests") or ()
     return tuple(d.partition("@")[2] for d in digests if d.startswith(f"{repository}@"))
 
 
 def _registry_digest(engine: Engine, name: str, tell: Tell) -> str:
     """The digest that the registry has under this name; empty where it has none, or does not say."""
+    from vtrain.containers.sdk import registry_login
+
     try:
         with engine_errors(f"ask the registry for {name}"):
-            headers = {**NO_LOGIN, **login_header(name, tell)}
-            told = json.loads(engine.calls.send("GET", f"/distribution/{name}/json", headers=headers))
+            told = engine.client.inspect_distribution(name, auth_config=registry_login(name, tell))
             return str((told.get("Descriptor") or {}).get("digest", ""))
     except EngineAwayError:
         raise

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -41,7 +39,6 @@ class BuildSteps:
         self._tell = tell
         self._steps: dict[str, Step] = {}
         self.failed: Step | None = None
-        self.reason = ""
 
     def begin(self, key: str, name: str) -> None:
         """Begin a step."""
@@ -81,7 +78,7 @@ class BuildSteps:
         step = self._steps.setdefault(key, Step(name))
         self._close(step)
         if self.failed is None and "context canceled" not in reason:
-            self.failed, self.reason = step, reason
+            self.failed = step
 
     def _close(self, step: Step) -> None:
         if step.rest:
@@ -108,48 +105,54 @@ def _number(name: str) -> str:
     return name[: name.index("]") + 1] + " " if name.startswith("[") and "]" in name else ""
 
 
-TRACE = "moby.buildkit.trace"
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _INTERNAL = ("[internal]", "copy /context", "importing cache", "exporting", "resolve image config", "load ")
 """Steps of BuildKit's own, by the first words of their names."""
 
 
-class Vertex(msgspec.Struct, frozen=True, kw_only=True):
-    """One step of a build, as far as it has come."""
+class _Vertex(msgspec.Struct, frozen=True):
+    """One step of a build, as far as it has come; the times are empty before it begins and ends."""
 
     digest: str
     name: str = ""
     cached: bool = False
-    started: bool = False
-    completed: bool = False
+    started: str = ""
+    completed: str = ""
     error: str = ""
 
 
-class VertexLog(msgspec.Struct, frozen=True, kw_only=True):
+class _VertexLog(msgspec.Struct, frozen=True):
     """A piece of what a step wrote; it need not end with a line."""
 
-    digest: str
-    text: bytes
+    vertex: str
+    data: bytes = b""
 
 
-def read_trace(aux: str) -> tuple[tuple[Vertex, ...], tuple[VertexLog, ...]]:
-    """Steps and log pieces of one trace message. Raises ValueError when it is not one."""
-    vertexes, logs = [], []
-    try:
-        for number, value in _fields(base64.b64decode(aux, validate=True)):
-            if number == 1 and isinstance(value, bytes):
-                vertexes.append(_vertex(value))
-            elif number == 3 and isinstance(value, bytes):
-                logs.append(_log(value))
-    except (IndexError, binascii.Error) as error:
-        raise ValueError(f"not a trace of BuildKit: {error}") from error
-    return tuple(vertexes), tuple(logs)
+class _Progress(msgspec.Struct, frozen=True):
+    """A document of `docker buildx build --progress=rawjson`."""
+
+    vertexes: tuple[_Vertex, ...] = ()
+    logs: tuple[_VertexLog, ...] = ()
 
 
-def follow_trace(aux: str, steps: BuildSteps) -> None:
-    """Tell the steps what a trace message says. Raises ValueError when it is not one."""
-    vertexes, logs = read_trace(aux)
-    for vertex in vertexes:
+def follow_buildx(output: Iterable[bytes], steps: BuildSteps) -> bytes:
+    """Tell the steps what the lines of `--progress=rawjson` say; the other lines, the program's own words.
+
+    A document is on one line, or indented between braces on lines of their own.
+    """
+    document, words = b"", b""
+    for line in output:
+        if not document and not line.startswith(b"{"):
+            words += line
+            continue
+        document += line
+        if line.startswith((b"{", b"}")) and line.rstrip().endswith(b"}"):
+            _follow(msgspec.json.decode(document, type=_Progress), steps)
+            document = b""
+    return words
+
+
+def _follow(progress: _Progress, steps: BuildSteps) -> None:
+    for vertex in progress.vertexes:
         if vertex.error:
             steps.fail(vertex.digest, vertex.name, vertex.error)
         if vertex.name.startswith(_INTERNAL):
@@ -158,66 +161,11 @@ def follow_trace(aux: str, steps: BuildSteps) -> None:
             steps.cached(vertex.digest, vertex.name)
         elif vertex.started:
             steps.begin(vertex.digest, vertex.name)
-    for log in logs:
-        steps.write(log.digest, log.text)
-    for vertex in vertexes:
+    for log in progress.logs:
+        steps.write(log.vertex, log.data)
+    for vertex in progress.vertexes:
         if vertex.completed and not vertex.error and not vertex.cached:
             steps.finish(vertex.digest)
-
-
-def _vertex(data: bytes) -> Vertex:
-    fields = dict(_fields(data))
-    return Vertex(
-        digest=_text(fields.get(1)),
-        name=_text(fields.get(3)),
-        cached=bool(fields.get(4)),
-        started=5 in fields,
-        completed=6 in fields,
-        error=_text(fields.get(7)),
-    )
-
-
-def _log(data: bytes) -> VertexLog:
-    fields = dict(_fields(data))
-    text = fields.get(4, b"")
-    return VertexLog(digest=_text(fields.get(1)), text=text if isinstance(text, bytes) else b"")
-
-
-def _text(value: int | bytes | None) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and value of each field of a protobuf message."""
-    place = 0
-    while place < len(data):
-        key, place = _varint(data, place)
-        kind = key & 7
-        if kind == _VARINT:
-            number, place = _varint(data, place)
-            yield key >> 3, number
-            continue
-        if kind == _BYTES:
-            size, place = _varint(data, place)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-        else:
-            raise ValueError(f"a field of kind {kind}")
-        if place + size > len(data):
-            raise ValueError("a field that is cut off")
-        yield key >> 3, data[place : place + size]
-        place += size
-
-
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-        shift += 7
 
 
 _STEP = re.compile(r"^STEP (?P<number>\d+/\d+) ?: (?P<name>.*)$", re.IGNORECASE)
@@ -236,11 +184,6 @@ class ClassicProgress:
         self._name = ""
         self._waiting = False
         self._rest = ""
-
-    @property
-    def idle(self) -> bool:
-        """Whether no step has been named yet."""
-        return not self._key
 
     def take(self, text: str) -> None:
         """A piece of the builder's text; its own words begin a piece."""

@@ -1,105 +1,92 @@
-"""Docker's SDK: the rest of the Engine API, for calls that are seldom, and the user's logins to registries.
-
-One adapter leads its HTTP session over a Unix socket, TCP, TLS or SSH. The SDK's own needs paramiko for SSH,
-and reads a pipe there, without time-outs.
-"""
+"""Docker's SDK: the Engine API for calls that are seldom, and for engines on other machines."""
 
 from __future__ import annotations
 
+import json
 import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import urllib3.connection
-import urllib3.connectionpool
 from docker import APIClient
 from docker.auth import encode_header, load_config, resolve_authconfig, resolve_repository_name
 from docker.constants import DEFAULT_DOCKER_API_VERSION
+from docker.context import Context
+from docker.errors import DockerException, create_api_error_from_http_exception
+from docker.utils import kwargs_from_env
+from requests.exceptions import HTTPError
 
-from vtrain.containers.client import older, open_connection
-from vtrain.http_session import BoundedAdapter, tell_exchange
+from vtrain.containers.client import older
 
 if TYPE_CHECKING:
     from vtrain.containers.address import EngineAddress
-
-CALL_SECONDS = 60
-"""The longest time for a call that is not a stream, and for each read of its answer."""
-CONNECT_SECONDS = 10
-_URL = "http+docker://localhost"
-
-
-class EngineConnection(urllib3.connection.HTTPConnection):
-    """HTTP over whatever leads to the engine."""
-
-    def __init__(self, *args: Any, address: EngineAddress, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._address = address
-
-    def connect(self) -> None:
-        """Connect. Raises OSError."""
-        seconds = self.timeout if isinstance(self.timeout, int | float) else None
-        self.sock = open_connection(self._address, seconds)
-        tell_exchange(self.sock)
-
-    def putrequest(self, *args: Any, **options: Any) -> Any:
-        """Begin a request of this thread's exchange."""
-        tell_exchange(self.sock)
-        return super().putrequest(*args, **options)
-
-
-class EngineConnectionPool(urllib3.connectionpool.HTTPConnectionPool):
-    """Connections to one engine."""
-
-    ConnectionCls = EngineConnection
-
-
-class EngineAdapter(BoundedAdapter):
-    """Sends a session's requests to one engine, whatever host their URL names."""
-
-    def __init__(self, address: EngineAddress) -> None:
-        super().__init__()
-        self._pool = EngineConnectionPool("localhost", maxsize=10, address=address)
-
-    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Any:
-        """The pool (requests 2.32 and later)."""
-        return self._pool
-
-    def get_connection(self, *_: Any, **__: Any) -> Any:
-        """The pool (requests before 2.32)."""
-        return self._pool
-
-    def request_url(self, request: Any, _: Any) -> str:
-        """The path alone: no proxy is asked."""
-        return str(request.path_url)
-
-    def close(self) -> None:
-        """Close what is idle."""
-        super().close()
-        self._pool.close()
 
 
 def make_client(address: EngineAddress, engine_version: str) -> APIClient:
     """A client that speaks the newest API version that the engine and the SDK both know.
 
-    Nothing is asked yet. Raises docker.errors.DockerException for an engine that is too old.
+    Without `engine_version` it asks the engine. DOCKER_HOST's variables, or the context, name the files of
+    TLS. Raises docker.errors.DockerException for an engine that is too old, RequestException for one that is
+    not reached.
     """
+    context = Context.load_context(address.context) if address.context else None
+    tls = context.TLSConfig if context is not None else kwargs_from_env().get("tls")
     client = APIClient(
-        base_url="unix:///var/run/docker.sock",
+        base_url=address.host,
         version=older(engine_version, DEFAULT_DOCKER_API_VERSION),
-        timeout=CALL_SECONDS,
+        tls=tls if address.host.startswith("https:") and tls else False,
+        use_ssh_client=True,
     )
-    client.get_adapter(_URL).close()
-    client.mount("http+docker://", EngineAdapter(address))
     client.trust_env = False  # .netrc, proxies and CA bundles of the environment are for other hosts
-    return client
+    if engine_version:
+        return client
+    with closing(client):
+        return make_client(address, client.version(api_version=False).get("ApiVersion", "1.0"))
 
 
-def registry_login(name: str) -> dict[str, str]:
-    """The header with this user's credentials for the registry of an image; empty where there are none.
+def post_stream(
+    client: APIClient,
+    path: str,
+    parameters: Mapping[str, Any],
+    *,
+    login: Mapping[str, str] = {},
+    data: Iterator[bytes] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """The messages that a POST answers, one a line, as they come; `data` is its body, a tar archive.
 
-    From Docker's config.json and its credential helpers. Raises docker.errors.DockerException.
+    The SDK's own `pull`, `push` and `build` leave the answer open after an error, give up on a registry that
+    is silent for a minute, and ask every credential helper before a build.
     """
-    registry, _ = resolve_repository_name(name.partition("@")[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a helper is missing comes as an error too
-        credentials = resolve_authconfig(load_config(), registry)
-    return {"X-Registry-Auth": encode_header(credentials).decode()} if credentials else {}
+    answer = client.post(
+        f"{client.base_url}/v{client.api_version}{path}",
+        params=parameters,
+        data=data,
+        headers={"Content-Type": "application/x-tar", "X-Registry-Auth": encode_header(login).decode()},
+        stream=True,
+    )
+    with answer:
+        try:
+            answer.raise_for_status()
+        except HTTPError as error:
+            create_api_error_from_http_exception(error)
+        for line in answer.iter_lines():
+            if line.strip():
+                yield json.loads(line)
+
+
+def registry_login(name: str, tell: Callable[[str], None]) -> dict[str, str]:
+    """This user's credentials for the registry of an image, from Docker's config.json and its helpers.
+
+    Empty where there are none, or they cannot be read: most images are public.
+    """
+    try:
+        registry, _ = resolve_repository_name(name.partition("@")[0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that a helper is missing comes as an error too
+            return resolve_authconfig(load_config(), registry) or {}
+    except DockerException as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+    except (ValueError, TypeError, KeyError, AttributeError):  # the SDK takes what it reads as it comes
+        reason = "a credential helper, or Docker's config.json, holds something else"
+    tell(f"Docker's credentials for {name} cannot be read ({reason}); trying without.")
+    return {}

@@ -97,10 +97,10 @@ class Docker(RuntimeBackend):
         """Whether the job names an image, and an engine answers. Raises EngineError for a container's."""
         if not (containers or executors):
             return Suitability(suits=False)
-        from vtrain.containers.discovery import find_engine
+        from vtrain.containers.discovery import find_local_engine
 
         try:
-            engine = find_engine()
+            engine = find_local_engine()
         except EngineError as error:
             if containers:
                 raise

@@ -8,6 +8,7 @@ from typing import Any
 
 from vtrain.backends.docker.device_requests import TOOLKIT_HINT, offers_gpus
 from vtrain.backends.health import Check, Finding, Health
+from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import connect
 from vtrain.messages.secrets import masked_text
 from vtrain.runtime.capacity.offer import find_devices
@@ -18,14 +19,14 @@ def docker_checks() -> tuple[Check, ...]:
     """The checks; both need the engine's description of itself, which is asked for once."""
     described = cache(_describe)
     return (
-        Check(name="engine", probe=lambda: _engine(*described()), asks_network=_is_remote()),
+        Check(name="engine", probe=lambda: _engine(*described())),
         Check(name="GPU runtime", probe=lambda: _gpus(described()[1]), is_vital=False),
     )
 
 
 def _describe() -> tuple[str, dict[str, Any]]:
     """The engine's address, and its answer to `GET /info`. Raises EngineError."""
-    with closing(connect()) as found:
+    with closing(connect(find_local_engine())) as found:
         return masked_text(found.address.host, (), {}), found.info()
 
 
@@ -44,15 +45,3 @@ def _gpus(info: dict[str, Any]) -> Finding:
         health=Health.WARNING,
         mend=TOOLKIT_HINT,
     )
-
-
-def _is_remote() -> bool:
-    """Whether the engine that is named is reached over a network."""
-    from vtrain.containers.discovery import named_engine
-    from vtrain.errors import EngineError
-
-    try:
-        address = named_engine()
-    except EngineError:
-        return False  # the check tells what is wrong with it
-    return address is not None and not address.host.startswith("unix:")

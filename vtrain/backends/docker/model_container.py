@@ -13,7 +13,7 @@ from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
 from vtrain.backends.docker.job_engine import can_listen, gateway
 from vtrain.backends.models import ServingOrder
-from vtrain.containers.discovery import find_engine
+from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.image_names import check_image_name
 from vtrain.containers.images import ensure_image
@@ -59,7 +59,7 @@ class ContainerServing:
             )
         image = check_image_name(spec.image_uri, "containerSpec.imageUri")
         with (
-            closing(_local_engine()) as engine,
+            closing(connect(find_local_engine())) as engine,
             self._files(engine, order, JobFolder(order.scratch)) as files,
         ):
             self._have_image(engine, image)
@@ -130,18 +130,6 @@ class ServerContainer:
     def remarks(self) -> str:
         """Nothing: a container may write as much as it likes about its requests."""
         return ""
-
-
-def _local_engine() -> Engine:
-    """The engine of this machine. Raises EngineError for one that does not see its folders."""
-    address = find_engine()
-    if not address.is_local:
-        raise EngineError(
-            f"The Docker engine at {address.host} (from {address.origin}) is on another machine, whose "
-            "containers do not see the model's files.",
-            hint="Choose an engine of this machine with DOCKER_HOST.",
-        )
-    return connect(address)
 
 
 def _config(spec: ModelContainerSpec, run: Served, files: ModelFiles) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from vtrain.backends.docker.order_part import with_docker_part
 from vtrain.backends.docker.orders import environment, host_resources, job_context, pool_limits
 from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.discovery import find_engine
+from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import engine_info, image_facts
 from vtrain.containers.image_names import check_image_name, is_built_here
 from vtrain.errors import ConfigError, EngineError, ImageError
@@ -85,14 +85,7 @@ class DockerPlanner:
 
     def _engine(self) -> EngineAddress:
         if self._found is None:
-            found = find_engine()
-            if not found.is_local:
-                raise EngineError(
-                    f"The Docker engine at {found.host} (from {found.origin}) is on another machine, whose "
-                    "containers do not see the folders of this one.",
-                    hint="Choose an engine of this machine with DOCKER_HOST, or take --backend=process.",
-                )
-            self._found = found
+            self._found = find_local_engine()
         return self._found
 
     def _steps(self, there: dict[str, dict[str, Any] | None]) -> Iterator[str]:

@@ -30,6 +30,7 @@ from vtrain.runtime.replica import (
 )
 
 if TYPE_CHECKING:
+    from vtrain.packaging.module_imports import Import, TrainerImports
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.environments.environment import EnvironmentSpec
     from vtrain.runtime.environments.trainer_python import PythonChoice
@@ -169,7 +170,7 @@ def _has_packages(pool: WorkerPoolSpec) -> bool:
 def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None) -> Steps:
     """What a trainer meets in a Python that is used as it is. Raises ConfigError where that does not run."""
     from vtrain.packaging.prebuilt import contents
-    from vtrain.packaging.preflight import place_of, trainer_imports
+    from vtrain.packaging.preflight import trainer_imports
     from vtrain.runtime.environments.active_python import lacking, view_of
 
     imports = None if trainer is None else trainer.imports or trainer_imports(trainer)
@@ -180,13 +181,22 @@ def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None)
         notices=tuple(
             f"{python} is Python {version}; the image has Python {other}." for other in wanted - {version}
         ),
-        missing=tuple(
-            f"{place_of(item, imports)}: `{item.module}` is imported and not installed in {python}. "
-            "Install it there, or name it in requirements.txt: then vtrain makes an environment."
-            for item in lacking(python, imports)
-        )
+        missing=tuple(_lacking(item, imports, python) for item in lacking(python, imports))
         if imports is not None
         else (),
+    )
+
+
+def _lacking(item: Import, trainer: TrainerImports, python: str) -> str:
+    """A sentence about an import that nothing provides."""
+    from vtrain.packaging.own_modules import own_module
+    from vtrain.packaging.preflight import place_of
+
+    fault = own_module(item, trainer, Path.cwd())
+    return f"{place_of(item, trainer)}: " + (
+        fault
+        or f"`{item.module}` is imported and not installed in {python}. Install it there, or name it in "
+        "requirements.txt: then vtrain makes an environment."
     )
 
 

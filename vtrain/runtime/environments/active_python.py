@@ -119,10 +119,10 @@ def unpack_packages(packages: tuple[Path, ...], home: Path, folder: Path, log: L
 
     Raises EnvironmentFailed for one that more than unpacking installs.
     """
-    site = folder / f"site-{os.urandom(3).hex()}"
+    site = folder / os.urandom(3).hex() / "site-packages"  # as tracebacks of other environments have it
     with reading_packages(), writing_environments(folder):
         make_private(folder)
-        site.mkdir()
+        site.mkdir(parents=True)
         for package in packages:
             if package.suffix != ".whl" and is_direct(package):
                 unpack_direct(package, site)
