@@ -16,6 +16,7 @@ import msgspec
 from vtrain.backends import EnvironmentBackend, JobBackend, Plan, ServiceBackend
 from vtrain.errors import ConfigError, PackagingError, StorageError
 from vtrain.messages.resources import spec_of
+from vtrain.packaging.distributions import with_brought_along
 from vtrain.packaging.prebuilt import ANY, DEFAULT, contents
 from vtrain.packaging.sdist import build_sdist, keep_snapshot, plan_sdist
 from vtrain.packaging.sdist_plan import SdistPlan
@@ -163,9 +164,13 @@ def plan_trainer_image(source: TrainerSource, base: str, order: ImageOrder, *, s
 
 
 def _provided(image_uri: str) -> frozenset[str]:
-    """The distributions of an image; of one that vtrain does not know, all that Google's images have."""
+    """The distributions of an image; of one that vtrain does not know, all that Google's images have.
+
+    Without an image, some that an environment gets if they are imported: then they bring nothing along.
+    """
     image = contents(image_uri) or (ANY if image_uri else DEFAULT)
-    return frozenset(distribution.name for distribution in image.distributions)
+    names = frozenset(distribution.name for distribution in image.distributions)
+    return with_brought_along(names) if image_uri else names
 
 
 def prepare(

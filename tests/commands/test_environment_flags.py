@@ -83,8 +83,9 @@ def test_a_trainer_that_declares_nothing_runs_in_the_active_python(
 ) -> None:
     ended = vtrain("run", str(bare), "--strict")
     assert (ended.code, ended.out) == (0, f"{active}/bin/python mine\n"), ended.err
-    first = ended.err.splitlines()[0]
-    assert first.endswith(f"the trainer declares no requirements, and runs in your {active}/bin/python)")
+    first, note = ended.err.splitlines()[:2]
+    assert first == "Backend: process (run is always local; in your active Python)"
+    assert note.startswith(f"Note: The trainer runs in {active}/bin/python as it is.")
     assert not (vtrain_home / "environments").exists()
     fresh = vtrain("run", str(bare), "--environment=new")
     assert fresh.code == 1

@@ -71,7 +71,7 @@ def train(vtrain: Any, tmp_path: Path) -> Train:
 
 def eventually(found: Callable[[], Any]) -> Any:
     """What is found, once there is something."""
-    assert wait_until(lambda: bool(found()), 40)
+    assert wait_until(lambda: bool(found()), 120)
     return found()
 
 

@@ -196,7 +196,7 @@ def test_local_run_on_a_service(
     )
     monkeypatch.setenv("VTRAIN_BACKEND", backend)  # a usual backend is none for local-run
     again = vtrain("custom-jobs", "local-run", *create[2:])
-    assert again.code == 0 and "Backend: process (local-run is always local)" in again.err, again.err
+    assert again.code == 0 and "Backend: process (local-run is always local" in again.err, again.err
 
 
 @pytest.mark.parametrize(

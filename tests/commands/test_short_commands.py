@@ -255,13 +255,13 @@ def test_a_module_elsewhere_in_the_folder_is_named_by_the_card_too(
     assert ended.code == 1
     assert f"  hint    {advice}." in " ".join(ended.err.split(" "))
     assert (f"WARNING: jobs/train.py:1: {advice}\n" in ended.err) == (not late)
-    assert "requirements" not in ended.err
+    assert "requirements.txt" not in ended.err
     assert vtrain("run", "-m", "jobs.train").code == 0
 
 
 def test_no_stranger_of_an_unknown_name_is_offered(vtrain: Any, folder: Path) -> None:
     (folder / "late.py").write_text("def main():\n    import fourier_of_mine\nmain()\n")
-    ended = vtrain("run", "late.py")
+    ended = vtrain("run", "late.py", "--environment=new")
     assert "--requirements=fourier_of_mine" not in ended.err
     assert "Add the package that brings `fourier_of_mine` to requirements.txt" in ended.err
 
@@ -334,7 +334,7 @@ def test_the_first_line_names_the_command_that_was_typed(
     (tmp_path / "__init__.py").touch()
     dry_run = () if name == "local train" else ("--dry-run",)
     ended = vtrain(*line, *dry_run)
-    assert ended.err.startswith(f"Backend: process ({name} is always local)\n"), ended.err
+    assert ended.err.startswith(f"Backend: process ({name} is always local"), ended.err
     refused = vtrain(*line, "--backend=vertex")
     elsewhere = "custom-jobs create" if name == "local-run" else "submit"
     assert f"ERROR: {name} runs a trainer on this machine, and --backend=vertex does not.\n" in refused.err

@@ -20,6 +20,7 @@ from terminal.pseudo_terminal import PseudoTerminal
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
 from vtrain.errors import VtrainError
+from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 
 SHORT_ID = 6
 """Digits of the beginning of an id that a terminal may show."""
@@ -65,6 +66,8 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     project.mkdir()
     monkeypatch.setenv("HOME", str(top))
     monkeypatch.setenv("VTRAIN_HOME", str(top / ".vtrain"))
+    write_virtual_environment(top / "env", base_interpreter())
+    monkeypatch.setenv("VIRTUAL_ENV", str(top / "env"))  # the Python of trainers that declare nothing
     yield project
     shutil.rmtree(top, ignore_errors=True)
 

@@ -53,8 +53,6 @@ _PAGE_TOKEN = re.compile(r"[0-9]{1,18}")
 """The number of a row: SQLite has none of 20 digits."""
 GRACE_SECONDS = 30.0
 """Between SIGTERM and SIGKILL; Vertex's own is not documented, this is Kubernetes' default."""
-WORK = ("replicas/*/work", "replicas/*/restarts/*/work")
-"""The working directories of a job's attempts, below its folder."""
 GRACE_VARIABLE = "VTRAIN_GRACE_SECONDS"
 
 
@@ -281,11 +279,10 @@ class LocalBackend:
     def holdings(self, name: str) -> Holdings:
         """The job's files here, as far as a damaged entry still tells of them."""
         from vtrain.runtime.gc.candidate import byte_count
+        from vtrain.runtime.working_folder import remarks_on
 
         output, folder = self._output(name), self._folder(name).path
-        left_files = False
-        with suppress(FileNotFoundError):  # somebody else removes the job
-            left_files = any(True for place in WORK for _ in folder.glob(f"{place}/*"))
+        left_files = bool(remarks_on(self._home, folder.name).notes)
         trials = [folder.with_name(trial.rpartition("/")[2]) for trial in self._open_store().trials(name)]
         size = sum(map(byte_count, (folder, *trials)))
         return Holdings(size=size, left_files=left_files, output=output.path if output else None)

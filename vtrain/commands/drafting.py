@@ -151,7 +151,7 @@ def in_active_python(target: Target, draft: Draft, packages: Place) -> tuple[Tar
         python = active_python(os.environ)
     except ConfigError:
         return target, packages
-    origin = f"{target.choice.origin}; the trainer declares no requirements, and runs in your {python}"
+    origin = f"{target.choice.origin}; in your active Python"
     is_other = os.path.realpath(python) != os.path.realpath(base_interpreter().path)
     return (
         msgspec.structs.replace(

@@ -305,7 +305,7 @@ def with_preflight(
     missing: tuple[MissingImport, ...] = ()
     others: tuple[str, ...] = ()
     named = frozenset(map(distribution_name, plan.requirements))
-    available = with_brought_along(named | imports.brought | (provided or frozenset()))
+    available = with_brought_along(named | imports.brought) | (provided or frozenset())
     doubts += tuple(_hiding(imports, named, available))
     projects = [each.project for each in (plan, *plan.local) if each.project is not None]
     if provided is not None and all(project.dependencies is not None for project in projects):
