@@ -16,7 +16,6 @@ from vtrain.runtime.database import has_store
 from vtrain.runtime.resource_registry import ResourceRegistry
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
-from vtrain.runtime.warm_slots import end_warm_slots
 from vtrain.times import timestamp
 
 if TYPE_CHECKING:
@@ -77,13 +76,11 @@ class LocalResources:
                 lambda: not any(is_living(store, self._home, job) for job in jobs), END_SECONDS, longest=0.5
             )
         registry.delete(name)
-        end_warm_slots(self._home, name)
         return _done(name, {"@type": _EMPTY})
 
     def reboot_resource(self, name: str) -> Operation:
         """Start the slots of a resource anew. Raises ConflictError while a job has one."""
         rebooted = self._registry().reboot(name)
-        end_warm_slots(self._home, name)
         return _done(name, {"@type": _TYPE} | to_document(rebooted))
 
     def _registry(self) -> ResourceRegistry:

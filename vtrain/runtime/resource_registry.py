@@ -22,6 +22,7 @@ from vtrain.messages.rules import check_resource_pools
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import read_queue
 from vtrain.runtime.store import Store
+from vtrain.runtime.warm_slots import end_warm_slots
 from vtrain.times import timestamp
 
 RUNNING = "RUNNING"
@@ -109,34 +110,36 @@ class ResourceRegistry:
         return found, damaged
 
     def reboot(self, name: str) -> PersistentResource:
-        """Start the slots anew. Raises ConflictError while a job has one."""
-        resource = self.get(name)
-        if holders := self.jobs(name):
-            raise ConflictError(
-                f"Jobs run on {resource.name.rpartition('/')[2]}: {', '.join(holders)}.",
-                hint="Wait for their end, or cancel them.",
-            )
-        now = timestamp()
-        rebooted = msgspec.structs.replace(resource, start_time=now, update_time=now, answer=None)
+        """Start the slots anew, and end its preloaders. Raises ConflictError while a job has one."""
         with self._store.transaction() as connection:
+            resource = self.get(name)
+            if holders := self.jobs(name):
+                raise ConflictError(
+                    f"Jobs run on {resource.name.rpartition('/')[2]}: {', '.join(holders)}.",
+                    hint="Wait for their end, or cancel them.",
+                )
+            end_warm_slots(self._store.home, name)
+            now = timestamp()
+            rebooted = msgspec.structs.replace(resource, start_time=now, update_time=now, answer=None)
             connection.execute(
                 "UPDATE persistent_resources SET document = ? WHERE name = ?", (_json(rebooted), name)
             )
         return rebooted
 
     def delete(self, name: str) -> None:
-        """Remove the resource, also where its entry is damaged.
+        """Remove the resource and its preloaders, also where its entry is damaged.
 
         Raises NotFoundError, and ConflictError while jobs run or wait on it.
         """
-        self._store.check_writable()
-        if jobs := self.jobs(name):
-            raise ConflictError(
-                f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(jobs)}.",
-                hint="Wait for their end, or add --force, which cancels them.",
-            )
-        self.check_known(name)
         with self._store.transaction() as connection:
+            self.check_known(name)
+            if jobs := self.jobs(name):
+                raise ConflictError(
+                    f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(jobs)}.",
+                    hint="Wait for their end, or add --force, which cancels them.",
+                )
+            # Before the row goes: without that nobody would look for them again.
+            end_warm_slots(self._store.home, name)
             connection.execute("DELETE FROM persistent_resources WHERE name = ?", (name,))
 
     def jobs(self, name: str) -> list[str]:
