@@ -116,17 +116,7 @@ def last_change(path: Path) -> float:
     return max((found.st_mtime for found in files_below(path)), default=0.0)
 
 
-def refused(act: Callable[[], str]) -> str:
-    """Do it; why that did not come about, in a few words; ELSEWHERE where somebody else was faster."""
-    try:
-        return act()
-    except FileNotFoundError:
-        return ELSEWHERE
-    except OSError as error:
-        return error.strerror or str(error)
-
-
-def remove_path(path: Path) -> str:
+def remove_path(path: Path, _seen: float = 0.0) -> str:
     """Remove a file, or a folder with all that lies in it; why it stays where another command works there.
 
     Raises OSError, and FileNotFoundError where another command has removed it.
