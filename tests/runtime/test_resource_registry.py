@@ -42,11 +42,11 @@ def submit(home: Path) -> None:
 @pytest.fixture
 def registry(vtrain_home: Path) -> ResourceRegistry:
     """A registry with a resource of one slot."""
-    found = ResourceRegistry(Store.open(vtrain_home))
-    pool = ResourcePool(machine_spec=MachineSpec(machine_type="n1-standard-4"), replica_count=1)
     name = parse_name(TEAM)
     assert name is not None
-    found.create(name, PersistentResource(resource_pools=(pool,)))
+    found = ResourceRegistry(vtrain_home, name)
+    pool = ResourcePool(machine_spec=MachineSpec(machine_type="n1-standard-4"), replica_count=1)
+    found.create_resource("team", PersistentResource(resource_pools=(pool,)), {})
     return found
 
 
@@ -84,10 +84,10 @@ def test_a_job_is_refused_once_its_resource_is_being_deleted(
         other.start()
         other.join()
         with pytest.raises(Exception, match=r"Jobs run or wait on team: .*customJobs/1"):
-            registry.delete(TEAM)
-        assert (ends, registry.get(TEAM).name) == ([], TEAM)
+            registry.delete_resource(TEAM)
+        assert (ends, registry.get_resource(TEAM).name) == ([], TEAM)
         return
-    registry.delete(TEAM)
+    registry.delete_resource(TEAM)
     other.join()
     assert [str(end) for end in ends] == ["Persistent resource team not found."]
     assert Store.open(vtrain_home).living() == [] and not Home(vtrain_home).job(JOB).path.exists()
@@ -106,7 +106,7 @@ def test_a_resource_is_not_rebooted_under_a_job(
 
     monkeypatch.setattr(resource_registry, "end_warm_slots", look_and_end)
     other = in_the_middle(monkeypatch, lambda: submit(vtrain_home))
-    registry.reboot(TEAM)
+    registry.reboot_resource(TEAM)
     other.join()
     assert seen == [[]]
     assert [job.name for job in Store.open(vtrain_home).living()] == [JOB]
@@ -125,9 +125,9 @@ def test_a_killed_delete_can_be_repeated(
 
         patched.setattr(warm_slots, "remove_folder", killed)
         with pytest.raises(KeyboardInterrupt):
-            registry.delete(TEAM)
-    assert registry.get(TEAM).name == TEAM
-    registry.delete(TEAM)
+            registry.delete_resource(TEAM)
+    assert registry.get_resource(TEAM).name == TEAM
+    registry.delete_resource(TEAM)
     assert not slots.exists()
     with pytest.raises(NotFoundError):
-        registry.get(TEAM)
+        registry.get_resource(TEAM)

@@ -343,7 +343,7 @@ class LocalBackend:
         place = ResourceName(
             project=self._settings.project, location=self._settings.region, collection="", id=""
         )
-        return ResourceRegistry(self._open_store()).claim(own.job_spec, place, claim)
+        return ResourceRegistry(self._home, place).claim(own.job_spec, claim)
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""

@@ -74,9 +74,9 @@ def _insert(store: Store, record: Record, order: JobOrder) -> None:
         if holder := store.holder_of(record):
             raise KeyTakenError(holder)
         if order.claim.line and not order.parent:  # it may have been deleted since the claim was made
-            from vtrain.runtime.resource_registry import ResourceRegistry
+            from vtrain.runtime.resource_registry import resource_row
 
-            ResourceRegistry(store).check_known(order.claim.line)
+            resource_row(store, order.claim.line)
         store.insert(record)
         if not order.is_parent:
             enqueue(connection, record.name, order.claim)

@@ -199,7 +199,7 @@ def _unfinished(search: Search) -> Iterator[Path]:
 def _outputs_in_use(search: Search, times: _Times) -> dict[Path, str | None]:
     """What a model has its files in, and what a job writes to, also below another's folder."""
     users: list[tuple[Path, str]] = []
-    for uri in ModelRegistry(Store.open(search.home)).artifact_uris() if has_store(search.home) else ():
+    for uri in ModelRegistry(search.home).artifact_uris():
         with suppress(ConfigError):  # it leads out of its bucket, and so to no output
             place = LocalBuckets(search.home).local_path(uri).resolve()
             users.append((place, "a model has its files there"))
