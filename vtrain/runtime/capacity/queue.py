@@ -94,7 +94,10 @@ def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) ->
     needed, seen = own in names, {own}
     while names := [name for name in names if name not in seen]:
         for name in names:
-            _attend_one(store, home, name, changed=changed)
+            folder = Home(home).job(name)
+            if not (changed and folder.wake()):
+                with suppress(VtrainError, OSError):  # the next caller tries again
+                    adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
         seen.update(names)
         names = due(store, home)
     return needed
@@ -111,13 +114,6 @@ def look_after(
         attend(store, home)
         return
     adopt(store, record, folder, start, at_once=at_once)
-
-
-def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
-    folder = Home(home).job(name)
-    if not (changed and folder.wake()):
-        with suppress(VtrainError, OSError):  # the next caller tries again
-            adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
 
 
 def _claim(home: Path, name: str) -> Claim | None:
