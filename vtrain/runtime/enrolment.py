@@ -126,5 +126,5 @@ def remove_unborn(store: Store, name: str, folder: JobFolder) -> None:
     a job that ever had a supervisor stays. Raises OSError, StorageError.
     """
     supervised = lock_holder(folder.lock) or (folder.path / SUPERVISOR_LOG).exists()
-    if not supervised and not store.query("SELECT 1 FROM resources WHERE name = ?", (name,)):
+    if not supervised and not store.execute("SELECT 1 FROM resources WHERE name = ?", (name,)):
         remove_folder(folder.path)

@@ -102,7 +102,7 @@ class ModelRegistry:
 
     def made_by(self, pipeline: str) -> Model | None:
         """The version that a training pipeline has made; None where it has made none."""
-        rows = self._store.query(f"{_SELECT} WHERE training_pipeline = ?", (pipeline,))
+        rows = self._store.execute(f"{_SELECT} WHERE training_pipeline = ?", (pipeline,))
         return _read(*rows[0]) if rows else None
 
     def get_model(self, name: str) -> Model:
@@ -124,16 +124,16 @@ class ModelRegistry:
         """The default version of each model, the newest model first, on one page."""
         if not has_store(self._home):
             return ModelPage(models=())
-        rows = self._store.query(
+        rows = self._store.execute(
             f"{_SELECT} WHERE project = ? AND (? = '' OR location = ?) AND is_default ORDER BY rowid DESC",
             (LOCAL_PROJECT, query.location, query.location),
         )
-        damaged = _damaged(self._store.query(f"{_SELECT} ORDER BY rowid"))
+        damaged = _damaged(self._store.execute(f"{_SELECT} ORDER BY rowid"))
         return ModelPage(models=tuple(_readable(rows)), damaged=damaged)
 
     def artifact_uris(self) -> set[str]:
         """The folders of the files of all versions; a damaged one does not tell its own."""
-        rows = self._store.query(_SELECT) if has_store(self._home) else ()
+        rows = self._store.execute(_SELECT) if has_store(self._home) else ()
         return {model.artifact_uri for model in _readable(rows)} - {""}
 
     def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:  # noqa: ARG002 - they are here
@@ -227,7 +227,7 @@ class ModelRegistry:
     def _rows(self, base: str) -> Rows:
         """The versions of a model, the first one first."""
         select = f"{_SELECT} WHERE name = ? ORDER BY version"
-        return self._store.query(select, (base,)) if has_store(self._home) else []
+        return self._store.execute(select, (base,)) if has_store(self._home) else []
 
     def _add_version(self, connection: sqlite3.Connection, name: str, model: Model) -> Model:
         rows = self._rows(name)

@@ -102,7 +102,7 @@ class ResourceRegistry:
         """The resources of a place, the newest first, on one page."""
         if not has_store(self._home):
             return ResourcePage(resources=())
-        rows = self._store.query(
+        rows = self._store.execute(
             "SELECT name, document FROM persistent_resources WHERE project = ?"
             " AND (? = '' OR location = ?) ORDER BY rowid DESC",
             (query.project, query.location, query.location),
@@ -224,7 +224,7 @@ class ResourceRegistry:
 
 def resource_row(store: Store, name: str) -> tuple[str, ...]:
     """The stored document of a resource, and the modules that it keeps imported. Raises NotFoundError."""
-    rows = store.query("SELECT document, preload FROM persistent_resources WHERE name = ?", (name,))
+    rows = store.execute("SELECT document, preload FROM persistent_resources WHERE name = ?", (name,))
     if not rows:
         raise NotFoundError(
             f"Persistent resource {name.rpartition('/')[2]} not found.",

@@ -54,7 +54,7 @@ def read_queue(store: Store) -> list[Lease]:
 
     In a copy of a home those of the original's jobs count for nothing.
     """
-    leases = [_read(*row) for row in store.query(QUEUE)]
+    leases = [_read(*row) for row in store.execute(QUEUE)]
     return [lease for lease in leases if Home(store.home).job(lease.name).original is None]
 
 
@@ -80,7 +80,7 @@ def due(store: Store, home: Path) -> list[str]:
     """
     queue = read_queue(store)
     holders = [lease.name for lease in queue if lease.is_admitted]
-    requested = [row[0] for row in store.query(_REQUESTED)]
+    requested = [row[0] for row in store.execute(_REQUESTED)]
     return list(dict.fromkeys([*holders, *next_in_line(queue, partial(_claim, home)), *requested]))
 
 
@@ -163,7 +163,7 @@ def waiting_reason(store: Store, order: JobOrder) -> str:
 
 def release(store: Store, name: str) -> None:
     """Give back what the job has leased."""
-    if store.query("SELECT 1 FROM leases WHERE name = ?", (name,)):
+    if store.execute("SELECT 1 FROM leases WHERE name = ?", (name,)):
         with store.transaction() as connection:
             connection.execute("DELETE FROM leases WHERE name = ?", (name,))
 

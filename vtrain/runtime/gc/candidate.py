@@ -28,26 +28,23 @@ ON_ENGINE = ("image", "runtime", "container", "network")
 KINDS = (*ON_MACHINE, *ON_ENGINE)
 
 
-def _nothing() -> str:
-    return ""
-
-
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """Something of vtrain's. `size` is in bytes; `created`, in RFC 3339, is when it was made or used last.
-
-    `label` is a shorter name for people, where there is one. `kind` is one of `KINDS`. `kept` says why it
-    stays; empty when it may go. `discard` removes it, and answers nothing, why it stays after all, or
-    ELSEWHERE.
-    """
+    """Something of vtrain's."""
 
     id: str
     name: str
     kind: str
+    """One of `KINDS`."""
     created: str
+    """When it was made or used last, in RFC 3339."""
     label: str = ""
+    """A shorter name for people, where there is one."""
     size: int = 0
+    """In bytes."""
     kept: str = ""
-    discard: Callable[[], str] = _nothing
+    """Why it stays; empty when it may go."""
+    discard: Callable[[], str]
+    """Removes it, and answers nothing, why it stays after all, or ELSEWHERE."""
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
