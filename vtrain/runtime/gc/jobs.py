@@ -78,7 +78,9 @@ def remove_lost(path: Path, _changed: float) -> str:
     if lock is None:
         return SUPERVISED
     try:
-        if _has_process(folder):
+        attempts = [attempt for attempt in folder.attempt_folders() if attempt.exit() is None]
+        has_shim = any(lock_holder(attempt.lock) for attempt in attempts)
+        if has_shim or (attempts and path.name in _found(path.parents[1].absolute()).values()):
             return HAS_PROCESS
         path.lstat()  # another command may have removed it before the lock was had
         remove_folder(path)
@@ -87,20 +89,10 @@ def remove_lost(path: Path, _changed: float) -> str:
         os.close(lock)
 
 
-def _has_process(folder: JobFolder) -> bool:
-    """Whether a shim of the job lives, or a process of a replica whose shim was killed."""
-    attempts = [attempt for attempt in folder.attempt_folders() if attempt.exit() is None]
-    if any(lock_holder(attempt.lock) for attempt in attempts):
-        return True
-    home = folder.path.parents[1].absolute()
-    return bool(attempts) and folder.path.name in _found(home, _groups(home)).values()
-
-
 def orphaned_processes(search: Search) -> Iterator[Candidate]:
     """Processes of replicas whose job has ended, or is gone. Needs /proc."""
     home = search.home.absolute()
-    found = _found(home, _groups(home))
-    living = living_jobs(search.home).ids
+    found, living = _found(home), living_jobs(search.home).ids
     for process, job in sorted(found.items()):
         if job not in living:
             yield Candidate(
@@ -114,8 +106,7 @@ def orphaned_processes(search: Search) -> Iterator[Candidate]:
 
 def orphaned_cgroups(search: Search) -> Iterator[Candidate]:
     """The cgroups of such replicas. Their processes go first."""
-    groups = _groups(search.home.absolute())
-    living = living_jobs(search.home).ids
+    groups, living = _groups(search.home.absolute()), living_jobs(search.home).ids
     for folder, job in groups.items():
         if job not in living:
             yield Candidate(
@@ -134,11 +125,11 @@ def _groups(home: Path) -> dict[str, str]:
     return {folder: Path(folder).name.removeprefix(prefix).partition("-")[0] for folder in found}
 
 
-def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
+def _found(home: Path) -> dict[Process, str]:
     """The processes of this home's jobs, each with its job: by cgroup, by a shim's list, by environment."""
     living = snapshot()
     found: dict[Process, str] = {}
-    for folder, job in groups.items():
+    for folder, job in _groups(home).items():
         found |= dict.fromkeys(group_members(folder, living), job)
     jobs = Home(home).jobs
     for path in jobs.glob(f"*/replicas/**/{LISTED}"):
