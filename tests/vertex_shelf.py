@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query, ResourcePage
+from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query
 from vtrain.backends.local_plan import runnable
 from vtrain.emulator.api.documents import with_project
 from vtrain.emulator.api.open_backends import OpenBackends
@@ -20,7 +20,7 @@ from vtrain.messages.base import Operation
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import LOCAL_PROJECT, PERSISTENT_RESOURCES, TRAINING_PIPELINES
-from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.rules import check_job
 from vtrain.runtime.job_storage import GS

@@ -96,7 +96,7 @@ def test_a_crowd_reads_cancels_and_deletes_the_same_job(
     assert list((home / "jobs").iterdir()) == []
     store = Store.open(home)
     for table in ("resources", "requests", "leases"):
-        assert store.query(f"SELECT * FROM {table}") == [], table
+        assert store.execute(f"SELECT * FROM {table}") == [], table
 
 
 def test_many_are_created_at_once(process_backend: LocalBackend, home: Path, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def service_lines(backend: LocalBackend, name: str) -> str:
 
 
 def leases(home: Path) -> int:
-    return int(Store.open(home).query("SELECT count(*) FROM leases")[0][0])
+    return int(Store.open(home).execute("SELECT count(*) FROM leases")[0][0])
 
 
 @pytest.fixture

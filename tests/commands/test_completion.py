@@ -22,7 +22,7 @@ from vtrain import cli
 from vtrain.flags.options import REGION_HELP
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.messages.model import Model
+from vtrain.messages.model import Model, ModelTarget
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Record, Store
 from vtrain.settings import home_folder
@@ -253,10 +253,9 @@ def test_bash_lists_several_jobs_with_their_state(asked: Asked, monkeypatch: pyt
 
 
 def test_models_are_offered_with_their_names(asked: Asked) -> None:
-    registry = ModelRegistry(Store.open(home_folder()))
+    registry = ModelRegistry(home_folder(), "us-central1")
     for model in ("digits", "letters"):
-        place = {"project": "local", "location": "us-central1", "model_id": model}
-        registry.upload(Model(display_name=model.title()), **place)
+        registry.upload(Model(display_name=model.title()), ModelTarget(model_id=model))
     assert asked("models", "describe", "di") == [("digits", "Digits")]
     assert [name for name, _ in asked("models", "copy", "--source-model=l")] == ["letters"]
 

@@ -21,7 +21,7 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.locks import lock_holder
 
 DAY = 86400.0
-CREATE = "custom-jobs create --backend=process --display-name=old".split()
+CREATE = "custom-jobs create --backend=process --environment=new --display-name=old".split()
 AWAY = "Images and containers are left as they are: The Docker engine at "
 
 

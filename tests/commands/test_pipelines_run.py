@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from supervisors import supervisor_of
 
+from vtrain.messages.base import Query
 from vtrain.messages.model import Model
 from vtrain.messages.names import CUSTOM_JOBS, TRAINING_PIPELINES
 from vtrain.retry import wait_until
@@ -76,7 +77,7 @@ def eventually(found: Callable[[], Any]) -> Any:
 
 
 def models(home: Path) -> list[Model]:
-    return ModelRegistry(Store.open(home)).list()
+    return [*ModelRegistry(home).list_models(Query()).models]
 
 
 def test_a_pipeline_its_job_and_its_model_name_each_other(
@@ -134,8 +135,8 @@ def test_another_run_adds_a_version(train: Train, vtrain_home: Path) -> None:
     assert (refused.code, "There is a model digits already" in refused.err) == (10, True)
     ended = train("three", *MODEL, "--parent-model=digits", "--model-version-aliases=best")
     assert ended.code == 0, ended.err
-    registry = ModelRegistry(Store.open(vtrain_home))
-    versions = registry.versions("projects/local/locations/us-central1/models/digits")
+    name = "projects/local/locations/us-central1/models/digits"
+    versions = ModelRegistry(vtrain_home).list_model_versions(name, Query()).models
     assert [(one.version_id, one.version_aliases) for one in versions] == [
         ("1", ("default",)),
         ("2", ("best",)),

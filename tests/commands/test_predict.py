@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,10 @@ from vertex_service import VertexService
 from vtrain.containers.engine import Engine
 from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
 from vtrain.messages.codec import from_document
-from vtrain.messages.model import Model
+from vtrain.messages.model import Model, ModelTarget
 from vtrain.privacy import home_label
 from vtrain.retry import wait_until
 from vtrain.runtime.model_registry import ModelRegistry
-from vtrain.runtime.store import Store
 
 SKLEARN = "us-docker.pkg.dev/vertex-ai/prediction/sklearn-cpu.1-6:latest"
 XGBOOST = "us-docker.pkg.dev/vertex-ai/prediction/xgboost-cpu.2-1:latest"
@@ -298,8 +297,7 @@ def registered_there(vertex: VertexService, tmp_path: Path, monkeypatch: pytest.
     model = from_document(
         Model, {"displayName": "There", "containerSpec": spec, "artifactUri": "gs://demo-models/there"}
     )
-    with closing(Store.open(vertex.home)) as store:
-        ModelRegistry(store).upload(model, project="local", location="us-central1", model_id="there")
+    ModelRegistry(vertex.home, "us-central1").upload(model, ModelTarget(model_id="there"))
     with storage_service(tmp_path / "service") as storage:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", storage.url)
         folder = storage.buckets / "demo-models" / "there"

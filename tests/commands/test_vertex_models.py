@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,9 @@ import msgspec
 import pytest
 from vertex_service import VertexService
 
-from vtrain.messages.model import Model, ModelContainerSpec
-from vtrain.messages.names import LOCAL_PROJECT
+from vtrain.messages.base import Query
+from vtrain.messages.model import Model, ModelContainerSpec, ModelTarget
 from vtrain.runtime.model_registry import ModelRegistry
-from vtrain.runtime.store import Store
 
 PARENT = "projects/demo/locations/us-central1"
 NAME = f"{PARENT}/models/digits"
@@ -94,14 +92,13 @@ def registry(vertex: VertexService, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def keep_two_versions(vertex: VertexService) -> None:
     """One model, and no other."""
     serving = ModelContainerSpec(image_uri="gcr.io/demo/serve")
-    with closing(Store.open(vertex.home)) as store:
-        models = ModelRegistry(store)
-        for model in models.list():
-            models.delete(model.name)
-        first = Model(display_name="Digits", container_spec=serving)
-        kept = models.upload(first, project=LOCAL_PROJECT, location="us-central1", model_id="digits")
-        second = msgspec.structs.replace(first, version_aliases=("best",))
-        models.upload(second, project=LOCAL_PROJECT, location="us-central1", parent=kept.name)
+    models = ModelRegistry(vertex.home, "us-central1")
+    for model in models.list_models(Query()).models:
+        models.delete_model(model.name)
+    first = Model(display_name="Digits", container_spec=serving)
+    kept = models.upload(first, ModelTarget(model_id="digits"))
+    second = msgspec.structs.replace(first, version_aliases=("best",))
+    models.upload(second, ModelTarget(parent=kept.name))
 
 
 @pytest.mark.gcloud

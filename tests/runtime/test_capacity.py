@@ -321,7 +321,7 @@ class Queue:
         self.store.update(order.name, state=states.SUCCEEDED, end_time="", document="{}")
 
     def leases(self) -> int:
-        return int(self.store.query("SELECT count(*) FROM leases")[0][0])
+        return int(self.store.execute("SELECT count(*) FROM leases")[0][0])
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.log import LogEntry, LogQuery
-from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.folder import JobFolder, write_struct
 from vtrain.runtime.journal import STDOUT, JournalWriter
 from vtrain.runtime.log_reader import ChildLogs, read_logs
 
@@ -26,13 +27,13 @@ def name_of(number: int) -> str:
     return f"workerpool{number and 1}-{max(number - 1, 0)}"
 
 
-def write_all(logs: Path, count: int = REPLICAS, *, last: bytes = b"") -> None:
+def write_all(logs: Path, count: int = REPLICAS, *, last: bytes = b"", attempt: int = 0) -> None:
     """A line of each replica in each round, one after the other; then `last` of each."""
     logs.mkdir(parents=True, exist_ok=True)
     writers = []
     with few_files(count * 2 + 200):
         for number in range(count):
-            writers.append(JournalWriter(str(logs / name_of(number))))
+            writers.append(JournalWriter(str(logs / name_of(number)), attempt))
         for turn in range(ROUNDS):
             for number, writer in enumerate(writers):
                 writer.write(b"%d of %d\n" % (turn, number), STDOUT)
@@ -94,6 +95,48 @@ def test_lines_without_an_end_keep_nobody_from_being_read(tmp_path: Path) -> Non
         assert (again.entries, again.more) == ((), False)
         ended = read_logs(folder, query, ended=True, children=parts)
         assert lines(list(ended.entries)) == [b"50 %"] * REPLICAS
+
+
+LISTED: list[str] = []
+"""The folders that were listed while `listed_folders` counts."""
+_counts = [False]
+
+
+@contextmanager
+def listed_folders() -> Iterator[list[str]]:
+    """The folders that are listed in the block. A hook for audits cannot be taken away again."""
+    if not LISTED:
+        sys.addaudithook(_note_listing)
+    LISTED[:] = ["the hook is there"]
+    _counts[0] = True
+    try:
+        yield LISTED
+    finally:
+        _counts[0] = False
+        del LISTED[0]
+
+
+def _note_listing(event: str, values: tuple[object, ...]) -> None:
+    if _counts[0] and event in ("os.scandir", "os.listdir"):
+        LISTED.append(str(values[0]))
+
+
+def test_a_quiet_poll_lists_no_folder_of_a_replica(tmp_path: Path) -> None:
+    """As of progress bars: a line without an end has each replica looked at again."""
+    job = JobFolder(tmp_path / "1")
+    write_all(job.logs, 50, last=b"50 %", attempt=1)
+    for number in range(50):
+        job.replica(name_of(number), 1).path.mkdir(parents=True)
+    first = read_logs(job.logs, LogQuery(name="x", limit=2**20), ended=False)
+    query = LogQuery(name="x", limit=2**20, cursor=first.cursor)
+    with listed_folders() as listed:
+        quiet = read_logs(job.logs, query, ended=False)
+    assert (quiet.entries, listed) == ((), [str(job.logs)])
+    write_struct(job.replica(name_of(7), 1).path / "exit.json", {})
+    for number, attempt in ((8, 2), (9, 2), (9, 3)):
+        job.replica(name_of(number), attempt).path.mkdir(parents=True)
+    ended = read_logs(job.logs, query, ended=False)
+    assert [entry.task_name for entry in ended.entries] == [name_of(number) for number in (7, 8, 9)]
 
 
 def test_what_a_backend_answers_has_the_last_replica(vtrain_home: Path) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
-from vtrain.messages.model import Model
+from vtrain.messages.base import Query
+from vtrain.messages.model import Model, ModelTarget
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Store
 
-PLACE = {"project": "local", "location": "us-central1"}
+REGION = "us-central1"
+ALL = Query()
 NAME = "projects/local/locations/us-central1/models/digits"
 
 
@@ -26,21 +28,25 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def registry(store: Store) -> ModelRegistry:
-    return ModelRegistry(store)
+def registry(tmp_path: Path) -> ModelRegistry:
+    return ModelRegistry(tmp_path / "home", REGION)
 
 
 def upload(
     registry: ModelRegistry, *aliases: str, parent: str = "", model_id: str = "", **fields: str
 ) -> Model:
     model = Model(display_name="digits", version_aliases=aliases, **fields)  # type: ignore[arg-type]
-    return registry.upload(model, **PLACE, parent=parent, model_id=model_id)
+    return registry.upload(model, ModelTarget(parent=parent, model_id=model_id))
+
+
+def versions(registry: ModelRegistry) -> tuple[Model, ...]:
+    return registry.list_model_versions(NAME, ALL).models
 
 
 def test_the_first_version_is_the_default_one(registry: ModelRegistry) -> None:
     made = upload(registry, model_id="digits")
     assert (made.name, made.version_id, made.version_aliases) == (NAME, "1", ("default",))
-    assert registry.get(NAME).version_id == registry.get(f"{NAME}@1").version_id == "1"
+    assert registry.get_model(NAME).version_id == registry.get_model(f"{NAME}@1").version_id == "1"
     assert len(upload(registry).name.rpartition("/")[2]) == 19
 
 
@@ -48,34 +54,37 @@ def test_an_alias_belongs_to_one_version(registry: ModelRegistry) -> None:
     upload(registry, "best", model_id="digits")
     upload(registry, "best", "default", parent=NAME)
     upload(registry, parent=NAME)
-    names = {one.version_id: one.version_aliases for one in registry.versions(NAME)}
+    names = {one.version_id: one.version_aliases for one in versions(registry)}
     assert names == {"1": (), "2": ("best", "default"), "3": ()}
-    assert registry.get(f"{NAME}@best").version_id == registry.get(NAME).version_id == "2"
-    registry.set_aliases(f"{NAME}@3", ["best", "new-one"])
-    registry.set_aliases(f"{NAME}@2", ["-best"])
-    names = {one.version_id: one.version_aliases for one in registry.versions(NAME)}
+    assert registry.get_model(f"{NAME}@best").version_id == registry.get_model(NAME).version_id == "2"
+    registry.merge_version_aliases(f"{NAME}@3", ["best", "new-one"])
+    registry.merge_version_aliases(f"{NAME}@2", ["-best"])
+    names = {one.version_id: one.version_aliases for one in versions(registry)}
     assert names == {"1": (), "2": ("default",), "3": ("best", "new-one")}
 
 
 def test_fields_are_changed_in_one_version_or_in_all(registry: ModelRegistry) -> None:
     upload(registry, model_id="digits")
     upload(registry, parent=NAME)
-    changed = registry.update(f"{NAME}@2", {"version_description": "second"})
+    changed = registry.update_model(f"{NAME}@2", {"version_description": "second"})
     assert (changed.version_id, changed.version_description) == ("2", "second")
-    assert registry.update(NAME, {"display_name": "new"}).version_id == "1"
-    found = {one.version_id: (one.display_name, one.version_description) for one in registry.versions(NAME)}
+    assert registry.update_model(NAME, {"display_name": "new"}).version_id == "1"
+    found = {one.version_id: (one.display_name, one.version_description) for one in versions(registry)}
     assert found == {"1": ("new", ""), "2": ("new", "second")}
-    registry.update(NAME, {"labels": {"of": "the default"}})
-    assert [one.labels for one in registry.versions(NAME)] == [{"of": "the default"}, {}]
+    registry.update_model(NAME, {"labels": {"of": "the default"}})
+    assert [one.labels for one in versions(registry)] == [
+        {"of": "the default"},
+        {},
+    ]
     for name in (f"{NAME}x", f"{NAME}@3"):
         with pytest.raises(NotFoundError):
-            registry.update(name, {"display_name": "new"})
+            registry.update_model(name, {"display_name": "new"})
 
 
 def test_a_number_of_a_version_is_given_once(registry: ModelRegistry) -> None:
     upload(registry, model_id="digits")
     upload(registry, parent=NAME)
-    registry.delete(f"{NAME}@2")
+    registry.delete_model_version(f"{NAME}@2")
     assert upload(registry, parent=NAME).version_id == "3"
 
 
@@ -94,11 +103,7 @@ def test_six_uploads_at_once_make_six_versions(tmp_path: Path, registry: ModelRe
     upload(registry, model_id="digits")
 
     def add(_number: int) -> str:
-        own = Store.open(tmp_path / "home")
-        try:
-            return upload(ModelRegistry(own), parent=NAME).version_id
-        finally:
-            own.close()
+        return upload(ModelRegistry(tmp_path / "home"), parent=NAME).version_id
 
     with ThreadPoolExecutor(6) as pool:
         assert sorted(pool.map(add, range(6))) == ["2", "3", "4", "5", "6", "7"]
@@ -106,39 +111,41 @@ def test_six_uploads_at_once_make_six_versions(tmp_path: Path, registry: ModelRe
 
 def test_what_there_is_not_is_not_found(registry: ModelRegistry) -> None:
     with pytest.raises(NotFoundError, match="Model digits not found"):
-        registry.get(NAME)
+        registry.get_model(NAME)
     with pytest.raises(NotFoundError, match="Model digits not found"):
         upload(registry, parent=NAME)
     upload(registry, model_id="digits")
     with pytest.raises(NotFoundError, match="has no version 7"):
-        registry.get(f"{NAME}@7")
+        registry.get_model(f"{NAME}@7")
 
 
 def test_deleting(registry: ModelRegistry) -> None:
     upload(registry, model_id="digits")
     upload(registry, parent=NAME)
     with pytest.raises(ConflictError, match="default version"):
-        registry.delete(f"{NAME}@default")
-    registry.delete(NAME)
-    assert registry.list() == []
+        registry.delete_model_version(f"{NAME}@default")
+    registry.delete_model(NAME)
+    assert registry.list_models(ALL).models == ()
     with pytest.raises(NotFoundError):
-        registry.delete(NAME)
+        registry.delete_model(NAME)
 
 
 @pytest.mark.parametrize("number", ["0", "01", "9" * 20, "9" * 5000, "٣"])
 def test_a_number_that_no_version_has_is_not_found(registry: ModelRegistry, number: str) -> None:
     upload(registry, model_id="digits")
-    for verb in (registry.get, registry.delete):
+    for verb in (registry.get_model, registry.delete_model_version):
         with pytest.raises(NotFoundError, match="has no version"):
             verb(f"{NAME}@{number}")
 
 
-def test_models_are_listed_by_place_the_newest_first(registry: ModelRegistry) -> None:
+def test_models_are_listed_by_place_the_newest_first(tmp_path: Path, registry: ModelRegistry) -> None:
     upload(registry, model_id="one")
     upload(registry, model_id="two")
-    registry.upload(Model(display_name="x"), project="local", location="europe-west4", model_id="three")
-    assert [each.name.rpartition("/")[2] for each in registry.list(**PLACE)] == ["two", "one"]
-    assert len(registry.list()) == 3
+    other = ModelRegistry(tmp_path / "home", "europe-west4")
+    other.upload(Model(display_name="x"), ModelTarget(model_id="three"))
+    found = registry.list_models(Query(location=REGION)).models
+    assert [each.name.rpartition("/")[2] for each in found] == ["two", "one"]
+    assert len(registry.list_models(ALL).models) == 3
 
 
 @pytest.mark.parametrize("model_id", ["1digits", "-a", "A", "a" * 64, "a/b", "..", "a@b"])
@@ -158,7 +165,7 @@ def test_a_damaged_row_is_named(store: Store, registry: ModelRegistry) -> None:
     with store.transaction() as connection:
         connection.execute("UPDATE models SET document = '{'")
     with pytest.raises(DamagedError, match="digits@1 in the store is damaged"):
-        registry.get(NAME)
+        registry.get_model(NAME)
 
 
 def damage(store: Store, version: int) -> None:
@@ -170,32 +177,33 @@ def test_a_damaged_version_hides_no_other(store: Store, registry: ModelRegistry)
     upload(registry, model_id="digits")
     upload(registry, "best", parent=NAME)
     damage(store, 2)
-    assert registry.get(NAME).version_id == registry.get(f"{NAME}@1").version_id == "1"
-    assert [one.version_id for one in registry.versions(NAME)] == ["1"]
-    assert registry.damaged() == registry.damaged(NAME) == [f"{NAME}@2"]
+    assert registry.get_model(NAME).version_id == registry.get_model(f"{NAME}@1").version_id == "1"
+    assert [one.version_id for one in versions(registry)] == ["1"]
+    assert registry.list_models(ALL).damaged == (f"{NAME}@2",)
+    assert registry.list_model_versions(NAME, ALL).damaged == (f"{NAME}@2",)
     for name in (f"{NAME}@2", f"{NAME}@best"):
         with pytest.raises(DamagedError):
-            registry.get(name)
+            registry.get_model(name)
     with pytest.raises(NotFoundError):
-        registry.get(f"{NAME}@3")
+        registry.get_model(f"{NAME}@3")
     assert upload(registry, "best", parent=NAME).version_id == "3"
-    registry.delete(f"{NAME}@2")
-    assert registry.damaged() == []
+    registry.delete_model_version(f"{NAME}@2")
+    assert registry.list_models(ALL).damaged == ()
 
 
 def test_another_version_takes_the_place_of_a_damaged_one(store: Store, registry: ModelRegistry) -> None:
     upload(registry, model_id="digits")
     damage(store, 1)
-    assert registry.list() == []
+    assert registry.list_models(ALL).models == ()
     with pytest.raises(ConflictError):
         upload(registry, model_id="digits")
     upload(registry, "default", parent=NAME)
-    assert [one.version_id for one in registry.list()] == ["2"]
-    registry.delete(f"{NAME}@1")
+    assert [one.version_id for one in registry.list_models(ALL).models] == ["2"]
+    registry.delete_model_version(f"{NAME}@1")
     damage(store, 2)
-    registry.delete(NAME)
+    registry.delete_model(NAME)
     with pytest.raises(NotFoundError):
-        registry.versions(NAME)
+        versions(registry)
 
 
 def test_a_model_keeps_a_default_version_whatever_happens_at_once(
@@ -204,16 +212,12 @@ def test_a_model_keeps_a_default_version_whatever_happens_at_once(
     """One gives the alias to a version while another deletes that version."""
 
     def name(_turn: int) -> None:
-        own = Store.open(tmp_path / "home")
         with suppress(NotFoundError):
-            ModelRegistry(own).set_aliases(f"{NAME}@2", ["default"])
-        own.close()
+            ModelRegistry(tmp_path / "home").merge_version_aliases(f"{NAME}@2", ["default"])
 
     def remove(_turn: int) -> None:
-        own = Store.open(tmp_path / "home")
         with suppress(NotFoundError, ConflictError):
-            ModelRegistry(own).delete(f"{NAME}@2")
-        own.close()
+            ModelRegistry(tmp_path / "home").delete_model_version(f"{NAME}@2")
 
     for _ in range(10):
         upload(registry, model_id="digits")
@@ -221,5 +225,5 @@ def test_a_model_keeps_a_default_version_whatever_happens_at_once(
         with ThreadPoolExecutor(2) as pool:
             done = [pool.submit(work, 0) for work in (name, remove)]
         assert [each.result() for each in done] == [None, None]
-        assert registry.get(NAME).version_id in ("1", "2")
-        registry.delete(NAME)
+        assert registry.get_model(NAME).version_id in ("1", "2")
+        registry.delete_model(NAME)

@@ -211,4 +211,4 @@ def test_the_living_and_the_ended(tmp_path: Path) -> None:
 def test_nothing_is_requested_of_what_is_gone(tmp_path: Path) -> None:
     store = Store.open(tmp_path)
     store.request(record(1).name, "cancel")
-    assert store.query("SELECT * FROM requests") == []
+    assert store.execute("SELECT * FROM requests") == []

@@ -27,7 +27,7 @@ OPEN = """
 import sys
 from pathlib import Path
 from vtrain.runtime.store import Store
-print(Store.open(Path(sys.argv[1])).query("SELECT * FROM resources"))
+print(Store.open(Path(sys.argv[1])).execute("SELECT * FROM resources"))
 """
 
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import msgspec
 
 from vtrain.backends.container_options import ContainerOptions
+from vtrain.messages.base import Query as Query
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.rooted import Root
 
 if TYPE_CHECKING:
     from vtrain.messages.base import Operation
-    from vtrain.messages.persistent_resource import PersistentResource
+    from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
     from vtrain.messages.resources import Job
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.debugging import Debugger
@@ -80,17 +81,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that the API is not known to have. They are sent along as they are."""
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a list of resources: with all of `labels`. `page_token` goes on after a page."""
-
-    collection: str = "customJobs"
-    project: str = "local"
-    location: str = ""
-    page_size: int = 100
-    page_token: str = ""
-    labels: dict[str, str] = {}
-
-
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs, newest first, and the token of the next page (empty: this was the last).
 
@@ -98,17 +88,6 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     jobs: tuple[Job, ...]
-    next_page_token: str = ""
-    damaged: tuple[str, ...] = ()
-
-
-class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
-    """Persistent resources, and the token of the next page (empty: this was the last).
-
-    `damaged` names the resources whose stored entry cannot be read.
-    """
-
-    resources: tuple[PersistentResource, ...]
     next_page_token: str = ""
     damaged: tuple[str, ...] = ()
 

@@ -228,15 +228,16 @@ class RuntimeBackend(Backend):
 
     def open_resources(self, settings: BackendSettings) -> ResourceBackend:
         """The persistent resources of this machine, which all backends of the local runtime share."""
-        from vtrain.backends.local_resources import LocalResources
+        from vtrain.runtime.resource_registry import ResourceRegistry
 
-        return LocalResources(settings)
+        place = ResourceName(project=settings.project, location=settings.region, collection="", id="")
+        return ResourceRegistry(settings.home, place, settings.preload)
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
         """The models of this machine, which all backends of the local runtime share."""
-        from vtrain.backends.local_models import LocalModels
+        from vtrain.runtime.model_registry import ModelRegistry
 
-        return LocalModels(settings)
+        return ModelRegistry(settings.home, settings.region)
 
     @abstractmethod
     def planner(self, settings: BackendSettings) -> Planner:

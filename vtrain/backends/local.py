@@ -219,7 +219,7 @@ class LocalBackend:
         folder, task = self._folder(name), replica or PRIMARY.name
         if replica and replica not in folder.started_replicas():
             raise NotFoundError(f"No replica {replica} of the job has started.")
-        work = folder.replica(task, max(folder.attempts(task), default=0)).work
+        work = folder.replica(task, folder.newest_attempt(task)).work
         found = (output, Root(work.parent, work.name))
         return tuple(root for root in found if root is not None and root.is_folder())
 
@@ -340,7 +340,7 @@ class LocalBackend:
         place = ResourceName(
             project=self._settings.project, location=self._settings.region, collection="", id=""
         )
-        return ResourceRegistry(self._open_store()).claim(own.job_spec, place, claim)
+        return ResourceRegistry(self._home, place).claim(own.job_spec, claim)
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""
@@ -385,7 +385,7 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     from vtrain.runtime.replica import replica_ids
 
     names = [member.name for member in replica_ids(job.job_spec)]
-    newest = [folder.replica(name, max(folder.attempts(name), default=0)) for name in names]
+    newest = [folder.replica(name, folder.newest_attempt(name)) for name in names]
     return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
 
 

@@ -12,28 +12,7 @@ import msgspec
 if TYPE_CHECKING:
     from vtrain.backends import Query
     from vtrain.messages.base import Operation
-    from vtrain.messages.model import Model
-
-
-class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The place of a new version: in `parent`, a model by its full name, or in a new model.
-
-    `model_id` is that of the new model; without one the registry chooses.
-    """
-
-    model_id: str = ""
-    parent: str = ""
-
-
-class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Models or versions of one, and the token of the next page (empty: this was the last).
-
-    `damaged` names the versions whose stored entry cannot be read.
-    """
-
-    models: tuple[Model, ...]
-    next_page_token: str = ""
-    damaged: tuple[str, ...] = ()
+    from vtrain.messages.model import Model, ModelPage, ModelTarget
 
 
 class ModelRegistryBackend(Protocol):

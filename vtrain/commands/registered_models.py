@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vtrain.backends import Query
-from vtrain.backends.models import ModelPage, ModelRegistryBackend, ModelTarget
+from vtrain.backends.models import ModelRegistryBackend
 from vtrain.commands.jobs import pages, query_all
 from vtrain.commands.kinds import MODEL
 from vtrain.commands.selection import show_list
@@ -29,6 +29,7 @@ from vtrain.flags.model_config import check_required, compose_model
 from vtrain.flags.model_options import ModelCopyFlags, ModelNameFlag, ModelVersionFlag, UploadFlags
 from vtrain.flags.options import CommonFlags, DryRunFlag, ListFlags, NameFlag, PlaceFlags
 from vtrain.messages.base import Operation
+from vtrain.messages.model import ModelPage, ModelTarget
 from vtrain.messages.names import parse_name
 from vtrain.retry import wait_until
 from vtrain.settings import find_region, user_path

@@ -77,3 +77,14 @@ class Operation(Resource, frozen=True):
     done: bool = False
     error: Status | None = None
     response: dict[str, Any] | None = None
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for a list of resources: with all of `labels`. `page_token` goes on after a page."""
+
+    collection: str = "customJobs"
+    project: str = "local"
+    location: str = ""
+    page_size: int = 100
+    page_token: str = ""
+    labels: dict[str, str] = {}

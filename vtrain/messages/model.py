@@ -5,6 +5,8 @@ Explanations, exports and what only Vertex AI makes of a model stay free documen
 
 from typing import Any, ClassVar
 
+import msgspec
+
 from vtrain.messages.base import Duration, EncryptionSpec, EnumName, Int64, Message, Resource, Value
 from vtrain.messages.custom_job import EnvVar
 
@@ -122,3 +124,24 @@ class Model(Resource, frozen=True):
     satisfies_pzs: bool = False
     satisfies_pzi: bool = False
     checkpoints: tuple[Document, ...] = ()
+
+
+class ModelTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a new version: in `parent`, a model by its full name, or in a new model.
+
+    `model_id` is that of the new model; without one the registry chooses.
+    """
+
+    model_id: str = ""
+    parent: str = ""
+
+
+class ModelPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Models or versions of one, and the token of the next page (empty: this was the last).
+
+    `damaged` names the versions whose stored entry cannot be read.
+    """
+
+    models: tuple[Model, ...]
+    next_page_token: str = ""
+    damaged: tuple[str, ...] = ()

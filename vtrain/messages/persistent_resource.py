@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+import msgspec
+
 from vtrain.messages.base import EncryptionSpec, EnumName, Int64, Message, Resource, Status
 from vtrain.messages.custom_job import DiskSpec, MachineSpec, PscInterfaceConfig
 
@@ -71,3 +73,14 @@ class PersistentResource(Resource, frozen=True):
     resource_runtime_spec: ResourceRuntimeSpec | None = None
     resource_runtime: ResourceRuntime | None = None
     reserved_ip_ranges: tuple[str, ...] = ()
+
+
+class ResourcePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Persistent resources, and the token of the next page (empty: this was the last).
+
+    `damaged` names the resources whose stored entry cannot be read.
+    """
+
+    resources: tuple[PersistentResource, ...]
+    next_page_token: str = ""
+    damaged: tuple[str, ...] = ()

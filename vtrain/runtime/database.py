@@ -78,8 +78,8 @@ def open_database(home: Path) -> tuple[sqlite3.Connection, bool]:
     """
     path = home / DATABASE
     is_new = not path.exists()
-    read_only = path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-    if not read_only and is_new:
+    read_only = not is_new and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+    if is_new:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE))
     _check_files(path, is_new=is_new)
     try:
@@ -99,32 +99,41 @@ def _check_files(path: Path, *, is_new: bool) -> None:
             continue
         if not is_file:
             raise damaged_error(path, f"{file.name} is not a file")
-    if not is_new and _was_emptied(path):
+
+    def has_content() -> bool:
+        return path.stat().st_size > 0 or _has_log(path) or not any(path.parent.glob("jobs/[!.]*"))
+
+    # A process that creates a store writes its first bytes a moment later: an empty file is looked at again.
+    if not is_new and not wait_until(has_content, BEGINNING_SECONDS):
         raise damaged_error(path, "it is empty, although there are jobs")
 
 
-def _was_emptied(path: Path) -> bool:
-    """Whether the store is empty although the home has jobs.
-
-    A process that creates a store writes its first bytes a moment later, so an empty file is looked at again.
-    """
-
-    def is_sound() -> bool:
-        return path.stat().st_size > 0 or _has_log(path) or not any(path.parent.glob("jobs/[!.]*"))
-
-    return not wait_until(is_sound, BEGINNING_SECONDS)
-
-
 def _opened(path: Path, home: Path, *, read_only: bool) -> sqlite3.Connection:
-    connection = _connect(path, read_only=read_only)
+    uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
+    # A read-only database without a WAL file has no writer. SQLite opens it only as immutable, because it
+    # could not make the files that it shares with writers.
+    if read_only and not _has_log(path):
+        uri += "&immutable=1"
+    # Garbage collection may close it in another thread.
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+    # Bytes of a damaged row must not keep the other rows from being read.
+    connection.text_factory = lambda data: data.decode(errors="replace")
     try:
         has_schema = _has_schema(connection, home)
         if read_only and not has_schema:
             raise read_only_error(home)
         if not read_only:
             connection.execute("PRAGMA synchronous=FULL")
-            if not has_schema:
-                _make_schema(connection, home)
+        if not has_schema:
+            connection.execute("PRAGMA journal_mode=WAL")
+            with connection:  # a kill in the middle changes nothing
+                connection.execute("BEGIN EXCLUSIVE")
+                if not _has_schema(connection, home):  # another process may have been faster
+                    for statement in _SCHEMA.split(";"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
     except BaseException:
         connection.close()
         raise
@@ -143,45 +152,12 @@ def has_store(home: Path) -> bool:
         return True
 
 
-def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
-    """Open the database.
-
-    A read-only database without a WAL file has no writer. SQLite opens it only as immutable, because it could
-    not make the files that it shares with writers.
-    """
-    uri = path.absolute().as_uri() + ("?mode=ro" if read_only else "")
-    if read_only and not _has_log(path):
-        uri += "&immutable=1"
-    # Garbage collection may close it in another thread.
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    connection.text_factory = _text
-    return connection
-
-
-def _text(data: bytes) -> str:
-    """Text from bytes that a damaged row may hold. They must not keep the other rows from being read."""
-    return data.decode(errors="replace")
-
-
 def _has_log(path: Path) -> bool:
     """Whether the WAL file has writes that are not in the database file yet."""
     try:
         return path.with_name(f"{DATABASE}-wal").stat().st_size > 0
     except FileNotFoundError:
         return False
-
-
-def _make_schema(connection: sqlite3.Connection, home: Path) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
-    with connection:  # a kill in the middle changes nothing
-        connection.execute("BEGIN EXCLUSIVE")
-        if _has_schema(connection, home):  # another process was faster
-            return
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
 
 def _has_schema(connection: sqlite3.Connection, home: Path) -> bool:

@@ -38,7 +38,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
     """Store a pending job and start its supervisor; it is PENDING or QUEUED, and cannot be lost any more.
 
     `snapshot` is the archive of the trainer's files. Raises KeyTakenError where another job has its
-    idempotency key, unless that one did not succeed.
+    idempotency key, unless that one did not succeed, and NotFoundError where its persistent resource is gone.
     """
     home = Path(order.home)
     store.check_writable()
@@ -73,6 +73,10 @@ def _insert(store: Store, record: Record, order: JobOrder) -> None:
     with store.transaction() as connection:
         if holder := store.holder_of(record):
             raise KeyTakenError(holder)
+        if order.claim.line and not order.parent:  # it may have been deleted since the claim was made
+            from vtrain.runtime.resource_registry import resource_row
+
+            resource_row(store, order.claim.line)
         store.insert(record)
         if not order.is_parent:
             enqueue(connection, record.name, order.claim)
@@ -122,5 +126,5 @@ def remove_unborn(store: Store, name: str, folder: JobFolder) -> None:
     a job that ever had a supervisor stays. Raises OSError, StorageError.
     """
     supervised = lock_holder(folder.lock) or (folder.path / SUPERVISOR_LOG).exists()
-    if not supervised and not store.query("SELECT 1 FROM resources WHERE name = ?", (name,)):
+    if not supervised and not store.execute("SELECT 1 FROM resources WHERE name = ?", (name,)):
         remove_folder(folder.path)

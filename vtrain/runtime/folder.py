@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -317,6 +318,10 @@ class JobFolder(msgspec.Struct, frozen=True):
         root = self.path / "replicas" / name
         later = {int(path.name) for path in root.glob("restarts/*") if path.name.isdecimal()}
         return later | ({0} if root.is_dir() else set())
+
+    def newest_attempt(self, name: str) -> int:
+        """The last of a replica's attempts, which are numbered without a gap. It lists no folder."""
+        return next(number for number in count() if not self.replica(name, number + 1).path.exists())
 
     def started_replicas(self) -> list[str]:
         """The replicas whose program runs or has run: each has a log."""

@@ -68,10 +68,9 @@ class _Source(msgspec.Struct, frozen=True):
     def ended_attempt(self) -> int:
         """The last attempt of the replica that will write no more; -1 for none."""
         job = JobFolder(self.folder.parent)
-        newest = max(job.attempts(self.task), default=-1)
-        if newest < 0 or (job.replica(self.task, newest).path / "exit.json").exists():
-            return newest
-        return newest - 1
+        newest = job.newest_attempt(self.task)
+        has_ended = (job.replica(self.task, newest).path / "exit.json").exists()
+        return newest if has_ended else newest - 1
 
 
 def read_logs(
@@ -186,6 +185,6 @@ def _decode_cursor(cursor: str) -> dict[str, Place]:
 
 
 def _task_names(folder: Path, started: Iterable[str] = ()) -> list[str]:
-    names = {path.stem for suffix in (INDEX_SUFFIX, RAW_SUFFIX) for path in folder.glob("*" + suffix)}
+    names = {path.stem for path in folder.glob("*") if path.suffix in (INDEX_SUFFIX, RAW_SUFFIX)}
     names.update(started)
     return sorted(names, key=lambda name: ([int(n) for n in re.findall(r"\d+", name)], name))

@@ -1,5 +1,6 @@
 """The models of this machine: each has versions, and each version a name of its own or several.
 
+What Vertex AI continues after its answer is done here at once. The files of models stay where they are.
 Sources of the rules: `UploadModel`, `MergeVersionAliases` and `DeleteModelVersion` of
 `google/cloud/aiplatform/v1/model_service.proto`, and `Model.version_aliases` of `model.proto`.
 """
@@ -8,16 +9,21 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
+from vtrain.messages.base import EncryptionSpec, Operation, Query
 from vtrain.messages.codec import from_document, to_document
-from vtrain.messages.model import Model
-from vtrain.messages.names import MODELS, ResourceName, require_name
+from vtrain.messages.model import Model, ModelPage, ModelSourceInfo, ModelTarget, OriginalModelInfo
+from vtrain.messages.names import LOCAL_PROJECT, MODELS, ResourceName, require_name
+from vtrain.runtime.database import has_store
+from vtrain.runtime.serving.artifacts import artifact_folder, check_artifacts, files_of
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
@@ -33,31 +39,61 @@ _ID = re.compile(r"[a-z_][a-z0-9_-]{0,62}")
 class ModelRegistry:
     """Models in the store of a home. Every method raises StorageError where the store refuses."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, home: Path, region: str = "") -> None:
+        """`region` is that of new models."""
+        self._home = home
+        self._region = region
 
-    def upload(
-        self, model: Model, *, project: str, location: str, model_id: str = "", parent: str = ""
-    ) -> Model:
-        """Add a model or, with `parent`, another version of one. The version as it is kept.
+    @cached_property
+    def _store(self) -> Store:
+        return Store.open(self._home)
+
+    def upload_model(self, model: Model, target: ModelTarget) -> Operation:
+        """Keep a version. Raises as `upload` does, and ConfigError where its folder has no files."""
+        if model.artifact_uri and not any(files_of(artifact_folder(model, self._home))):
+            raise ConfigError(
+                f"There are no files in {model.artifact_uri}, which --artifact-uri names.",
+                hint=f"It is the folder {artifact_folder(model, self._home)}.",
+            )
+        return _kept(self.upload(model, target))
+
+    def copy_model(self, source: str, target: ModelTarget, kms_key_name: str = "") -> Operation:
+        """Keep another version that has the files of the source."""
+        original = self.get_model(source)
+        info = original.model_source_info  # CUSTOM is the API's word for the models of users, too
+        copied = msgspec.structs.replace(
+            original,
+            version_aliases=(),
+            training_pipeline="",
+            create_time="",
+            encryption_spec=EncryptionSpec(kms_key_name=kms_key_name) if kms_key_name else None,
+            model_source_info=ModelSourceInfo(source_type=info.source_type if info else "CUSTOM", copy=True),
+            original_model_info=OriginalModelInfo(model=f"{original.name}@{original.version_id}"),
+        )
+        return _kept(self.upload(copied, target))
+
+    def upload(self, model: Model, target: ModelTarget) -> Model:
+        """Keep a version; it as it is kept.
 
         A version that a training pipeline made is made once: asking again answers with it. Raises
         ConfigError for an id or an alias that the API does not take, ConflictError for an id that is taken,
         NotFoundError for a parent that there is not.
         """
-        check_id(model_id)
+        check_id(target.model_id)
         check_aliases(model.version_aliases)
-        self._store.check_writable()
         full = ResourceName(
-            project=project, location=location, collection=MODELS, id=model_id or random_job_id()
+            project=LOCAL_PROJECT,
+            location=self._region,
+            collection=MODELS,
+            id=target.model_id or random_job_id(),
         )
         with self._store.transaction() as connection:
-            made = _made_by(connection, model.training_pipeline)
+            made = self.made_by(model.training_pipeline) if model.training_pipeline else None
             if made is not None:
                 return made
-            if parent:
-                return _add_version(connection, _split(parent)[0], model)
-            if _rows(connection, str(full)):
+            if target.parent:
+                return self._add_version(connection, _split(target.parent)[0], model)
+            if self._rows(str(full)):
                 raise ConflictError(
                     f"There is a model {full.id} already.",
                     hint=f"For another version of it: --parent-model={full.id}",
@@ -66,47 +102,49 @@ class ModelRegistry:
 
     def made_by(self, pipeline: str) -> Model | None:
         """The version that a training pipeline has made; None where it has made none."""
-        rows = self._store.query(_MADE_BY, (pipeline,))
+        rows = self._store.execute(f"{_SELECT} WHERE training_pipeline = ?", (pipeline,))
         return _read(*rows[0]) if rows else None
 
-    def get(self, name: str) -> Model:
+    def get_model(self, name: str) -> Model:
         """A version: `…/models/ID` is the default one, `…/models/ID@2` and `…/models/ID@alias` name another.
 
-        Raises NotFoundError.
+        Raises NotFoundError, DamagedError.
         """
         base, wanted = _split(name)
-        return _find(self._store.query(_SELECT, (base,)), base, wanted)
+        return _find(self._rows(base), base, wanted)
 
-    def versions(self, name: str) -> list[Model]:
-        """The versions of a model, the first one first; damaged ones are left out. Raises NotFoundError."""
-        rows = self._store.query(_SELECT, (_split(name)[0],))
+    def list_model_versions(self, name: str, query: Query) -> ModelPage:  # noqa: ARG002 - there is one page
+        """The versions of a model, the first one first. Raises NotFoundError."""
+        rows = self._rows(_split(name)[0])
         if not rows:
             raise _not_found(name)
-        return _readable(rows)
+        return ModelPage(models=tuple(_readable(rows)), damaged=_damaged(rows))
 
-    def damaged(self, name: str = "") -> list[str]:
-        """The versions whose entries cannot be read, of one model or of all."""
-        rows = self._store.query(
-            "SELECT name, version, document FROM models WHERE ? IN ('', name) ORDER BY rowid",
-            (_split(name)[0],),
+    def list_models(self, query: Query) -> ModelPage:
+        """The default version of each model, the newest model first, on one page."""
+        if not has_store(self._home):
+            return ModelPage(models=())
+        rows = self._store.execute(
+            f"{_SELECT} WHERE project = ? AND (? = '' OR location = ?) AND is_default ORDER BY rowid DESC",
+            (LOCAL_PROJECT, query.location, query.location),
         )
-        return [f"{row[0]}@{row[1]}" for row in rows if not _readable([row])]
-
-    def list(self, *, project: str = "", location: str = "") -> list[Model]:
-        """The default version of each model, the newest model first; damaged ones are left out."""
-        rows = self._store.query(
-            "SELECT name, version, document FROM models WHERE (? = '' OR project = ?)"
-            " AND (? = '' OR location = ?) AND is_default ORDER BY rowid DESC",
-            (project, project, location, location),
-        )
-        return _readable(rows)
+        damaged = _damaged(self._store.execute(f"{_SELECT} ORDER BY rowid"))
+        return ModelPage(models=tuple(_readable(rows)), damaged=damaged)
 
     def artifact_uris(self) -> set[str]:
         """The folders of the files of all versions; a damaged one does not tell its own."""
-        rows = self._store.query("SELECT name, version, document FROM models")
+        rows = self._store.execute(_SELECT) if has_store(self._home) else ()
         return {model.artifact_uri for model in _readable(rows)} - {""}
 
-    def set_aliases(self, name: str, aliases: Sequence[str]) -> Model:
+    def fetch_artifacts(self, model: Model, folder: Path) -> Path | None:  # noqa: ARG002 - they are here
+        """The folder in which its files lie; None for a model without. Raises ConfigError."""
+        return check_artifacts(model, self._home)
+
+    def get_operation(self, operation: Operation) -> Operation:
+        """The operation itself, as each is done at once."""
+        return operation
+
+    def merge_version_aliases(self, name: str, aliases: Sequence[str]) -> Model:
         """Give a version these names, and take those away that begin with `-`. They leave other versions."""
         base, wanted = _split(name)
         added = [alias for alias in aliases if not alias.startswith("-")]
@@ -114,20 +152,20 @@ class ModelRegistry:
         if DEFAULT_ALIAS in removed:
             raise ConfigError("A model has always a default version.", hint="Give the alias to another one.")
         check_aliases(added)
-        with self._store.transaction() as connection:
-            version = _find(_rows(connection, base), base, wanted)
+        with self._changing(name) as connection:
+            version = _find(self._rows(base), base, wanted)
             kept = [alias for alias in version.version_aliases if alias not in removed]
-            return _name_version(connection, version, (*kept, *added))
+            return self._name_version(connection, version, (*kept, *added))
 
-    def update(self, name: str, changes: Mapping[str, Any]) -> Model:
+    def update_model(self, name: str, changes: Mapping[str, Any]) -> Model:
         """Change fields of a model in all its versions, or with `@VERSION` in that one. The named version.
 
         The keys of `changes` are attributes of `Model`. Raises NotFoundError.
         """
         of_all = {key: value for key, value in changes.items() if key != "labels"}
         base, wanted = _split(name)
-        with self._store.transaction() as connection:
-            rows = _rows(connection, base)
+        with self._changing(name) as connection:
+            rows = self._rows(base)
             named, now = _find(rows, base, wanted), timestamp()
             for version in [named] if "@" in name else _readable(rows):
                 # Labels of other versions stay (googleapis/python-aiplatform, issue 3049).
@@ -136,37 +174,94 @@ class ModelRegistry:
                 if "@" in name:
                     changed = msgspec.structs.replace(changed, version_update_time=now)
                 _save(connection, changed)
-            return _find(_rows(connection, base), base, wanted)
+            return _find(self._rows(base), base, wanted)
 
-    def delete(self, name: str) -> None:
-        """Remove a model with all its versions, or with `@VERSION` that one. Its files stay.
+    def delete_model(self, name: str) -> Operation:
+        """Remove a model with all its versions. Raises NotFoundError."""
+        if "@" in name:
+            raise ConfigError(
+                f"{name} names a version, and this command deletes the whole model.",
+                hint=f"Delete the version: vtrain models delete-version {name}",
+            )
+        with self._changing(name) as connection:
+            connection.execute("DELETE FROM models WHERE name = ?", (name,))
+        return Operation(name=f"{name}/operations/0", done=True)
 
-        Raises NotFoundError, ConflictError for the default version of a model that has others.
+    def delete_model_version(self, name: str) -> Operation:
+        """Remove one version, by its number also where its entry is damaged.
+
+        Raises NotFoundError, ConflictError for the default version.
         """
-        self._store.check_writable()
-        base, wanted = _split(name)
-        with self._store.transaction() as connection:
-            if "@" not in name:
-                if not connection.execute("DELETE FROM models WHERE name = ?", (base,)).rowcount:
-                    raise _not_found(name)
-                return
-            if not wanted.isdecimal():
-                wanted = _find(_rows(connection, base), base, wanted).version_id
-            self._delete_version(connection, base, wanted)
-
-    def _delete_version(self, connection: sqlite3.Connection, base: str, version: str) -> None:
-        """Remove a version by its number, also where its entry is damaged."""
+        if "@" not in name:
+            raise ConfigError(
+                f"{name} names a model without a version.",
+                hint=f"Write {name}@VERSION. To delete the whole model: vtrain models delete {name}",
+            )
+        base, version = _split(name)
         # Compared as text: SQLite takes no number of more than 64 bits.
         where = "FROM models WHERE name = ? AND CAST(version AS TEXT) = ?"
-        row = connection.execute(f"SELECT is_default {where}", (base, version)).fetchone()
-        if row is None:
-            raise _no_version(base, version)
-        if row[0]:
-            raise ConflictError(
-                f"Version {version} is the default version of the model.",
-                hint="Give the alias default to another version, or delete the whole model.",
-            )
-        connection.execute(f"DELETE {where}", (base, version))
+        with self._changing(name) as connection:
+            if not version.isdecimal():
+                version = _find(self._rows(base), base, version).version_id
+            row = connection.execute(f"SELECT is_default {where}", (base, version)).fetchone()
+            if row is None:
+                raise _no_version(base, version)
+            if row[0]:
+                raise ConflictError(
+                    f"Version {version} is the default version of the model.",
+                    hint="Give the alias default to another version, or delete the whole model.",
+                )
+            connection.execute(f"DELETE {where}", (base, version))
+        return Operation(name=f"{name}/operations/0", done=True)
+
+    @contextmanager
+    def _changing(self, name: str) -> Iterator[sqlite3.Connection]:
+        """A transaction about a model. Raises NotFoundError where it is not there."""
+        if not has_store(self._home):
+            raise _not_found(name)
+        with self._store.transaction() as connection:
+            if not self._rows(_split(name)[0]):
+                raise _not_found(name)
+            yield connection
+
+    def _rows(self, base: str) -> Rows:
+        """The versions of a model, the first one first."""
+        select = f"{_SELECT} WHERE name = ? ORDER BY version"
+        return self._store.execute(select, (base,)) if has_store(self._home) else []
+
+    def _add_version(self, connection: sqlite3.Connection, name: str, model: Model) -> Model:
+        rows = self._rows(name)
+        if not rows:
+            raise _not_found(name)
+        inherited = next(iter(_readable(rows)), model)
+        model = msgspec.structs.replace(
+            model,
+            display_name=model.display_name or inherited.display_name,
+            create_time=inherited.create_time,
+        )
+        # Counted apart, as the number of a version that was deleted is not given again.
+        (newest,) = connection.execute("SELECT last FROM model_counts WHERE name = ?", (name,)).fetchone()
+        made = _insert(connection, name, int(newest) + 1, model, ())
+        return self._name_version(connection, made, model.version_aliases)
+
+    def _name_version(self, connection: sqlite3.Connection, version: Model, aliases: Sequence[str]) -> Model:
+        """The version with these names, which no other version of the model has any more."""
+        wanted = tuple(dict.fromkeys(aliases))
+        if DEFAULT_ALIAS in wanted:  # also of a version that is damaged
+            connection.execute("UPDATE models SET is_default = 0 WHERE name = ?", (version.name,))
+        for other in _readable(self._rows(version.name)):
+            names = tuple(alias for alias in other.version_aliases if alias not in wanted)
+            is_own = other.version_id == version.version_id
+            if is_own or names != other.version_aliases:
+                changed = msgspec.structs.replace(
+                    other,
+                    version_aliases=wanted if is_own else names,
+                    version_update_time=timestamp(),
+                    answer=None,
+                )
+                _save(connection, changed)
+                version = changed if is_own else version
+        return version
 
 
 def check_id(model_id: str) -> None:
@@ -188,8 +283,15 @@ def check_aliases(aliases: Iterable[str]) -> None:
             )
 
 
-_MADE_BY = "SELECT name, version, document FROM models WHERE training_pipeline = ?"
-_SELECT = "SELECT name, version, document FROM models WHERE name = ? ORDER BY version"
+_SELECT = "SELECT name, version, document FROM models"
+Rows = Sequence[Sequence[Any]]
+"""What `_SELECT` finds."""
+
+
+def _kept(made: Model) -> Operation:
+    """The operation of a version that was kept before its answer."""
+    response = {"model": made.name, "modelVersionId": made.version_id}
+    return Operation(name=f"{made.name}/operations/0", done=True, response=response)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -223,7 +325,7 @@ def _read(name: str, version: Any, document: str) -> Model:
         ) from None
 
 
-def _readable(rows: Iterable[Sequence[Any]]) -> list[Model]:
+def _readable(rows: Rows) -> list[Model]:
     """The versions of rows, without damaged ones."""
     found = []
     for row in rows:
@@ -232,7 +334,12 @@ def _readable(rows: Iterable[Sequence[Any]]) -> list[Model]:
     return found
 
 
-def _find(rows: Sequence[Sequence[Any]], base: str, wanted: str) -> Model:
+def _damaged(rows: Rows) -> tuple[str, ...]:
+    """The names of the versions whose entries cannot be read."""
+    return tuple(f"{row[0]}@{row[1]}" for row in rows if not _readable([row]))
+
+
+def _find(rows: Rows, base: str, wanted: str) -> Model:
     """The version of that number or alias.
 
     Raises NotFoundError, DamagedError for a version that is damaged, or may be one that is.
@@ -246,36 +353,6 @@ def _find(rows: Sequence[Sequence[Any]], base: str, wanted: str) -> Model:
         if not wanted.isdecimal() or wanted == str(row[1]):
             _read(*row)
     raise _no_version(base, wanted)
-
-
-def _rows(connection: sqlite3.Connection, name: str) -> list[tuple[Any, ...]]:
-    return connection.execute(_SELECT, (name,)).fetchall()
-
-
-def _versions(connection: sqlite3.Connection, name: str) -> list[Model]:
-    """The versions of a model, without damaged ones."""
-    return _readable(_rows(connection, name))
-
-
-def _made_by(connection: sqlite3.Connection, pipeline: str) -> Model | None:
-    """The version that a training pipeline has made; None where it has made none."""
-    if not pipeline:
-        return None
-    row = connection.execute(_MADE_BY, (pipeline,)).fetchone()
-    return _read(*row) if row else None
-
-
-def _add_version(connection: sqlite3.Connection, name: str, model: Model) -> Model:
-    if not _rows(connection, name):
-        raise _not_found(name)
-    inherited = next(iter(_versions(connection, name)), model)
-    model = msgspec.structs.replace(
-        model, display_name=model.display_name or inherited.display_name, create_time=inherited.create_time
-    )
-    # Counted apart, as the number of a version that was deleted is not given again.
-    (newest,) = connection.execute("SELECT last FROM model_counts WHERE name = ?", (name,)).fetchone()
-    made = _insert(connection, name, int(newest) + 1, model, ())
-    return _name_version(connection, made, model.version_aliases)
 
 
 def _insert(
@@ -304,26 +381,6 @@ def _insert(
     )
     connection.execute("INSERT OR REPLACE INTO model_counts (name, last) VALUES (?, ?)", (name, version))
     return kept
-
-
-def _name_version(connection: sqlite3.Connection, version: Model, aliases: Sequence[str]) -> Model:
-    """The version with these names, which no other version of the model has any more."""
-    wanted = tuple(dict.fromkeys(aliases))
-    if DEFAULT_ALIAS in wanted:  # also of a version that is damaged
-        connection.execute("UPDATE models SET is_default = 0 WHERE name = ?", (version.name,))
-    for other in _versions(connection, version.name):
-        names = tuple(alias for alias in other.version_aliases if alias not in wanted)
-        is_own = other.version_id == version.version_id
-        if is_own or names != other.version_aliases:
-            changed = msgspec.structs.replace(
-                other,
-                version_aliases=wanted if is_own else names,
-                version_update_time=timestamp(),
-                answer=None,
-            )
-            _save(connection, changed)
-            version = changed if is_own else version
-    return version
 
 
 def _save(connection: sqlite3.Connection, version: Model) -> None:

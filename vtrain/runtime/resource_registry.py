@@ -9,51 +9,75 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, FieldError, NotFoundError
+from vtrain.messages.base import Operation, Query
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.custom_job import CustomJobSpec, DiskSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
-from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
+from vtrain.messages.persistent_resource import PersistentResource, ResourcePage, ResourcePool
 from vtrain.messages.rules import check_resource_pools
+from vtrain.retry import wait_until
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import read_queue
+from vtrain.runtime.child_jobs import is_living, request_end
+from vtrain.runtime.database import has_store
 from vtrain.runtime.store import Store
+from vtrain.runtime.supervisor_process import random_job_id
+from vtrain.runtime.warm_slots import end_warm_slots
 from vtrain.times import timestamp
 
 RUNNING = "RUNNING"
 _ID = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_TYPE = "type.googleapis.com/google.cloud.aiplatform.v1.PersistentResource"
+_EMPTY = "type.googleapis.com/google.protobuf.Empty"
+END_SECONDS = 120.0
+"""The longest wait for the end of jobs whose resource is deleted by force."""
 _DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 
 
 class ResourceRegistry:
-    """Persistent resources in the store of a home. Every method raises StorageError where it refuses."""
+    """Persistent resources in the store of a home. Every method raises StorageError where it refuses.
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    What Vertex AI continues after its answer is done here at once.
+    """
 
-    def create(
-        self, name: ResourceName, resource: PersistentResource, preload: tuple[str, ...] = ()
-    ) -> PersistentResource:
-        """Keep a resource; its slots are there at once, and keep the modules `preload` imported between jobs.
+    def __init__(self, home: Path, place: ResourceName, preload: tuple[str, ...] = ()) -> None:
+        """`place` is that of new resources, which keep the modules `preload` imported between jobs."""
+        self._home = home
+        self._place = place
+        self._preload = preload
 
-        Raises ConfigError for an id or a pool that the API does not take, ConflictError for an id that is
-        taken.
+    @cached_property
+    def _store(self) -> Store:
+        return Store.open(self._home)
+
+    def create_resource(
+        self, resource_id: str, resource: PersistentResource, unknown_fields: dict[str, Any]
+    ) -> Operation:
+        """Keep a resource; its slots are there at once.
+
+        Raises ConfigError for an id, a pool or fields that are not taken, ConflictError for an id in use.
         """
-        if not _ID.fullmatch(name.id):
+        if unknown_fields:
             raise ConfigError(
-                f"{name.id!r} is not the id of a persistent resource.",
+                f"This machine does not know {', '.join(unknown_fields)} of a persistent resource."
+            )
+        if not _ID.fullmatch(resource_id):
+            raise ConfigError(
+                f"{resource_id!r} is not the id of a persistent resource.",
                 hint="Up to 63 of a-z, 0-9 and '-'; the first is a letter, the last no hyphen.",
             )
         check_resource_pools(resource.resource_pools)
-        self._store.check_writable()
-        now = timestamp()
+        name, now = self._name(resource_id), timestamp()
         kept = msgspec.structs.replace(
             resource,
-            name=str(name),
+            name=name,
             resource_pools=_with_ids(resource.resource_pools),
             state=RUNNING,
             create_time=now,
@@ -61,44 +85,27 @@ class ResourceRegistry:
             update_time=now,
         )
         with self._store.transaction() as connection:
-            values = (str(name), name.project, name.location, _json(kept), " ".join(preload))
             added = connection.execute(
                 "INSERT OR IGNORE INTO persistent_resources (name, project, location, document, preload)"
                 " VALUES (?, ?, ?, ?, ?)",
-                values,
+                (name, self._place.project, self._place.location, _json(kept), " ".join(self._preload)),
             )
             if not added.rowcount:
-                raise ConflictError(f"There is a persistent resource {name.id} already.")
-        return kept
+                raise ConflictError(f"There is a persistent resource {resource_id} already.")
+        return _done(name, {"@type": _TYPE} | to_document(kept))
 
-    def get(self, name: str) -> PersistentResource:
+    def get_resource(self, name: str) -> PersistentResource:
         """The resource with the slots that are used now. Raises NotFoundError, DamagedError."""
-        return self._with_use(_read(name, self._document(name)))
+        return self._with_use(_read(name, resource_row(self._store, name)[0]))
 
-    def check_known(self, name: str) -> None:
-        """Raise NotFoundError where there is no resource of that name; a damaged one is there."""
-        self._document(name)
-
-    def _document(self, name: str) -> str:
-        rows = self._store.query("SELECT document FROM persistent_resources WHERE name = ?", (name,))
-        if not rows:
-            raise NotFoundError(
-                f"Persistent resource {name.rpartition('/')[2]} not found.",
-                hint="See what there is:\n$ vtrain persistent-resources list",
-            )
-        return rows[0][0]
-
-    def preload(self, name: str) -> tuple[str, ...]:
-        """The modules that the resource keeps imported between jobs."""
-        rows = self._store.query("SELECT preload FROM persistent_resources WHERE name = ?", (name,))
-        return tuple(rows[0][0].split()) if rows else ()
-
-    def page(self, *, project: str, location: str = "") -> tuple[list[PersistentResource], list[str]]:
-        """The resources of a place, the newest first; and the names of those whose entries are damaged."""
-        rows = self._store.query(
+    def list_resources(self, query: Query) -> ResourcePage:
+        """The resources of a place, the newest first, on one page."""
+        if not has_store(self._home):
+            return ResourcePage(resources=())
+        rows = self._store.execute(
             "SELECT name, document FROM persistent_resources WHERE project = ?"
             " AND (? = '' OR location = ?) ORDER BY rowid DESC",
-            (project, location, location),
+            (query.project, query.location, query.location),
         )
         found, damaged = [], []
         for name, document in rows:
@@ -106,51 +113,69 @@ class ResourceRegistry:
                 found.append(self._with_use(_read(name, document)))
             except DamagedError:
                 damaged.append(name)
-        return found, damaged
+        return ResourcePage(resources=tuple(found), damaged=tuple(damaged))
 
-    def reboot(self, name: str) -> PersistentResource:
-        """Start the slots anew. Raises ConflictError while a job has one."""
-        resource = self.get(name)
-        if holders := self.jobs(name):
-            raise ConflictError(
-                f"Jobs run on {resource.name.rpartition('/')[2]}: {', '.join(holders)}.",
-                hint="Wait for their end, or cancel them.",
-            )
-        now = timestamp()
-        rebooted = msgspec.structs.replace(resource, start_time=now, update_time=now, answer=None)
+    def reboot_resource(self, name: str) -> Operation:
+        """Start the slots anew, and end its preloaders. Raises ConflictError while a job has one."""
         with self._store.transaction() as connection:
+            resource = self.get_resource(name)
+            if holders := self._jobs(name):
+                raise ConflictError(
+                    f"Jobs run on {resource.name.rpartition('/')[2]}: {', '.join(holders)}.",
+                    hint="Wait for their end, or cancel them.",
+                )
+            end_warm_slots(self._home, name)
+            now = timestamp()
+            rebooted = msgspec.structs.replace(resource, start_time=now, update_time=now, answer=None)
             connection.execute(
                 "UPDATE persistent_resources SET document = ? WHERE name = ?", (_json(rebooted), name)
             )
-        return rebooted
+        return _done(name, {"@type": _TYPE} | to_document(rebooted))
 
-    def delete(self, name: str) -> None:
-        """Remove the resource, also where its entry is damaged.
+    def delete_resource(self, name: str, *, force: bool = False) -> Operation:
+        """Remove the resource and its preloaders, also where its entry is damaged.
 
-        Raises NotFoundError, and ConflictError while jobs run or wait on it.
+        Raises NotFoundError, and ConflictError while jobs run or wait on it, which `force` cancels.
         """
-        self._store.check_writable()
-        if jobs := self.jobs(name):
-            raise ConflictError(
-                f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(jobs)}.",
-                hint="Wait for their end, or add --force, which cancels them.",
+        resource_row(self._store, name)
+        if force:
+            jobs = self._jobs(name)
+            for job in jobs:
+                request_end(self._store, self._home, job, "cancel")
+            wait_until(
+                lambda: not any(is_living(self._store, self._home, job) for job in jobs),
+                END_SECONDS,
+                longest=0.5,
             )
-        self.check_known(name)
         with self._store.transaction() as connection:
+            resource_row(self._store, name)
+            if jobs := self._jobs(name):
+                raise ConflictError(
+                    f"Jobs run or wait on {name.rpartition('/')[2]}: {', '.join(jobs)}.",
+                    hint="Wait for their end, or add --force, which cancels them.",
+                )
+            # Before the row goes: without that nobody would look for them again.
+            end_warm_slots(self._home, name)
             connection.execute("DELETE FROM persistent_resources WHERE name = ?", (name,))
+        return _done(name, {"@type": _EMPTY})
 
-    def jobs(self, name: str) -> list[str]:
+    def _name(self, resource_id: str) -> str:
+        place = self._place
+        return str(msgspec.structs.replace(place, collection=PERSISTENT_RESOURCES, id=resource_id))
+
+    def _jobs(self, name: str) -> list[str]:
         """The jobs that run or wait on a resource, the first in line first."""
         return [lease.name for lease in read_queue(self._store) if lease.line == name]
 
-    def claim(self, spec: CustomJobSpec, place: ResourceName, claim: Claim) -> Claim:
+    def claim(self, spec: CustomJobSpec, claim: Claim) -> Claim:
         """The claim of a job with the slots of the resource that it names, in place of memory.
 
         Raises NotFoundError, and ConfigError for a job that does not fit any of its pools.
         """
         resource_id = spec.persistent_resource_id
-        name = str(msgspec.structs.replace(place, collection=PERSISTENT_RESOURCES, id=resource_id))
-        resource = self.get(name)
+        name = self._name(resource_id)
+        document, preload = resource_row(self._store, name)
+        resource = _read(name, document)
         if spec.scheduling is not None and spec.scheduling.strategy == "SPOT":
             raise FieldError("scheduling.strategy", "SPOT does not go with a persistent resource.")
         runtime = resource.resource_runtime_spec
@@ -179,7 +204,7 @@ class ResourceRegistry:
             line=name,
             slots=dict(slots),
             slot_limits=slot_limits,
-            preload=self.preload(name),
+            preload=tuple(preload.split()),
         )
 
     def _with_use(self, resource: PersistentResource) -> PersistentResource:
@@ -195,6 +220,28 @@ class ResourceRegistry:
             for pool in resource.resource_pools
         )
         return msgspec.structs.replace(resource, resource_pools=pools)
+
+
+def resource_row(store: Store, name: str) -> tuple[str, ...]:
+    """The stored document of a resource, and the modules that it keeps imported. Raises NotFoundError."""
+    rows = store.execute("SELECT document, preload FROM persistent_resources WHERE name = ?", (name,))
+    if not rows:
+        raise NotFoundError(
+            f"Persistent resource {name.rpartition('/')[2]} not found.",
+            hint="See what there is:\n$ vtrain persistent-resources list",
+        )
+    return rows[0]
+
+
+def _done(name: str, response: dict[str, Any]) -> Operation:
+    """The operation of what was done before its answer."""
+    now = timestamp()
+    return Operation(
+        name=f"{name}/operations/{random_job_id()}",
+        metadata={"genericMetadata": {"createTime": now, "updateTime": now}},
+        done=True,
+        response=response,
+    )
 
 
 def slot_count(pool: ResourcePool) -> int:

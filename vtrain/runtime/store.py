@@ -84,7 +84,6 @@ _IS_CHILD = (
 CHILD_LABELS = {HYPERPARAMETER_TUNING_JOBS: TRIAL_LABEL, TRAINING_PIPELINES: PIPELINE_LABEL}
 """The labels of jobs that another job runs, by the collection of that one: they have its id."""
 CHILDREN = (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS)
-_HAS_KEY = "key = ?"
 _HAS_LABEL = "CASE WHEN json_valid(document) THEN json_extract(document, ?) END = ?"
 _FIELDS = "name, collection, state, create_time, end_time, backend, document, key"
 
@@ -128,7 +127,7 @@ class Store:
         """Add a resource. On return it survives a power cut, except within a transaction."""
         project, location = _place(record.name)
         values = (record.name, record.collection, record.state, record.create_time, record.end_time)
-        self._execute(
+        self.execute(
             f"INSERT INTO resources ({_FIELDS}, project, location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*values, record.backend, record.document, record.key, project, location),
         )
@@ -136,7 +135,7 @@ class Store:
     def holder_of(self, record: Record) -> str:
         """The name of the resource that has the key of `record` in its place, or an empty text."""
         marks = ", ".join("?" * len(states.UNSUCCESSFUL))
-        rows = self._execute(
+        rows = self.execute(
             "SELECT name FROM resources WHERE collection = ? AND project = ? AND location = ?"
             f" AND key = ? AND key != '' AND state NOT IN ({marks})",
             (record.collection, *_place(record.name), record.key, *states.UNSUCCESSFUL),
@@ -145,7 +144,7 @@ class Store:
 
     def get(self, name: str) -> Record:
         """The resource of that name. Raises NotFoundError."""
-        rows = self._execute(f"SELECT {_FIELDS} FROM resources WHERE name = ?", (name,))
+        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE name = ?", (name,))
         if not rows:
             raise not_found(name)
         return _record(rows[0])
@@ -179,9 +178,9 @@ class Store:
         conditions = [f"{column} = ?" for column in wanted]
         values = [*wanted.values()]
         for label, value in (labels or {}).items():
-            conditions.append(_HAS_KEY if label == KEY_LABEL else _HAS_LABEL)
+            conditions.append("key = ?" if label == KEY_LABEL else _HAS_LABEL)
             values += [value] if label == KEY_LABEL else [f'$.labels."{label}"', value]
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT rowid, {_FIELDS} FROM resources WHERE {' AND '.join(conditions)}"
             " AND rowid < ? ORDER BY rowid DESC LIMIT ?",
             (*values, int(token or 2**62), size + 1),
@@ -199,7 +198,7 @@ class Store:
         full = parse_name(name)
         if full is None or full.collection not in CHILD_LABELS:
             return []
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT name FROM resources WHERE collection IN (?, ?) AND {_HAS_LABEL} ORDER BY rowid",
             (*CHILDREN, f'$.labels."{CHILD_LABELS[full.collection]}"', full.id),
         )
@@ -207,12 +206,12 @@ class Store:
 
     def living(self) -> list[Record]:
         """Resources that have not ended, the earliest first."""
-        rows = self._execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
+        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
         return [_record(row) for row in rows]
 
     def ended_before(self, moment: str) -> list[Record]:
         """Resources that ended before a moment in RFC 3339, the earliest first."""
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT {_FIELDS} FROM resources WHERE {HAS_ENDED}"
             " AND coalesce(nullif(end_time, ''), create_time) < ? ORDER BY rowid",
             (moment,),
@@ -221,7 +220,7 @@ class Store:
 
     def created_since(self, moment: str) -> list[Record]:
         """Resources that were created at a moment in RFC 3339 or later, the earliest first."""
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT {_FIELDS} FROM resources WHERE create_time >= ? ORDER BY rowid", (moment,)
         )
         return [_record(row) for row in rows]
@@ -233,7 +232,7 @@ class Store:
         tasks of pipelines. An empty location matches all.
         """
         whole, places = f"%/{word}", ", ".join("?" * len(collections))
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT name, {_DISPLAY_NAME} AS display_name, state, create_time FROM resources"
             f" WHERE collection IN ({places}) AND (? = '' OR location = ?)"
             f" AND (? = '' AND NOT {_IS_CHILD} OR display_name = ? OR ? AND name LIKE ?)"
@@ -251,13 +250,13 @@ class Store:
 
     def ids(self, collection: str) -> frozenset[str]:
         """The ids of a collection's resources."""
-        rows = self._execute("SELECT name FROM resources WHERE collection = ?", (collection,))
+        rows = self.execute("SELECT name FROM resources WHERE collection = ?", (collection,))
         return frozenset(row[0].rpartition("/")[2] for row in rows)
 
     def backends(self, collections: Sequence[str]) -> dict[str, str]:
         """The backend of each resource of these collections, by its name."""
         places = ", ".join("?" * len(collections))
-        rows = self._execute(
+        rows = self.execute(
             f"SELECT name, backend FROM resources WHERE collection IN ({places})", tuple(collections)
         )
         return {str(name): str(backend) for name, backend in rows}
@@ -265,7 +264,7 @@ class Store:
     def annotate(self, name: str, fields: Mapping[str, str]) -> None:
         """Add fields to the document of an ended resource. Does nothing if it was deleted."""
         for field, value in fields.items():
-            self._execute(
+            self.execute(
                 "UPDATE resources SET document = json_set(document, ?, ?)"
                 " WHERE name = ? AND json_valid(document)",
                 (f"$.{field}", value, name),
@@ -283,7 +282,7 @@ class Store:
 
         Does nothing for a resource that was deleted meanwhile.
         """
-        self._execute(
+        self.execute(
             "INSERT OR IGNORE INTO requests (name, verb, time)"
             " SELECT name, ?, ? FROM resources WHERE name = ?",
             (verb, time.time(), name),
@@ -291,7 +290,7 @@ class Store:
 
     def requests(self, name: str) -> frozenset[str]:
         """The verbs that have been requested."""
-        rows = self._execute("SELECT verb FROM requests WHERE name = ?", (name,))
+        rows = self.execute("SELECT verb FROM requests WHERE name = ?", (name,))
         return frozenset(row[0] for row in rows)
 
     @contextmanager
@@ -301,11 +300,8 @@ class Store:
             self._connection.execute("BEGIN IMMEDIATE")
             yield self._connection
 
-    def query(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[str, ...]]:
-        """The rows that a SELECT finds now."""
-        return self._execute(statement, values)
-
-    def _execute(self, statement: str, values: tuple[object, ...]) -> list[tuple[str, ...]]:
+    def execute(self, statement: str, values: tuple[object, ...] = ()) -> list[tuple[str, ...]]:
+        """Run one statement; the rows that it finds."""
         with storage_errors(self.home):
             return self._connection.execute(statement, values).fetchall()
 

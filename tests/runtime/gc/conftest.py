@@ -13,6 +13,7 @@ import pytest
 from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.gc.candidate import Candidate, Search
+from vtrain.runtime.gc.sweep import on_machine
 from vtrain.runtime.store import Record, Store
 from vtrain.times import from_epoch
 
@@ -27,8 +28,12 @@ class Home:
         self.now = time.time()
         self.store = Store.open(path)
 
-    def search(self, days: float = 30) -> Search:
-        return Search(home=self.path, older_than=days * DAY, now=self.now)
+    def search(self, days: float = 30, *kinds: str) -> Search:
+        return Search(home=self.path, older_than=days * DAY, now=self.now, kinds=frozenset(kinds))
+
+    def found(self, kind: str, days: float = 30) -> list[Candidate]:
+        """What `vtrain gc --kind` finds of that kind."""
+        return list(on_machine(self.search(days, kind)))
 
     def job(
         self,

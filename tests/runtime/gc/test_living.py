@@ -70,7 +70,7 @@ def test_a_job_that_the_store_does_not_have(home, has_store: bool) -> None:
     """The store was moved away, and the job may run."""
     lost = home.job(7, "RUNNING", packages=("gs://bucket/hash/trainer.tar.gz",))
     order(home, 7, "workerpool0-0", env={"PATH": "/environment/bin"}, config={"Image": "vtrain/runtime:1"})
-    (document,) = home.store.query("SELECT document FROM resources")
+    (document,) = home.store.execute("SELECT document FROM resources")
     job = from_document(CustomJob, json.loads(document[0]))
     write_struct(
         lost.path / "spec.json",

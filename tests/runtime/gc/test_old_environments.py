@@ -18,7 +18,6 @@ from vtrain.runtime.environments.interpreters import (
     write_virtual_environment,
 )
 from vtrain.runtime.environments.layers import SITE, claim, is_complete, last_claimed, make_once, withdraw
-from vtrain.runtime.gc.caches import cached_environments
 from vtrain.runtime.gc.candidate import ELSEWHERE
 from vtrain.runtime.locks import hold_lock
 
@@ -39,12 +38,12 @@ def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Pat
 
 def found(home, days: float = 30) -> dict[str, str]:
     """What the search finds, and why it is kept."""
-    return {candidate.name: candidate.kept for candidate in cached_environments(home.search(days))}
+    return {candidate.name: candidate.kept for candidate in home.found("environment", days)}
 
 
 def test_what_nobody_has_used_for_long_goes(home) -> None:
     old, recent = made(home, "packages/old"), made(home, "packages/recent", days=3)
-    candidates = list(cached_environments(home.search()))
+    candidates = home.found("environment")
     assert [(one.name, one.kind) for one in candidates] == [("environments/packages/old", "environment")]
     assert candidates[0].size > 0
     assert candidates[0].discard() == ""
@@ -112,7 +111,7 @@ def test_one_that_is_being_made_stays(home) -> None:
     home.age(folder)
     lock = hold_lock(folder.with_name("half.lock"))
     assert lock is not None
-    (candidate,) = cached_environments(home.search())
+    (candidate,) = home.found("environment")
     assert candidate.discard() == "it was used just now"
     os.close(lock)
     assert candidate.discard() == ""
@@ -121,7 +120,7 @@ def test_one_that_is_being_made_stays(home) -> None:
 
 def test_one_that_is_used_again_before_it_goes_stays(home) -> None:
     folder = made(home, "packages/again")
-    (candidate,) = cached_environments(home.search())
+    (candidate,) = home.found("environment")
     assert claim(folder)
     assert candidate.discard() == "it was used just now"
     assert is_complete(folder)
@@ -129,7 +128,7 @@ def test_one_that_is_used_again_before_it_goes_stays(home) -> None:
 
 def test_the_second_of_two_finds_it_gone(home) -> None:
     made(home, "packages/old")
-    first, second = (next(cached_environments(home.search())) for _ in range(2))
+    first, second = (home.found("environment")[0] for _ in range(2))
     assert [first.discard(), second.discard()] == ["", ELSEWHERE]
     assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == [".claims"]
 

@@ -12,17 +12,16 @@ import pytest
 from vtrain.atomic import GONE, remove_folder, set_aside
 from vtrain.messages.resources import JOBS
 from vtrain.runtime.gc.candidate import ELSEWHERE
-from vtrain.runtime.gc.jobs import ended_jobs, lost_folders
 from vtrain.runtime.gc.sweep import usage_of_home
-from vtrain.runtime.gc.temporary import temporary_files
 from vtrain.runtime.locks import hold_lock
-from vtrain.runtime.store import Record, Store
+from vtrain.runtime.store import Record
+from vtrain.times import from_epoch
 
 
 def test_what_ended_long_ago_goes(home) -> None:
     old, recent, living = home.job(1), home.job(2, days=2), home.job(3, "RUNNING")
     home.store.request(home.name(1), "cancel")
-    found = list(ended_jobs(home.search(), home.store))
+    found = home.found("job")
     assert [(job.name, job.kind, job.kept) for job in found] == [(home.name(1), "job", "")]
     assert found[0].size == 1000
     assert [job.discard() for job in found] == [""]
@@ -35,24 +34,24 @@ def test_what_goes_is_counted_as_what_is_there(home) -> None:
     for number in range(3):
         home.job(number)
     (there,) = (usage for usage in usage_of_home(home.path) if usage.noun == "job")
-    going = [job.size for job in ended_jobs(home.search(), home.store)]
+    going = [job.size for job in home.found("job")]
     assert (there.count, there.size) == (3, sum(going)) == (len(going), 3000)
 
 
 def test_the_age_is_counted_from_the_end(home) -> None:
     home.job(1, days=8)
-    assert list(ended_jobs(home.search(days=9), home.store)) == []
-    assert len(list(ended_jobs(home.search(days=7), home.store))) == 1
+    assert home.found("job", days=9) == []
+    assert len(home.found("job", days=7)) == 1
 
 
 def test_a_removal_that_was_killed_is_finished_by_the_next(home) -> None:
     set_aside(home.job(1).path)  # killed before the row was removed
     set_aside(home.job(2).path)
     home.store.delete(home.name(2))  # killed before the folder was removed from the disk
-    assert [job.discard() for job in ended_jobs(home.search(), home.store)] == [""]
+    assert [job.discard() for job in home.found("job")] == [""]
     assert home.names() == []
-    assert [left.name for left in temporary_files(home.search())] == [f"jobs/{GONE}2"]
-    assert [left.discard() for left in temporary_files(home.search())] == [""]
+    assert [left.name for left in home.found("temporary")] == [f"jobs/{GONE}2"]
+    assert [left.discard() for left in home.found("temporary")] == [""]
     assert list((home.path / "jobs").iterdir()) == []
 
 
@@ -70,20 +69,18 @@ def test_two_at_once_remove_the_same(home) -> None:
 
 
 def remove_all(home, outcomes: list[str]) -> None:
-    store = Store.open(home.path)
-    outcomes.extend(candidate.discard() for candidate in ended_jobs(home.search(), store))
-    store.close()
+    outcomes.extend(candidate.discard() for candidate in home.found("job"))
 
 
 def test_folders_of_no_job(home) -> None:
-    lost, fresh, locked, known = (home.job(number).path for number in range(1, 5))
+    lost, fresh, locked, known = (home.job(number, days=2).path for number in range(1, 5))
     for number in range(1, 4):
         home.store.delete(home.name(number))
     lock = hold_lock(locked / "lock")
     assert lock is not None
     for folder in (lost, locked, known):
         home.age(folder)
-    found = {candidate.id: candidate.discard() for candidate in lost_folders(home.search())}
+    found = {candidate.id: candidate.discard() for candidate in home.found("job")}
     os.close(lock)
     assert found == {"1": "", "3": "a supervisor has it"}
     assert [folder.exists() for folder in (lost, fresh, locked, known)] == [False, True, True, True]
@@ -97,9 +94,9 @@ def test_logs_without_a_store_stay_as_long_as_others(home) -> None:
     for number, folder in ((1, submitted), (2, begun)):
         home.store.delete(home.name(number))
         home.age(folder, days=20)
-    assert [lost.id for lost in lost_folders(home.search())] == ["2"]
-    assert [lost.id for lost in lost_folders(home.search(days=10))] == ["1", "2"]
-    assert [lost.id for lost in lost_folders(home.search(days=0))] == ["1", "2"]
+    assert [lost.id for lost in home.found("job")] == ["2"]
+    assert [lost.id for lost in home.found("job", days=10)] == ["1", "2"]
+    assert [lost.id for lost in home.found("job", days=0)] == ["1", "2"]
 
 
 def test_a_folder_of_no_job_stays_while_a_shim_lives(home) -> None:
@@ -108,7 +105,7 @@ def test_a_folder_of_no_job_stays_while_a_shim_lives(home) -> None:
     home.store.delete(home.name(1))
     lock = hold_lock(replica.lock)
     home.age(home.path / "jobs" / "1")
-    (lost,) = lost_folders(home.search())
+    (lost,) = home.found("job")
     assert lost.discard() == "it has a process"
     os.close(lock)
     assert lost.discard() == ""
@@ -124,13 +121,13 @@ def test_the_folder_of_a_stored_job_of_any_kind_is_not_lost(home, collection: st
             name=name,
             collection=collection,
             state="JOB_STATE_SUCCEEDED",
-            create_time="2024-05-01T12:00:00Z",
+            create_time=from_epoch(home.now),
             backend="process",
             document=json.dumps({"name": name, "state": "JOB_STATE_SUCCEEDED"}),
         )
     )
     home.age(folder, days=1)
-    assert list(lost_folders(home.search())) == []
+    assert home.found("job") == []
 
 
 def test_a_folder_that_is_not_there_is_removed_already(home) -> None:

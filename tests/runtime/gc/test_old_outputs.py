@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from vtrain.runtime.default_output import BUCKET
-from vtrain.runtime.gc.outputs import old_outputs
 
 NAME = "digits-1234567890123456789"
 
@@ -22,12 +21,12 @@ def output(home) -> Path:
 
 
 def kept(home) -> list[str]:
-    return [candidate.kept for candidate in old_outputs(home.search())]
+    return [candidate.kept for candidate in home.found("output")]
 
 
 def test_what_nobody_writes_to_goes(home, output: Path) -> None:
     home.job(1, "RUNNING", output=f"{BUCKET}/{NAME}-2")
-    (candidate,) = old_outputs(home.search())
+    (candidate,) = home.found("output")
     assert (candidate.id, candidate.size, candidate.kept, candidate.discard()) == (NAME, 100, "", "")
     assert not output.exists()
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
-from vtrain.runtime.gc.caches import packed_packages, staged_packages
 from vtrain.staging import LocalBuckets
 
 CONTENT = "0123456789abcdef" * 4
@@ -26,9 +25,9 @@ def discarded(candidates) -> dict[str, str]:
 
 def test_what_nobody_has_used_for_long_goes(home) -> None:
     folder = package(home, "packages")
-    (candidate,) = packed_packages(home.search())
+    (candidate,) = home.found("package")
     assert (candidate.name, candidate.kind, candidate.size) == (f"packages/{CONTENT}", "package", 100)
-    assert list(packed_packages(home.search(days=50))) == []
+    assert home.found("package", days=50) == []
     assert candidate.discard() == ""
     assert not folder.exists() and list(folder.parent.iterdir()) == []
 
@@ -36,7 +35,7 @@ def test_what_nobody_has_used_for_long_goes(home) -> None:
 def test_what_a_living_job_was_submitted_with_stays(home) -> None:
     folder = package(home, "packages")
     home.job(1, "QUEUED", packages=((folder / "trainer.tar.gz").as_uri(),))
-    assert discarded(packed_packages(home.search())) == {f"packages/{CONTENT}": "a job uses it"}
+    assert discarded(home.found("package")) == {f"packages/{CONTENT}": "a job uses it"}
 
 
 def test_what_is_used_again_before_it_goes_stays(home, tmp_path: Path) -> None:
@@ -45,11 +44,11 @@ def test_what_is_used_again_before_it_goes_stays(home, tmp_path: Path) -> None:
     plan = plan_sdist(TrainerSource(folder=tmp_path, python_module="trainer.task"))
     built = build_sdist(plan, home.path / "packages")
     home.age(built.sdist.parent)
-    (candidate,) = packed_packages(home.search())
+    (candidate,) = home.found("package")
     assert not build_sdist(plan, home.path / "packages").built
     assert candidate.discard() == "it was used just now"
     assert built.sdist.is_file()
-    assert list(packed_packages(home.search())) == []
+    assert home.found("package") == []
 
 
 def test_staged_packages_of_ended_jobs_go(home) -> None:
@@ -60,7 +59,7 @@ def test_staged_packages_of_ended_jobs_go(home) -> None:
     own.write_bytes(b"")
     home.age(own.parent)
     home.job(1, packages=(f"{BUCKET}/{CONTENT}/trainer.tar.gz", f"{BUCKET}/data/mine.tar.gz"))
-    assert discarded(staged_packages(home.search(), home.store)) == {f"{place}/{CONTENT}": ""}
+    assert discarded(home.found("package")) == {f"{place}/{CONTENT}": ""}
     assert not folder.exists() and own.exists()
 
 
@@ -68,7 +67,7 @@ def test_staged_packages_of_living_jobs_stay(home) -> None:
     folder = package(home, "buckets/demo/staging")
     for number, state in ((1, "FAILED"), (2, "RUNNING")):
         home.job(number, state, packages=(f"{BUCKET}/{CONTENT}/trainer.tar.gz",))
-    (kept,) = discarded(staged_packages(home.search(), home.store)).values()
+    (kept,) = discarded(home.found("package")).values()
     assert kept == "a job uses it"
     assert folder.exists()
 
@@ -80,12 +79,12 @@ def test_staged_packages_that_were_staged_again_stay(home, tmp_path: Path) -> No
     (tmp_path / file.name).write_bytes(file.read_bytes())
     staged = LocalBuckets(home.path).stage(tmp_path / file.name, f"{BUCKET}/{CONTENT}/{file.name}")
     assert not staged.written
-    assert list(staged_packages(home.search(), home.store)) == []
+    assert home.found("package") == []
 
 
 def test_a_removal_that_was_killed_is_finished_by_the_next(home) -> None:
     folder = package(home, "buckets/demo/staging")
     folder.rename(folder.with_name(f".gone-{CONTENT}"))
     home.job(1, packages=(f"{BUCKET}/{CONTENT}/trainer.tar.gz",))
-    assert [*discarded(staged_packages(home.search(), home.store)).values()] == [""]
+    assert [*discarded(home.found("package")).values()] == [""]
     assert list(folder.parent.iterdir()) == []

@@ -17,7 +17,7 @@ from vtrain.privacy import make_private
 from vtrain.runtime.cgroup import find_groups, make_group
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.gc.candidate import Candidate, Search
-from vtrain.runtime.gc.jobs import orphaned_processes
+from vtrain.runtime.gc.jobs import orphaned_cgroups, orphaned_processes
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import hold_lock
 from vtrain.runtime.orphans import LISTED
@@ -103,7 +103,9 @@ def test_gc_ends_daemons_that_nothing_else_tells_of(tmp_path: Path, way: str) ->
 
 def swept(home: Path) -> list[Candidate]:
     """What was found, and removed."""
-    found = list(orphaned_processes(Search(home=home, older_than=0.0, now=time.time())))
-    for candidate in found:
-        assert candidate.discard() in ("", "it has a process")
+    found = []
+    for find in (orphaned_processes, orphaned_cgroups):
+        for candidate in find(Search(home=home, older_than=0.0, now=time.time())):
+            assert candidate.discard() in ("", "it has a process")
+            found.append(candidate)
     return found

@@ -12,7 +12,6 @@ import pytest
 from vtrain.atomic import UNPUBLISHED, holding, publishing_file, publishing_folder, scratch_folder
 from vtrain.privacy import home_label
 from vtrain.runtime.gc.jobs import orphaned_processes
-from vtrain.runtime.gc.temporary import temporary_files
 
 
 @pytest.fixture(autouse=True)
@@ -36,18 +35,18 @@ def test_what_nobody_writes_to_any_more_goes(home, own_temporary_folder: Path) -
         written_to = half_made(place.with_name(f"{place.name}written-to"))
         os.utime(written_to, (0, 0))
     other = home.age(half_made(own_temporary_folder / "somebody-elses"))
-    found = list(temporary_files(home.search()))
+    found = home.found("temporary")
     assert [one.name for one in found] == [f"packages/{UNPUBLISHED}stale", f"{places[1]}stale"]
     assert [(one.kind, one.size) for one in found] == [("temporary", 10)] * 2
     assert [one.discard() for one in found] == ["", ""]
-    assert list(temporary_files(home.search())) == []
+    assert home.found("temporary") == []
     assert other.exists() and len(list(own_temporary_folder.iterdir())) == 3
 
 
 def test_what_another_home_has_begun_stays(home, own_temporary_folder: Path) -> None:
     for name in (f"vtrain-build-{home_label(own_temporary_folder)}-x", "vtrain-build-older"):
         home.age(half_made(own_temporary_folder / name))
-    assert list(temporary_files(home.search())) == []
+    assert home.found("temporary") == []
 
 
 def test_where_a_process_works_nothing_goes(home) -> None:
@@ -59,14 +58,14 @@ def test_where_a_process_works_nothing_goes(home) -> None:
     ):
         for path in (scratch, folder, file):
             os.utime(path, (0, 0))
-        assert list(temporary_files(home.search())) == []
+        assert home.found("temporary") == []
     left = [path.name for path in (home.path / "packages").iterdir()]
     assert (sorted(left), scratch.exists()) == (["a", "b"], False)
 
 
 def test_what_was_written_before_the_clock_was_set_back_goes(home) -> None:
     home.age(half_made(home.path / "packages" / f"{UNPUBLISHED}1-a"), days=-2)
-    assert [one.discard() for one in temporary_files(home.search())] == [""]
+    assert [one.discard() for one in home.found("temporary")] == [""]
 
 
 @pytest.mark.parametrize("place", ["packages", "packages/0123", "logs"])
@@ -74,15 +73,15 @@ def test_files_that_were_never_published_go(home, place: str) -> None:
     begun = home.path / place / f"{UNPUBLISHED}1-a"
     begun.parent.mkdir(parents=True)
     begun.write_bytes(b"x")
-    assert list(temporary_files(home.search())) == []
+    assert home.found("temporary") == []
     home.age(begun)
-    assert [one.discard() for one in temporary_files(home.search())] == [""]
+    assert [one.discard() for one in home.found("temporary")] == [""]
     assert not begun.exists() and begun.parent.exists()
 
 
 def test_a_removal_under_way_is_left_to_who_began_it(home) -> None:
     gone = half_made(home.path / "packages" / ".gone-1")
-    (found,) = temporary_files(home.search())
+    (found,) = home.found("temporary")
     with holding(gone):
         assert found.discard() == "another command is removing it"
     assert found.discard() == ""
@@ -91,7 +90,7 @@ def test_a_removal_under_way_is_left_to_who_began_it(home) -> None:
 def test_removals_that_were_begun_go_at_once(home) -> None:
     for place in ("jobs", "packages", "environments/wheels"):
         half_made(home.path / place / ".gone-1")
-    assert [one.discard() for one in temporary_files(home.search())] == [""] * 3
+    assert [one.discard() for one in home.found("temporary")] == [""] * 3
     assert not any(home.path.rglob(".gone-*"))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica, ResourcePage
+from vtrain.backends import PROTOCOL_VERSION, BackendSettings, Pace, Page, Plan, Query, Replica
 from vtrain.backends.vertex.api import VertexApi, quoted, read_list
 from vtrain.backends.vertex.vertex_plan import check_sendable, notices_about, replica_views
 from vtrain.errors import ConfigError, ServiceError, UnavailableError, UnusableAnswerError
@@ -17,7 +17,7 @@ from vtrain.messages.base import Operation, Resource
 from vtrain.messages.codec import from_document, to_document
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.messages.names import GROUPS, PERSISTENT_RESOURCES, ResourceName, parse_name
-from vtrain.messages.persistent_resource import PersistentResource
+from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.service_documents import canonical_document, laid_over
 

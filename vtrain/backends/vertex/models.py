@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import BackendSettings, Query
-from vtrain.backends.models import ModelPage, ModelTarget
 from vtrain.backends.vertex.api import VertexApi, read_list
 from vtrain.backends.vertex.backend import full_name_of, of_name, read_answer, read_operation
 from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
-from vtrain.messages.model import Model
+from vtrain.messages.model import Model, ModelPage, ModelTarget
 from vtrain.messages.names import MODELS, ResourceName
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends import Query
-from vtrain.backends.models import ModelTarget
 from vtrain.emulator.api.call import Call, Document
 from vtrain.emulator.api.documents import read_body, with_project
 from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
@@ -26,7 +25,7 @@ from vtrain.errors import ConflictError, FieldError, NotFoundError, VtrainError
 from vtrain.messages.base import Operation
 from vtrain.messages.codec import to_document
 from vtrain.messages.log import LogPage, LogQuery
-from vtrain.messages.model import Model
+from vtrain.messages.model import Model, ModelTarget
 from vtrain.messages.names import (
     CUSTOM_JOBS,
     DEFAULT_REGION,

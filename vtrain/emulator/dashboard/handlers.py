@@ -11,7 +11,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from vtrain.backends import ResourcePage
 from vtrain.emulator.dashboard.job_view import (
     KINDS,
     Moment,
@@ -36,6 +35,7 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.model import Model
 from vtrain.messages.names import ResourceName
+from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.rooted import Root

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage, ResourcePage
+from vtrain.backends import BackendSettings, HostBackend, JobBackend, Query, ReplicaUsage
 from vtrain.backends.base import Backend
 from vtrain.backends.registry import open_found, running_replicas
 from vtrain.errors import ConfigError, NotFoundError, VtrainError
@@ -31,6 +31,7 @@ from vtrain.messages.names import (
     TRIAL_LABEL,
     parse_name,
 )
+from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import JOBS, Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.rooted import Root

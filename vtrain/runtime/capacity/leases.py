@@ -5,7 +5,7 @@ Jobs start in the order in which they were submitted. A job does not share what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -88,12 +88,7 @@ def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiti
     if first is not None and first.name != name:
         reason = f"{_short(first.name)} was there before and waits as well."
         return Waiting(reason=reason, others=(first.name, *(lease.name for lease in holders)))
-    lacking = [
-        *_lacking_memory(claim, holders),
-        *_lacking_devices(claim, holders),
-        *_lacking_slots(claim, holders),
-    ]
-    if lacking:
+    if lacking := list(_lacking(claim, holders)):
         others = tuple(lease.name for lease in holders)
         return Waiting(reason=f"{'; '.join(lacking)} ({_named(others)}).", others=others)
     free = iter(_free_devices(claim, holders))
@@ -120,31 +115,21 @@ def next_in_line(queue: Sequence[Lease], claim_of: Callable[[str], Claim | None]
     return found
 
 
-def _lacking_memory(claim: Claim, holders: Sequence[Lease]) -> list[str]:
+def _lacking(claim: Claim, holders: Sequence[Lease]) -> Iterator[str]:
+    """Parts of a sentence: what the job needs, and how much of it is free."""
     free = max(claim.memory_limit - sum(lease.memory_bytes for lease in holders), 0)
-    if claim.memory_bytes <= free:
-        return []
-    needed, limit = memory_in_words(claim.memory_bytes), memory_in_words(claim.memory_limit)
-    return [f"it needs {needed} of memory, and {memory_in_words(free)} of {limit} are free"]
-
-
-def _lacking_slots(claim: Claim, holders: Sequence[Lease]) -> list[str]:
-    found = []
-    for pool, needed in claim.slots.items():
+    if claim.memory_bytes > free:
+        needed, limit = memory_in_words(claim.memory_bytes), memory_in_words(claim.memory_limit)
+        yield f"it needs {needed} of memory, and {memory_in_words(free)} of {limit} are free"
+    gpus, free = sum(claim.counts.values()), len(_free_devices(claim, holders))
+    if gpus > free:
+        there = len(claim.accelerators or ())
+        yield f"it needs {gpus} {'GPU' if gpus == 1 else 'GPUs'}, and {free} of {there} are free"
+    for pool, slots in claim.slots.items():
         used = sum(lease.slots.get(pool, 0) for lease in holders if lease.line == claim.line)
-        limit = claim.slot_limits.get(pool, 0)
-        if needed > limit - used:
-            free, resource = max(limit - used, 0), claim.line.rpartition("/")[2]
-            found.append(f"it needs {needed} of {pool} on {resource}, and {free} of {limit} are free")
-    return found
-
-
-def _lacking_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:
-    needed, free = sum(claim.counts.values()), len(_free_devices(claim, holders))
-    if needed <= free:
-        return []
-    all_of_them = len(claim.accelerators or ())
-    return [f"it needs {needed} {'GPU' if needed == 1 else 'GPUs'}, and {free} of {all_of_them} are free"]
+        most, resource = claim.slot_limits.get(pool, 0), claim.line.rpartition("/")[2]
+        if slots > most - used:
+            yield f"it needs {slots} of {pool} on {resource}, and {max(most - used, 0)} of {most} are free"
 
 
 def _free_devices(claim: Claim, holders: Sequence[Lease]) -> list[str]:

@@ -12,7 +12,7 @@ import msgspec
 
 from vtrain.errors import ConfigError
 from vtrain.runtime.machines import HOST_MEMORY_PART
-from vtrain.settings import Choice, machine_setting
+from vtrain.settings import machine_setting
 from vtrain.sizes import MIB, read_size
 
 TOOL = "nvidia-smi"
@@ -42,7 +42,14 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 def find_devices() -> tuple[Device, ...] | None:
     """The GPUs of this machine, in the order of their index; None where nothing here can list them."""
     rows = _rows(_QUERY)
-    return None if rows is None else _read(rows)
+    if rows is None:
+        return None
+    devices = [  # rows such as `0, GPU-c5ae6bf1-…, NVIDIA L4, 23034 MiB`
+        Device(index=row[0], uuid=row[1], name=row[2], memory=row[3])
+        for row in rows
+        if len(row) == _FIELDS and row[0].isdecimal() and row[1]
+    ]
+    return tuple(sorted(devices, key=lambda device: int(device.index)))
 
 
 class DeviceUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,16 +93,6 @@ def _rows(query: tuple[str, ...]) -> list[list[str]] | None:
     return [[field.strip() for field in line.split(",")] for line in done.stdout.splitlines()]
 
 
-def _read(rows: list[list[str]]) -> tuple[Device, ...]:
-    """Rows such as `0, GPU-c5ae6bf1-…, NVIDIA L4, 23034 MiB`."""
-    devices = [
-        Device(index=row[0], uuid=row[1], name=row[2], memory=row[3])
-        for row in rows
-        if len(row) == _FIELDS and row[0].isdecimal() and row[1]
-    ]
-    return tuple(sorted(devices, key=lambda device: int(device.index)))
-
-
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """`memory_bytes` 0: memory is not leased. `accelerators` by UUID; None: nothing here can list them."""
 
@@ -109,12 +106,7 @@ def machine_offer(*, accelerators: bool) -> Offer:
     GPUs are looked for only where `accelerators` says that a job wants some.
     Raises ConfigError for a limit that cannot be meant (`VTRAIN_MEMORY`, `VTRAIN_ACCELERATORS`).
     """
-    limit = machine_setting("VTRAIN_ACCELERATORS", "accelerators")
-    wanted = _device_names(limit)
-    found: tuple[str, ...] | None = None
-    if accelerators and wanted != ():
-        found = _allowed(find_devices(), wanted, limit)
-    return Offer(memory_bytes=_memory(), accelerators=() if wanted == () else found)
+    return Offer(memory_bytes=_memory(), accelerators=_accelerators(looks=accelerators))
 
 
 def physical_memory() -> int:
@@ -142,32 +134,25 @@ def _memory() -> int:
     return size
 
 
-def _device_names(limit: Choice | None) -> tuple[str, ...] | None:
-    """The GPUs that are named; () for none at all, None where nothing is said."""
-    if limit is None:
-        return None
-    if limit.value == NONE:
+def _accelerators(*, looks: bool) -> tuple[str, ...] | None:
+    """The UUIDs that may be leased; None where nobody `looks` for them, or nothing here can list them."""
+    limit = machine_setting("VTRAIN_ACCELERATORS", "accelerators")
+    if limit is not None and limit.value == NONE:
         return ()
-    names = tuple(part.strip() for part in limit.value.split(","))
-    if not all(_DEVICE.fullmatch(name) for name in names):
+    names = [part.strip() for part in limit.value.split(",")] if limit is not None else []
+    if limit is not None and not all(_DEVICE.fullmatch(name) for name in names):
         raise ConfigError(
             f"{limit.origin}: {limit.value!r} is not a list of GPUs.",
             hint="Write none, indexes (0,1) or UUIDs (GPU-…), as `nvidia-smi -L` shows them.",
         )
-    return names
-
-
-def _allowed(
-    devices: tuple[Device, ...] | None, wanted: tuple[str, ...] | None, limit: Choice | None
-) -> tuple[str, ...] | None:
-    """The UUIDs that may be leased. Raises ConfigError for a GPU that is named and not here."""
-    if wanted is None or limit is None:
+    devices = find_devices() if looks else None
+    if limit is None or not looks:
         return None if devices is None else tuple(device.uuid for device in devices)
     known = {name: device.uuid for device in devices or () for name in (device.index, device.uuid)}
-    for name in wanted:
+    for name in names:
         if name not in known:
             here = ", ".join(device.uuid for device in devices or ()) or "none that nvidia-smi lists"
             raise ConfigError(
                 f"{limit.origin}: this machine has no GPU {name}.", hint=f"Its GPUs are: {here}."
             )
-    return tuple(dict.fromkeys(known[name] for name in wanted))
+    return tuple(dict.fromkeys(known[name] for name in names))

@@ -54,7 +54,7 @@ def read_queue(store: Store) -> list[Lease]:
 
     In a copy of a home those of the original's jobs count for nothing.
     """
-    leases = [_read(*row) for row in store.query(QUEUE)]
+    leases = [_read(*row) for row in store.execute(QUEUE)]
     return [lease for lease in leases if Home(store.home).job(lease.name).original is None]
 
 
@@ -80,7 +80,7 @@ def due(store: Store, home: Path) -> list[str]:
     """
     queue = read_queue(store)
     holders = [lease.name for lease in queue if lease.is_admitted]
-    requested = [row[0] for row in store.query(_REQUESTED)]
+    requested = [row[0] for row in store.execute(_REQUESTED)]
     return list(dict.fromkeys([*holders, *next_in_line(queue, partial(_claim, home)), *requested]))
 
 
@@ -94,7 +94,10 @@ def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) ->
     needed, seen = own in names, {own}
     while names := [name for name in names if name not in seen]:
         for name in names:
-            _attend_one(store, home, name, changed=changed)
+            folder = Home(home).job(name)
+            if not (changed and folder.wake()):
+                with suppress(VtrainError, OSError):  # the next caller tries again
+                    adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
         seen.update(names)
         names = due(store, home)
     return needed
@@ -111,13 +114,6 @@ def look_after(
         attend(store, home)
         return
     adopt(store, record, folder, start, at_once=at_once)
-
-
-def _attend_one(store: Store, home: Path, name: str, *, changed: bool) -> None:
-    folder = Home(home).job(name)
-    if not (changed and folder.wake()):
-        with suppress(VtrainError, OSError):  # the next caller tries again
-            adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
 
 
 def _claim(home: Path, name: str) -> Claim | None:
@@ -167,7 +163,7 @@ def waiting_reason(store: Store, order: JobOrder) -> str:
 
 def release(store: Store, name: str) -> None:
     """Give back what the job has leased."""
-    if store.query("SELECT 1 FROM leases WHERE name = ?", (name,)):
+    if store.execute("SELECT 1 FROM leases WHERE name = ?", (name,)):
         with store.transaction() as connection:
             connection.execute("DELETE FROM leases WHERE name = ?", (name,))
 

@@ -28,26 +28,23 @@ ON_ENGINE = ("image", "runtime", "container", "network")
 KINDS = (*ON_MACHINE, *ON_ENGINE)
 
 
-def _nothing() -> str:
-    return ""
-
-
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """Something of vtrain's. `size` is in bytes; `created`, in RFC 3339, is when it was made or used last.
-
-    `label` is a shorter name for people, where there is one. `kind` is one of `KINDS`. `kept` says why it
-    stays; empty when it may go. `discard` removes it, and answers nothing, why it stays after all, or
-    ELSEWHERE.
-    """
+    """Something of vtrain's."""
 
     id: str
     name: str
     kind: str
+    """One of `KINDS`."""
     created: str
+    """When it was made or used last, in RFC 3339."""
     label: str = ""
+    """A shorter name for people, where there is one."""
     size: int = 0
+    """In bytes."""
     kept: str = ""
-    discard: Callable[[], str] = _nothing
+    """Why it stays; empty when it may go."""
+    discard: Callable[[], str]
+    """Removes it, and answers nothing, why it stays after all, or ELSEWHERE."""
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,17 +113,7 @@ def last_change(path: Path) -> float:
     return max((found.st_mtime for found in files_below(path)), default=0.0)
 
 
-def refused(act: Callable[[], str]) -> str:
-    """Do it; why that did not come about, in a few words; ELSEWHERE where somebody else was faster."""
-    try:
-        return act()
-    except FileNotFoundError:
-        return ELSEWHERE
-    except OSError as error:
-        return error.strerror or str(error)
-
-
-def remove_path(path: Path) -> str:
+def remove_path(path: Path, _seen: float = 0.0) -> str:
     """Remove a file, or a folder with all that lies in it; why it stays where another command works there.
 
     Raises OSError, and FileNotFoundError where another command has removed it.

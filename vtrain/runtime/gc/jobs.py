@@ -1,4 +1,4 @@
-"""Jobs that ended long ago, folders of jobs that no store knows, and processes that such jobs left."""
+"""Jobs that ended long ago, and folders, processes and cgroups of jobs that do not live."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from vtrain.atomic import remove_folder
 from vtrain.errors import ConflictError, StorageError
 from vtrain.messages.names import HYPERPARAMETER_TUNING_JOBS, TRIAL_LABEL, parse_name
 from vtrain.runtime.cgroup import find_groups, remove_group
+from vtrain.runtime.database import has_store
 from vtrain.runtime.folder import JobFolder, group_prefix
 from vtrain.runtime.gc.candidate import (
     ELSEWHERE,
@@ -21,10 +22,8 @@ from vtrain.runtime.gc.candidate import (
     Candidate,
     Search,
     byte_count,
-    last_change,
-    refused,
 )
-from vtrain.runtime.gc.living import folders_without_row, job_document, living_jobs
+from vtrain.runtime.gc.living import job_document, living_jobs
 from vtrain.runtime.home import Home
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
@@ -36,9 +35,12 @@ LONGEST_LABEL = 30
 """Characters of a display name in a table."""
 
 
-def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
+def ended_jobs(search: Search) -> Iterator[Candidate]:
     """Jobs that ended before the search's time, the earliest first; trials go with their tuning job."""
-    home, studies = Home(search.home), store.ids(HYPERPARAMETER_TUNING_JOBS)
+    if not has_store(search.home):
+        return
+    home, store = Home(search.home), Store.open(search.home)
+    studies = store.ids(HYPERPARAMETER_TUNING_JOBS)
     for record in store.ended_before(from_epoch(search.before)):
         name = parse_name(record.name)
         if name is not None:
@@ -59,25 +61,6 @@ def ended_jobs(search: Search, store: Store) -> Iterator[Candidate]:
             )
 
 
-def lost_folders(search: Search) -> Iterator[Candidate]:
-    """Folders of jobs that the store does not have.
-
-    One with a log was submitted, and stays as long as an ended job would: its store was moved away. Of any
-    other the command was killed before it had submitted the job.
-    """
-    for path in folders_without_row(search.home):
-        changed, has_log = last_change(path), any(JobFolder(path).logs.glob("*"))
-        if search.is_unused(changed) if has_log else search.is_stale(changed):
-            yield Candidate(
-                id=path.name,
-                name=f"jobs/{path.name}",
-                kind="job",
-                created=from_epoch(changed, 0),
-                size=byte_count(path),
-                discard=partial(_remove_lost, JobFolder(path)),
-            )
-
-
 def _delete(store: Store, record: Record, folder: JobFolder) -> str:
     try:
         return "" if delete_job(store, record.name, folder) else ELSEWHERE
@@ -85,40 +68,31 @@ def _delete(store: Store, record: Record, folder: JobFolder) -> str:
         return error.message
 
 
-def _remove_lost(folder: JobFolder) -> str:
-    try:
-        lock = hold_lock(folder.lock)
-    except FileNotFoundError:
-        return ELSEWHERE
+def remove_lost(path: Path, _changed: float) -> str:
+    """Remove the folder of a job that the store does not have; why it stays.
+
+    Raises OSError, and FileNotFoundError where another command has removed it.
+    """
+    folder = JobFolder(path)
+    lock = hold_lock(folder.lock)
     if lock is None:
         return SUPERVISED
     try:
-        return HAS_PROCESS if _has_process(folder) else refused(partial(_remove, folder.path))
+        attempts = [attempt for attempt in folder.attempt_folders() if attempt.exit() is None]
+        has_shim = any(lock_holder(attempt.lock) for attempt in attempts)
+        if has_shim or (attempts and path.name in _found(path.parents[1].absolute()).values()):
+            return HAS_PROCESS
+        path.lstat()  # another command may have removed it before the lock was had
+        remove_folder(path)
+        return ""
     finally:
         os.close(lock)
 
 
-def _has_process(folder: JobFolder) -> bool:
-    """Whether a shim of the job lives, or a process of a replica whose shim was killed."""
-    attempts = [attempt for attempt in folder.attempt_folders() if attempt.exit() is None]
-    if any(lock_holder(attempt.lock) for attempt in attempts):
-        return True
-    home = folder.path.parents[1].absolute()
-    return bool(attempts) and folder.path.name in _found(home, _groups(home)).values()
-
-
-def _remove(path: Path) -> str:
-    path.lstat()  # another command may have removed it before the lock was had
-    remove_folder(path)
-    return ""
-
-
 def orphaned_processes(search: Search) -> Iterator[Candidate]:
-    """Processes of replicas whose job has ended, or is gone; then the cgroups of such jobs. Needs /proc."""
+    """Processes of replicas whose job has ended, or is gone. Needs /proc."""
     home = search.home.absolute()
-    groups = _groups(home)
-    found = _found(home, groups)
-    living = living_jobs(search.home).ids
+    found, living = _found(home), living_jobs(search.home).ids
     for process, job in sorted(found.items()):
         if job not in living:
             yield Candidate(
@@ -128,6 +102,11 @@ def orphaned_processes(search: Search) -> Iterator[Candidate]:
                 created=from_epoch(_started(process[0]), 0),
                 discard=partial(_kill, process),
             )
+
+
+def orphaned_cgroups(search: Search) -> Iterator[Candidate]:
+    """The cgroups of such replicas. Their processes go first."""
+    groups, living = _groups(search.home.absolute()), living_jobs(search.home).ids
     for folder, job in groups.items():
         if job not in living:
             yield Candidate(
@@ -146,11 +125,11 @@ def _groups(home: Path) -> dict[str, str]:
     return {folder: Path(folder).name.removeprefix(prefix).partition("-")[0] for folder in found}
 
 
-def _found(home: Path, groups: dict[str, str]) -> dict[Process, str]:
+def _found(home: Path) -> dict[Process, str]:
     """The processes of this home's jobs, each with its job: by cgroup, by a shim's list, by environment."""
     living = snapshot()
     found: dict[Process, str] = {}
-    for folder, job in groups.items():
+    for folder, job in _groups(home).items():
         found |= dict.fromkeys(group_members(folder, living), job)
     jobs = Home(home).jobs
     for path in jobs.glob(f"*/replicas/**/{LISTED}"):

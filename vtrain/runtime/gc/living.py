@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from vtrain.errors import ConfigError, DamagedError
-from vtrain.messages.names import CUSTOM_JOBS, parse_name
+from vtrain.messages.names import CUSTOM_JOBS
 from vtrain.messages.resources import JOBS
 from vtrain.rooted import Root
 from vtrain.runtime.database import has_store
@@ -25,19 +25,20 @@ from vtrain.times import epoch, from_epoch
 
 
 class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of a home that have not ended, and those of which only the folder is there.
-
-    `images` are those that they name or run, `packages` the folders of theirs, `outputs` the folders they
-    write to, `programs` those in which their replicas find commands. `preparing_since` is when the first job
-    was submitted that has no orders for its replicas yet: it may need anything that was used since then.
-    """
+    """Jobs of a home that have not ended, and those of which only the folder is there."""
 
     ids: frozenset[str] = frozenset()
     images: frozenset[str] = frozenset()
+    """The images that they name or run."""
     packages: frozenset[Path] = frozenset()
+    """The folders of their packages."""
     outputs: frozenset[Path] = frozenset()
+    """The folders that they write to."""
     programs: frozenset[Path] = frozenset()
+    """The folders in which their replicas find commands."""
     preparing_since: float = float("inf")
+    """When the first job was submitted that has no orders for its replicas yet: it may need all that was used
+    since then."""
 
     @property
     def is_preparing(self) -> bool:
@@ -45,38 +46,48 @@ class LivingJobs(msgspec.Struct, frozen=True, kw_only=True):
         return self.preparing_since != float("inf")
 
 
-class _Unended(msgspec.Struct, frozen=True):
-    """A job that may use something. `has_replicas`: it runs some itself."""
-
-    folder: Path
-    document: dict[str, Any]
-    submitted: float
-    has_replicas: bool
-
-
 def living_jobs(home: Path) -> LivingJobs:
     """The jobs of a home as they stand now. Look for what may go first: a job may come at any time."""
-    lost = (folder for folder in folders_without_row(home) if (folder / "spec.json").exists())
-    jobs = [*_stored(home), *map(_without_row, lost)]
-    orders = [order for job in jobs for order in _orders(job.folder)]
-    documents = [job.document for job in jobs]
+    jobs: list[tuple[Path, dict[str, Any]]] = []
+    preparing_since = float("inf")
+    for folder, document, submitted, has_replicas in (*_without_row(home), *_stored(home)):
+        jobs.append((folder, document))
+        if has_replicas and not (folder / "replicas.json").exists():
+            preparing_since = min(preparing_since, submitted)
+    documents = [document for _, document in jobs]
+    orders = [order for folder, _ in jobs for order in _orders(folder)]
+    outputs = filter(None, (output_of(document, home) for document in documents))
     return LivingJobs(
-        ids=frozenset(job.folder.name for job in jobs),
-        images=frozenset(_named_images(documents)) | {_image(order) for order in orders},
+        ids=frozenset(folder.name for folder, _ in jobs),
+        images=frozenset((*_named_images(documents), *(order.image for order in orders))),
         packages=frozenset(package_folders(documents, home)),
-        outputs=frozenset(
-            Path(os.path.realpath(root.path)) for document in documents if (root := output_of(document, home))
-        ),
-        programs=frozenset(path for order in orders for path in _programs(order)),
-        preparing_since=min(
-            (
-                job.submitted
-                for job in jobs
-                if job.has_replicas and not (job.folder / "replicas.json").exists()
-            ),
-            default=float("inf"),
-        ),
+        outputs=frozenset(Path(os.path.realpath(root.path)) for root in outputs),
+        programs=frozenset(path for order in orders for path in order.programs),
+        preparing_since=preparing_since,
     )
+
+
+_Unended = tuple[Path, dict[str, Any], float, bool]
+"""The folder and the document of a job, when it was submitted, and whether it runs replicas itself."""
+
+
+def _stored(home: Path) -> Iterator[_Unended]:
+    for record in Store.open(home).living() if has_store(home) else ():
+        folder = Home(home).job(record.name).path
+        is_custom = record.collection == CUSTOM_JOBS
+        yield folder, job_document(record, folder), epoch(record.create_time), is_custom
+
+
+def _without_row(home: Path) -> Iterator[_Unended]:
+    """The jobs that were submitted, and that the store does not have, or not yet: ask for them first."""
+    for folder in folders_without_row(home):
+        if (folder / "spec.json").exists():
+            changed = last_change(folder / "spec.json")
+            try:
+                order = JobFolder(folder).order()
+                yield folder, order.document, changed, not order.is_parent
+            except DamagedFileError:
+                yield folder, {}, changed, True
 
 
 def folders_without_row(home: Path) -> list[Path]:
@@ -91,37 +102,21 @@ def folders_without_row(home: Path) -> list[Path]:
     return [folder for folder in found if folder.name not in known and folder.is_dir()]
 
 
-def _stored(home: Path) -> Iterator[_Unended]:
-    for record in Store.open(home).living() if has_store(home) else ():
-        folder = Home(home).job(record.name).path
-        is_custom = record.collection == CUSTOM_JOBS
-        yield _Unended(folder, job_document(record, folder), epoch(record.create_time), is_custom)
-
-
-def _without_row(folder: Path) -> _Unended:
-    changed = last_change(folder / "spec.json")
-    try:
-        order = JobFolder(folder).order()
-    except DamagedFileError:
-        return _Unended(folder, {}, changed, has_replicas=True)
-    return _Unended(folder, order.document, changed, not order.is_parent)
-
-
 def images_used_since(home: Path, moment: float) -> frozenset[str]:
     """The images that jobs have named or run that were submitted since that time, ended or not."""
     if not has_store(home):
         return frozenset()
     records = Store.open(home).created_since(from_epoch(moment))
-    documents = (job_document(record, Home(home).job(record.name).path) for record in records)
-    orders = (order for record in records for order in _orders(Home(home).job(record.name).path))
-    return frozenset(_named_images(documents)) | {_image(order) for order in orders}
+    jobs = [(record, Home(home).job(record.name).path) for record in records]
+    orders = (order for _, folder in jobs for order in _orders(folder))
+    return frozenset((*_named_images(job_document(*job) for job in jobs), *(order.image for order in orders)))
 
 
 def job_document(record: Record, folder: Path) -> dict[str, Any]:
     """A job as it is stored; as it was submitted, where its entry is damaged; empty where both are."""
     with suppress(DamagedError):
         return stored_job(record).answer or {}
-    if JobFolder(folder).is_readable():
+    with suppress(DamagedFileError):
         return JobFolder(folder).order().document
     return {}
 
@@ -143,11 +138,6 @@ def output_of(document: dict[str, Any], home: Path) -> Root | None:
     return None
 
 
-def _id(record: Record) -> str:
-    name = parse_name(record.name)
-    return name.id if name else ""
-
-
 def _pools(documents: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for document in documents:
         yield from _spec(document).get("workerPoolSpecs", ())
@@ -167,19 +157,22 @@ def _named_images(documents: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield (pool.get("pythonPackageSpec") or {}).get("executorImageUri", "")
 
 
-def _orders(folder: Path) -> Iterator[dict[str, Any]]:
-    """How the job's replicas are run."""
-    for spec in JobFolder(folder).path.glob("replicas/*/spec.json"):
+class _Order(msgspec.Struct, frozen=True):
+    """The parts of a replica's order that say what it runs in."""
+
+    env: dict[str, str] = {}
+    config: dict[str, Any] = {}
+
+    @property
+    def image(self) -> str:
+        return str(self.config.get("Image", ""))
+
+    @property
+    def programs(self) -> list[Path]:
+        return [Path(entry) for entry in self.env.get("PATH", "").split(":") if entry]
+
+
+def _orders(folder: Path) -> Iterator[_Order]:
+    for spec in folder.glob("replicas/*/spec.json"):
         with suppress(DamagedFileError):
-            yield require_struct(spec, dict[str, Any])
-
-
-def _image(order: dict[str, Any]) -> str:
-    config = order.get("config")
-    return str(config.get("Image", "")) if isinstance(config, dict) else ""
-
-
-def _programs(order: dict[str, Any]) -> Iterator[Path]:
-    env = order.get("env")
-    path = env.get("PATH", "") if isinstance(env, dict) else ""
-    yield from (Path(entry) for entry in str(path).split(":") if entry)
+            yield require_struct(spec, _Order)

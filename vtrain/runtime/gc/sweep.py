@@ -1,63 +1,263 @@
-"""Everything that may be removed from this machine and its home, and the space that each kind takes."""
+"""What may be removed from this machine and its home, as a table, and the space that each kind takes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
+
+from vtrain.atomic import GONE, SCRATCH, UNPUBLISHED, clear, is_held, set_aside
+from vtrain.errors import ConfigError
+from vtrain.privacy import home_label
 from vtrain.runtime.database import has_store
 from vtrain.runtime.default_output import default_outputs
-from vtrain.runtime.gc.caches import (
-    cached_environments,
-    environment_folders,
-    packed_packages,
-    staged_packages,
+from vtrain.runtime.environments.layers import last_claimed, layers_below, withdraw
+from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.gc.candidate import (
+    ELSEWHERE,
+    OUTPUT,
+    USED_AGAIN,
+    Candidate,
+    Search,
+    Usage,
+    byte_count,
+    last_change,
+    remove_path,
+    withdraw_unused,
 )
-from vtrain.runtime.gc.candidate import OUTPUT, Candidate, Search, Usage, byte_count
-from vtrain.runtime.gc.jobs import ended_jobs, lost_folders, orphaned_processes
-from vtrain.runtime.gc.outputs import old_outputs
-from vtrain.runtime.gc.temporary import temporary_files
+from vtrain.runtime.gc.jobs import ended_jobs, orphaned_cgroups, orphaned_processes, remove_lost
+from vtrain.runtime.gc.living import (
+    folders_without_row,
+    job_document,
+    living_jobs,
+    package_folders,
+)
 from vtrain.runtime.home import Home
+from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.store import Store
+from vtrain.staging import LocalBuckets
+from vtrain.times import from_epoch
+
+_CONTENT = re.compile(r"[0-9a-f]{64}")
+_USED = "a job uses it"
+_Times = dict[Path, float]
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One kind of files and folders, and the rules by which they go."""
+
+    kind: str
+    where: Callable[[Search], Iterable[Path]]
+    remover: Callable[[Path, float], str] = remove_path
+    """Removes one that was used last at that time; why it stays after all. Raises OSError."""
+    label: str = ""
+    """The pattern of a shorter name for people."""
+    clock: Callable[[Path], float] = last_change
+    """When one was used last, in seconds since the epoch."""
+    is_old: Callable[[Search, float], bool] = Search.is_unused
+    """Whether one goes that was used last at that time."""
+    in_use: Callable[[Search, _Times], Mapping[Path, str | None]] = lambda _search, _times: {}
+    """Why some stay all the same; None: not worth a line. Asked once all have been found with their times."""
+
+    def candidates(self, search: Search) -> Iterator[Candidate]:
+        """Those that are old enough."""
+        times: _Times = {}
+        for path in self.where(search):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                times[path] = self.clock(path)
+        in_use, home = self.in_use(search, times), search.home
+        for path, used in times.items():
+            kept = in_use.get(path, "")
+            if kept is not None and self.is_old(search, used):
+                root = next((root for root in (home, home.resolve()) if path.is_relative_to(root)), None)
+                yield Candidate(
+                    id=path.name,
+                    name=str(path.relative_to(root) if root else path),
+                    label=self.label.format(id=path.name, parent=path.parent.name),
+                    kind=self.kind,
+                    created=from_epoch(used, 0),
+                    size=byte_count(path),
+                    kept=kept,
+                    discard=partial(self._discard, path, used),
+                )
+
+    def _discard(self, path: Path, used: float) -> str:
+        try:
+            return self.remover(path, used)
+        except FileNotFoundError:
+            return ELSEWHERE
+        except OSError as error:
+            return error.strerror or str(error)
+
+
+class Special(NamedTuple):
+    """One kind of things that are not just files."""
+
+    kind: str
+    candidates: Callable[[Search], Iterator[Candidate]]
+
+
+def _staged(search: Search) -> list[Path]:
+    """Packages in buckets of this home with which jobs were submitted that ended long ago.
+
+    Only what vtrain has named itself: a folder named by its content, with a package of that name in it, or
+    one that it has begun to remove.
+    """
+    records = (
+        Store.open(search.home).ended_before(from_epoch(search.before)) if has_store(search.home) else ()
+    )
+    documents = (job_document(record, Home(search.home).job(record.name).path) for record in records)
+    folders, buckets = set(package_folders(documents, search.home)), Home(search.home).buckets.resolve()
+    return sorted(
+        folder
+        for folder in folders
+        for place in (folder, folder.with_name(f"{GONE}{folder.name}"))
+        if folder.is_relative_to(buckets) and _CONTENT.fullmatch(folder.name)
+        if any(place.glob(f"*-{folder.name[:16]}.tar.gz"))
+    )
+
+
+def _packed(search: Search) -> list[Path]:
+    """Packages in the home's own folder, by their content's name."""
+    found = Home(search.home).packages.glob("*")
+    return sorted(folder.resolve() for folder in found if _CONTENT.fullmatch(folder.name))
+
+
+def _packages_in_use(search: Search, _times: _Times) -> dict[Path, str | None]:
+    return dict.fromkeys(living_jobs(search.home).packages, _USED)
+
+
+def _environments(home: Path) -> Iterator[Path]:
+    """Environments, and what they are made of: readers come first."""
+    for kind in ("packages", "dependencies", "wheels"):
+        found = (Home(home).environments / kind).glob("[!.]*")
+        yield from sorted(path for path in found if path.is_dir())
+
+
+def _environments_in_use(search: Search, times: _Times) -> dict[Path, str | None]:
+    """What a living job runs in, or may have looked for; what others read that stay is not listed."""
+    living = living_jobs(search.home)
+    needed = _with_below(folder for folder, used in times.items() if not search.is_unused(used))
+    at_work = _with_below(
+        folder
+        for folder, used in times.items()
+        if folder / "bin" in living.programs or used >= living.preparing_since
+    )
+    return {**dict.fromkeys(needed), **dict.fromkeys(at_work, _USED)}
+
+
+def _with_below(folders: Iterable[Path]) -> frozenset[Path]:
+    """The folders, and all that they read."""
+    found: set[Path] = set()
+    waiting = list(folders)
+    while waiting:
+        folder = waiting.pop()
+        if folder not in found:
+            found.add(folder)
+            waiting += layers_below(folder)
+    return frozenset(found)
+
+
+def _withdraw_environment(folder: Path, seen: float) -> str:
+    gone = withdraw(folder, seen, set_aside)
+    if gone is None:
+        return USED_AGAIN if folder.exists() else ELSEWHERE
+    clear(gone)
+    return ""
+
+
+def _lost(search: Search, *, has_log: bool) -> list[Path]:
+    """The folders of jobs that the store does not have."""
+    found = folders_without_row(search.home) if has_store(search.home) else []
+    return [folder for folder in found if any(JobFolder(folder).logs.glob("*")) is has_log]
+
+
+def _below_home(*patterns: str) -> Callable[[Search], list[Path]]:
+    return lambda search: [path for pattern in patterns for path in sorted(search.home.glob(pattern))]
+
+
+_PUBLISHED = _below_home(*(f"{place}/{UNPUBLISHED}*" for place in ("packages", "packages/*", "logs")))
+"""Those of jobs are left to their supervisors."""
+
+
+def _unfinished(search: Search) -> Iterator[Path]:
+    """Temporary files and folders of this user on which nobody works."""
+    scratch = Path(tempfile.gettempdir()).glob(f"{SCRATCH}{home_label(search.home)}-*")
+    for path in (*_PUBLISHED(search), *scratch):
+        with suppress(OSError):  # it has been finished meanwhile
+            if path.lstat().st_uid == os.geteuid() and not is_held(path):
+                yield path
+
+
+def _outputs_in_use(search: Search, times: _Times) -> dict[Path, str | None]:
+    """What a model has its files in, and what a job writes to, also below another's folder."""
+    users: list[tuple[Path, str]] = []
+    for uri in ModelRegistry(search.home).artifact_uris():
+        with suppress(ConfigError):  # it leads out of its bucket, and so to no output
+            place = LocalBuckets(search.home).local_path(uri).resolve()
+            users.append((place, "a model has its files there"))
+    users += [(output, _USED) for output in living_jobs(search.home).outputs]
+    return {folder: why for place, why in users for folder in times if place.is_relative_to(folder)}
+
+
+TABLE: tuple[Row | Special, ...] = (
+    Special("process", orphaned_processes),
+    Special("cgroup", orphaned_cgroups),
+    # Known by the jobs, so before these.
+    Row("package", _staged, withdraw_unused, "package {id:.12}", in_use=_packages_in_use),
+    Special("job", ended_jobs),
+    # Submitted to a store that was moved away: it stays as long as ended jobs.
+    Row("job", partial(_lost, has_log=True), remove_lost),
+    # The command was killed before it had submitted it.
+    Row("job", partial(_lost, has_log=False), remove_lost, is_old=Search.is_stale),
+    Row("package", _packed, withdraw_unused, "package {id:.12}", in_use=_packages_in_use),
+    Row(
+        "environment",
+        lambda search: _environments(search.home),
+        _withdraw_environment,
+        "{parent} {id:.12}",
+        last_claimed,
+        in_use=_environments_in_use,
+    ),
+    Row(
+        "temporary",  # removals that were begun
+        _below_home(*(f"{place}/{GONE}*" for place in ("jobs", "packages", "environments/*"))),
+        is_old=lambda _search, _changed: True,
+    ),
+    Row("temporary", _unfinished, is_old=Search.is_stale),
+    Row(
+        OUTPUT,
+        lambda search: default_outputs(search.home),
+        label="{id}",
+        is_old=lambda search, changed: changed < search.before,
+        in_use=_outputs_in_use,
+    ),
+)
+"""In an order in which nothing keeps the next."""
 
 
 def on_machine(search: Search) -> Iterator[Candidate]:
-    """Candidates on this machine and in vtrain's home, in an order in which nothing keeps the next.
-
-    Raises StorageError.
-    """
-    if search.wants("process", "cgroup"):
-        yield from orphaned_processes(search)
-    if search.wants("package", "job") and has_store(search.home):
-        yield from _of_jobs(search, Store.open(search.home))
-    if search.wants("package"):
-        yield from packed_packages(search)
-    if search.wants("environment"):
-        yield from cached_environments(search)
-    if search.wants("temporary"):
-        yield from temporary_files(search)
-    if search.wants(OUTPUT):
-        yield from old_outputs(search)
-
-
-def _of_jobs(search: Search, store: Store) -> Iterator[Candidate]:
-    """Candidates that the store knows."""
-    if search.wants("package"):
-        yield from staged_packages(search, store)  # known by the jobs, so before these
-    if search.wants("job"):
-        yield from ended_jobs(search, store)
-        yield from lost_folders(search)
+    """Candidates on this machine and in vtrain's home. Raises StorageError."""
+    for row in TABLE:
+        if search.wants(row.kind):
+            yield from row.candidates(search)
 
 
 def usage_of_home(home: Path) -> Iterator[Usage]:
     """The space that a home takes, by kind. Reads the sizes of all files there."""
-    place = Home(home)
-    yield _usage("environment", environment_folders(place.environments))
-    yield _usage("package", place.packages.glob("[!.]*"))
-    yield _usage("job", place.job_folders())
-    yield _usage(OUTPUT, default_outputs(home))
-
-
-def _usage(noun: str, paths: Iterable[Path]) -> Usage:
-    sizes = [byte_count(path) for path in paths]
-    return Usage(noun=noun, kinds=(noun,), count=len(sizes), size=sum(sizes))
+    places = {
+        "environment": _environments(home),
+        "package": Home(home).packages.glob("[!.]*"),
+        "job": Home(home).job_folders(),
+        OUTPUT: default_outputs(home),
+    }
+    for noun, paths in places.items():
+        sizes = [byte_count(path) for path in paths]
+        yield Usage(noun=noun, kinds=(noun,), count=len(sizes), size=sum(sizes))

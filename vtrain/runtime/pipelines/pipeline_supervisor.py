@@ -13,7 +13,7 @@ from vtrain.messages.base import Status
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
-from vtrain.messages.model import ModelSourceInfo
+from vtrain.messages.model import ModelSourceInfo, ModelTarget
 from vtrain.messages.names import PIPELINE_LABEL, TRAINING_PIPELINES
 from vtrain.messages.resources import collection_of, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
@@ -61,7 +61,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
 
     def __init__(self, folder: JobFolder, store: Store, lock: int) -> None:
         super().__init__(folder, store, lock)
-        self._registry = ModelRegistry(store)
+        self._registry = ModelRegistry(self._home, self._order.resource.location)
         self._task: TaskRecord | None = None
 
     def _begin(self) -> None:
@@ -180,7 +180,6 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         model = self._job.model_to_upload
         if model is None:
             return Decision(state=states.SUCCEEDED)
-        place = self._order.resource
         uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
         if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
             astray = beside_buckets(self._trainer_folder(job).attempt_folders())
@@ -194,13 +193,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             model_source_info=ModelSourceInfo(source_type="CUSTOM"),
         )
         try:
-            kept = self._registry.upload(
-                made,
-                project=place.project,
-                location=place.location,
-                model_id=self._job.model_id,
-                parent=self._job.parent_model,
-            )
+            target = ModelTarget(model_id=self._job.model_id, parent=self._job.parent_model)
+            kept = self._registry.upload(made, target)
         except (ConfigError, ConflictError, NotFoundError) as error:
             return _failed(f"The model cannot be registered: {error.message}", "MODEL_REFUSED")
         self._log.say(f"The model is registered: {kept.name}@{kept.version_id}.")
