@@ -156,7 +156,7 @@ def test_a_copy_has_jobs_of_its_own_which_wait_for_none_of_the_original(
     code = TRAINER.format(journal=str(tmp_path / "journal"), gate=str(tmp_path / "gate"))
     first, second = (submit(process_backend, large(tmp_path / "code", code)) for _ in range(2))
     until(lambda: lines(process_backend, first) == ["up"])
-    assert process_backend.get(second).state == states.QUEUED
+    until(lambda: process_backend.get(second).state == states.QUEUED)
     copy = tmp_path / "backup"
     subprocess.run(["cp", "-a", home, copy], check=True)
     backend = opened(copy)

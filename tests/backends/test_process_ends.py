@@ -162,7 +162,7 @@ def test_a_process_with_the_id_of_a_shim_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=-1) as other:
         replica.lock.write_text(str(other.pid))
         launcher.stop(replica)
-        launcher.kill(replica)
+        launcher.kill([replica])
         assert not launcher.lives(replica)
         held = os.open(replica.lock, os.O_RDWR)
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -36,7 +36,6 @@ def trainer(tmp_path: Path) -> Path:
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer" / "__init__.py").write_text("")
     (tmp_path / "trainer" / "task.py").write_text("print('trained')\n")
-    (tmp_path / "requirements.txt").touch()  # so that it gets an environment
     return tmp_path
 
 

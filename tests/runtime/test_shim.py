@@ -284,7 +284,7 @@ def test_an_exit_code_is_stored_before_anything_else_is_ended(case: Case) -> Non
     early = case.replica.early_exit()
     assert early is not None
     assert early.code == 7
-    assert kill_orphans(case.replica) == set()
+    assert kill_orphans([case.replica]) == set()
 
 
 COUNTING = """
@@ -321,7 +321,7 @@ def test_each_process_gets_sigterm_once_however_often_it_is_asked_for(case: Case
 
 def test_a_folder_in_the_place_of_the_list_keeps_nobody_from_going_on(case: Case) -> None:
     (case.replica.path / LISTED / "of-a-trainer").mkdir(parents=True)
-    assert kill_orphans(case.replica) == set()
+    assert kill_orphans([case.replica]) == set()
     assert not (case.replica.path / LISTED).exists()
 
 
