@@ -154,8 +154,8 @@ class Supervisor(ABC, Generic[J]):
         except (StorageError, NotNeeded):
             raise
         except Exception as fault:  # a job must end, whatever the runtime's own fault is
-            if lacks_room(fault) or not self._folder.path.exists():
-                raise  # the first is no fault: the next supervisor goes on
+            if lacks_room(fault):  # which is no fault: the next supervisor goes on
+                raise
             decision = Decision(state=states.FAILED, error=self._failure(fault))
         write_struct(self._folder.path / "decision.json", decision)
         return decision
@@ -168,7 +168,6 @@ class Supervisor(ABC, Generic[J]):
         """Sleep until something wakes the supervisor, or one of these descriptors has something to read."""
         self._wakeup.wait(seconds, *others)
         reap()
-        self._check_lock()
 
     def _check_requests(self) -> None:
         """Raise Cancelled where somebody has asked for the end, and as `_check_lock`."""

@@ -65,6 +65,7 @@ class ParentSupervisor(Supervisor[P]):
         dismiss_standby()
         while not self._end_jobs(decision.state):
             self._wait()
+            self._check_lock()
 
     def _abandon(self) -> None:
         for name in self._job_names():
