@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby
@@ -248,11 +249,15 @@ def _create(
     target = find_target(_silent(project), PlaceFlags(**place))
     packages = msgspec.structs.replace(packages_place(target, flags), warn=logger.warning)
     draft = draft_request(target, request)
-    session, prepared = prepare_in_session(target, draft, packages, flags, ContainerFlags())
+    session, prepared = prepare_in_session(
+        target, draft, packages, flags, ContainerFlags(), python=sys.executable
+    )
     told = check_secrets(prepared.plan.job, local=session.is_local, allowed=False, strict=flags.strict)
     warnings = prepared.package.warnings if prepared.package is not None else ()
     for warning in filter(None, (told, *warnings, *prepared.plan.notices)):
         logger.warning(warning)
+    for note in prepared.plan.notes:
+        logger.info(note)
     return Job(session, launch(prepared, session.jobs, packages, logger.info))
 
 

@@ -117,6 +117,33 @@ def test_a_trainer_that_declares_something_gets_an_environment(
     assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
 
 
+@pytest.mark.parametrize("version", ["3.6", "2.7"])
+def test_a_python_that_is_too_old_is_none(
+    vtrain: Any, bare: Path, tmp_path: Path, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """The file's name tells the version, as a virtual environment's link does."""
+    bare.write_text("import sys\nprint(sys.executable)\n")
+    old = tmp_path / "old" / f"python{version}"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\nexit 3\n")
+    old.chmod(0o755)
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").symlink_to(old)
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "env"))
+    ended = vtrain("run", str(bare))
+    assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
+
+
+def test_a_debugger_that_the_active_python_lacks_makes_an_environment(
+    vtrain: Any, active: Path, bare: Path
+) -> None:
+    lacking = vtrain("debug", str(bare), "--dry-run")
+    assert "Would install the trainer and its requirements." in lacking.err
+    (site_packages(active) / "debugpy.py").touch()
+    found = vtrain("debug", str(bare), "--dry-run")
+    assert f"The trainer runs in {active}/bin/python as it is." in found.err
+
+
 @pytest.mark.usefixtures("active")
 def test_a_flag_that_declares_something_makes_an_environment(
     vtrain: Any, bare: Path, vtrain_home: Path

@@ -270,8 +270,18 @@ def test_a_torn_early_report_is_none(folder: JobFolder) -> None:
     assert {ended.cause for ended in attempts.ended()} == {Cause.OUTSIDE}
 
 
-def test_a_replica_without_its_order_does_not_begin_again(folder: JobFolder) -> None:
-    launcher = StillLauncher()
+class Unsure(StillLauncher):
+    """Takes a replica without an exit for one that lives, as for a container that nobody watches."""
+
+    def lives(self, replica: ReplicaFolder) -> bool:
+        return replica.exit() is None
+
+
+@pytest.mark.parametrize("kind", [StillLauncher, Unsure])
+def test_a_replica_without_its_order_does_not_begin_again(
+    folder: JobFolder, kind: type[StillLauncher]
+) -> None:
+    launcher = kind()
     attempts = opened(folder, launcher)
     (folder.replica(WORKER).path / "spec.json").unlink()
     attempts.keep_started()

@@ -244,6 +244,27 @@ def test_an_environment_whose_lower_layer_is_gone_is_planned_anew(tmp_path: Path
     assert run(make(home, trainer)[0]) == "1"
 
 
+def test_an_environment_whose_interpreter_is_gone_is_made_again(tmp_path: Path) -> None:
+    """A Python that was removed, or replaced by its next version."""
+    home = tmp_path / "home"
+    trainer = direct_sdist(tmp_path, "print(1)")
+    make(home, trainer)
+    for python in home.glob("environments/*/*/bin/python"):
+        python.unlink()
+        python.symlink_to(tmp_path / "gone")
+    assert not plan(home, trainer).cached
+    assert run(make(home, trainer)[0]) == "1"
+
+
+def test_a_home_that_was_moved_makes_its_environments_again(tmp_path: Path, wheelhouse: Path) -> None:
+    wheel(wheelhouse, "left")
+    trainer = direct_sdist(tmp_path, "import left; print(left.VERSION)", ("left",))
+    make(tmp_path / "home", trainer)
+    (tmp_path / "home").rename(tmp_path / "moved")
+    assert run(make(tmp_path / "moved", trainer)[0]) == "1.0"
+    assert plan(tmp_path / "moved", trainer).cached
+
+
 def test_two_at_once_make_it_once(tmp_path: Path, wheelhouse: Path) -> None:
     wheel(wheelhouse, "left")
     home = tmp_path / "home"

@@ -214,7 +214,9 @@ own.write_text("of the first job")
 """
 
 
-def test_no_job_sees_what_another_wrote_beside_its_modules(vtrain, wheelhouse: Path, tmp_path: Path) -> None:
+def test_no_job_sees_what_another_wrote_beside_its_own_modules(
+    vtrain, wheelhouse: Path, tmp_path: Path
+) -> None:
     """The trainer's own folder is a copy."""
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer" / "__init__.py").touch()

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from vtrain.messages.resources import Job
 
 MAX_WARNINGS = 10
+OLDEST_TRAINER_PYTHON = (3, 7)
+"""The oldest Python that runs the start of a script's package."""
 POOL_KEY = "--worker-pool-spec: output-image-uri"
 _JOINED = re.compile(r"--?[A-Za-z][\w-]*[ =](?!-)[^\n]* --[A-Za-z]")
 """A flag with its value, and then another flag; a value may itself be flags."""
@@ -130,11 +132,12 @@ def _python_flags(settings: BackendSettings) -> list[str]:
     return [PYTHON_FLAG] * bool(settings.python) + [ENVIRONMENT_FLAG] * bool(settings.environment)
 
 
-def in_active_python(target: Target, draft: Draft, packages: Place) -> tuple[Target, Place]:
+def in_active_python(target: Target, draft: Draft, packages: Place, python: str = "") -> tuple[Target, Place]:
     """A trainer that declares nothing runs in the active Python, as `python train.py` would.
 
-    It names no image, requirement or project, and no flag says where it runs. Where no Python is active, it
-    gets an environment, as any other trainer does. Raises PackagingError for a project that cannot be read.
+    It names no image, requirement or project, and no flag says where it runs. Without an active Python that
+    runs packages of vtrain's, and for --debugpy has debugpy, it gets an environment, as any other trainer.
+    `python` is the active one, where that is known. Raises PackagingError for a project that cannot be read.
     """
     settings, source = target.settings, draft.source
     is_package = isinstance(target.backend, RuntimeBackend) and (
@@ -142,13 +145,16 @@ def in_active_python(target: Target, draft: Draft, packages: Place) -> tuple[Tar
     )
     if not is_package or settings.python or settings.environment or draft.executor_image_uri:
         return target, packages
-    if source is None or not declares_nothing(source):
+    if source is None or not declares_nothing(source, beside=(REQUIREMENT,) if settings.debugger else ()):
         return target, packages
-    from vtrain.runtime.environments.active_python import active_python
+    from vtrain.runtime.environments.active_python import active_python, version_of, view_of
     from vtrain.runtime.environments.interpreters import base_interpreter
 
     try:
-        python = active_python(os.environ)
+        python = python or active_python(os.environ)
+        is_usable = version_of(python) >= OLDEST_TRAINER_PYTHON
+        if not is_usable or (settings.debugger and view_of(python, (REQUIREMENT,)).missing):
+            return target, packages
     except ConfigError:
         return target, packages
     origin = f"{target.choice.origin}; in your active Python"
@@ -193,11 +199,15 @@ def prepare_in_session(
     container: ContainerFlags,
     *,
     origin: str = "",
+    python: str = "",
 ) -> tuple[Session, Prepared]:
-    """The session in which a job is created, and its plan. `origin` says whose job it is."""
+    """The session in which a job is created, and its plan. `origin` says whose job it is.
+
+    `python` is the active Python, where that is known.
+    """
     baked = becomes_image(target, draft, packages, trainer, container)
     if not baked:
-        target, packages = in_active_python(target, draft, packages)
+        target, packages = in_active_python(target, draft, packages, python)
     session = open_for(target, draft, container, baked=baked)
     session.tell_origin(origin)
     if not baked:

@@ -146,7 +146,10 @@ def follow_buildx(output: Iterable[bytes], steps: BuildSteps) -> bytes:
             continue
         document += line
         if line.startswith((b"{", b"}")) and line.rstrip().endswith(b"}"):
-            _follow(msgspec.json.decode(document, type=_Progress), steps)
+            try:
+                _follow(msgspec.json.decode(document, type=_Progress), steps)
+            except msgspec.DecodeError:
+                words += document
             document = b""
     return words
 

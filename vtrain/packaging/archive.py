@@ -159,15 +159,6 @@ def _of_extra(package: Path, extra: str) -> Iterator[str]:
             yield str(requirement)
 
 
-def declared_requirements(path: Path) -> tuple[str, ...] | None:
-    """The requirements in a package's metadata or project files; None where only its build tells them."""
-    known = requires_dist(path)
-    if known is not None:
-        return known
-    project = _project(path)
-    return project.dependencies if project is not None else None
-
-
 def requires_python(path: Path) -> str:
     """The versions of Python that a package demands; "" where it says nothing, or only its build does."""
     said = str(_fields(path)["Requires-Python"] or "")

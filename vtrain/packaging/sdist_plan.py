@@ -134,12 +134,16 @@ class SdistPlan(msgspec.Struct, frozen=True, kw_only=True):
         return (*extras, *(project.file_name for project in self.local), *companion, self.file_name)
 
 
-def declares_nothing(source: TrainerSource) -> bool:
+def declares_nothing(source: TrainerSource, *, beside: tuple[str, ...] = ()) -> bool:
     """Whether nothing says what a trainer needs: no requirement or package, no project, no inline metadata.
 
-    Raises PackagingError for a project that cannot be read.
+    The requirements `beside` are not its own. Raises PackagingError for a project that cannot be read.
     """
-    if source.requirements or source.extra_packages or (source.folder / REQUIREMENTS_FILE).exists():
+    if (
+        set(source.requirements) - set(beside)
+        or source.extra_packages
+        or (source.folder / REQUIREMENTS_FILE).exists()
+    ):
         return False
     if not source.script_alone and read_project(source.folder) is not None:
         return False

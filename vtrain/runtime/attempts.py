@@ -210,7 +210,8 @@ class Attempts:
 
     def _start(self, attempt: ReplicaFolder) -> None:
         if not self._folder.replica(attempt.name).is_ordered:
-            self.kill([attempt])
+            self._launcher.kill([attempt])
+            self._write_lost(attempt)  # also where its backend cannot tell whether it lives
             return
         if not attempt.is_ordered:
             fill(attempt, opened=self._launcher.opens_work)

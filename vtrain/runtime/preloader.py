@@ -3,7 +3,8 @@
 It runs in the interpreter of an environment's dependencies, with the variables of the jobs that it is for.
 For each request on FOLDER/KEY.socket it forks a child, which becomes the shim of that replica; the trainer is
 a fork of the shim. Both have the modules imported already, and nothing of another job: no job's code ever
-runs in this process itself. It ends when its lock file is removed. Standard library only, as the shim.
+runs in this process itself. It ends when its lock file is removed, or when no job has come for an hour.
+Standard library only, as the shim.
 """
 
 # ruff: noqa: PTH100, PTH108, PTH109, PTH116, PTH118, PTH120, PTH123, PTH208, SIM115 - as in the shim
@@ -29,12 +30,15 @@ import site  # noqa: E402
 import socket  # noqa: E402
 import sysconfig  # noqa: E402
 import threading  # noqa: E402
+import time  # noqa: E402
 import traceback  # noqa: E402
 import types  # noqa: E402
 from contextlib import suppress  # noqa: E402
 
 TICK_SECONDS = 1.0
 """How soon it notices that its lock file was removed."""
+IDLE_SECONDS = 3600.0
+"""It ends when nobody has asked for so long; the next job starts another."""
 REQUEST_SECONDS = 5.0
 """The longest time for a request to arrive, and for the supervisor to say that it still wants the child."""
 MOST_BYTES = 65536
@@ -91,9 +95,10 @@ class Preloader:
 
     def serve(self) -> dict | None:  # type: ignore[type-arg]
         """Fork a shim for each request. The order of a replica, in the fork that goes on as its trainer."""
-        while self._is_wanted():
+        asked = time.monotonic()
+        while self._is_wanted() and time.monotonic() - asked < IDLE_SECONDS:
             if select.select([self._listener], [], [], TICK_SECONDS)[0]:
-                spec = self._answer()
+                spec, asked = self._answer(), time.monotonic()
                 if spec is not None:
                     return spec
             with suppress(ChildProcessError):  # shims that have ended

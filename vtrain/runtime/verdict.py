@@ -320,13 +320,13 @@ def _is_active(trace: Traceback, order: JobOrder) -> str:
     from vtrain.runtime.environments.active_python import active_python, view_of
 
     try:
-        python = active_python(os.environ)
+        python = active_python(os.environ, order.command.folder if order.command is not None else None)
         if view_of(python, (top,)).missing:
             return ""
     except ConfigError:
         return ""
     advice = hint(trace.exception, None, _named_by(order))
-    return f"Your active Python, {python}, has `{top}`: take --environment=current to run there. {advice}"
+    return f"Your active Python, {python}, has `{top}`: take --environment=current to run there. Or: {advice}"
 
 
 def _own_module(trace: Traceback, module: str, packed: dict[str, bool], order: JobOrder) -> str:

@@ -107,6 +107,10 @@ class ProcessLauncher:
             # The interpreter's own start is what opens a terminal, a debugger, or /gcs.
             if order.claim.preload and required and not (gcs or order.terminal or order.debugger):
                 own = _in_slot(own, order, required)
+            elif order.claim.preload and order.setting.active_python:
+                modules = ", ".join(order.claim.preload)
+                note = f"{modules} cannot be kept imported for a trainer in your active Python."
+                own = msgspec.structs.replace(own, start_note=note)
             found[member.name] = msgspec.structs.replace(own, gcs=gcs)
         return found
 

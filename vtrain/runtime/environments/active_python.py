@@ -6,6 +6,7 @@ Only the trainer's own packages are unpacked, into the job's folder, where that 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,16 +53,20 @@ class View(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def active_python(environ: Mapping[str, str]) -> str:
+def active_python(environ: Mapping[str, str], folder: str | None = None) -> str:
     """The path of the Python that `python3` starts in the user's shell. Raises ConfigError without one.
 
-    VIRTUAL_ENV counts before PATH, and a shim of pyenv is replaced by the Python that it leads to.
+    VIRTUAL_ENV counts before PATH, and a shim of pyenv is replaced by the Python that it leads to, from
+    `folder` (None: the current one). The environment that `uvx` makes for vtrain itself does not count.
     """
     activated = environ.get("VIRTUAL_ENV", "")
     own = Path(activated, "bin", "python")
     if activated and own.is_file():
         return str(own.absolute())
     path = environ.get("PATH", os.defpath)
+    if any(part.startswith("archive-v") for part in Path(sys.prefix).parts):  # in uv's cache
+        ours = str(Path(sys.prefix, "bin"))
+        path = os.pathsep.join(entry for entry in path.split(os.pathsep) if entry != ours)
     found = shutil.which("python3", path=path) or shutil.which("python", path=path)
     if found is None:
         raise ConfigError(
@@ -69,7 +74,7 @@ def active_python(environ: Mapping[str, str]) -> str:
             hint="Activate one, or name it: --environment=current --python=PATH.",
         )
     if Path(found).parent.name == "shims":
-        return _run([found, "-c", "import sys; print(sys.executable)"], environ).strip()
+        return _run([found, "-c", "import sys; print(sys.executable)"], environ, cwd=folder).strip()
     return str(Path(found).absolute())
 
 
@@ -90,6 +95,16 @@ def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str |
         said = reason_line((getattr(error, "stderr", "") or "").splitlines()) or str(error)
         raise ConfigError(f"The Python {argv[0]} does not run: {said.rstrip('.')}.") from error
     return done.stdout
+
+
+def version_of(python: str) -> tuple[int, ...]:
+    """The first two numbers of a Python's version, from its file's name, or else from itself.
+
+    Raises as `view_of`.
+    """
+    named = re.fullmatch(r"python(\d+)\.(\d+)", Path(python).resolve().name)
+    numbers = named.groups() if named else view_of(python, ()).version.split(".")[:2]
+    return tuple(map(int, numbers))
 
 
 def view_of(python: str, names: Collection[str]) -> View:

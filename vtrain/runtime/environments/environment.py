@@ -34,6 +34,7 @@ from vtrain.runtime.environments.layers import (
     Log,
     claim,
     is_complete,
+    layers_below,
     make_once,
     writing_environments,
 )
@@ -69,8 +70,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     def copied_to(self, folder: Path) -> Environment:
         """The same with a copy of the packages below `folder`, for a trainer that writes beside its modules.
 
-        What the packages require is not copied: a change there is noticed at the next use. Each call makes a
-        new copy. Raises EnvironmentFailed.
+        What the packages require is not copied. Each call makes a new copy. Raises EnvironmentFailed.
         """
         binaries, *others = self.path_entries
         shared = Path(binaries).parent
@@ -187,6 +187,8 @@ def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> Non
                 installer.install(installation, lock)
 
     make_once(plan.dependencies_path, install_dependencies, log)
+    if is_complete(plan.path) and layers_below(plan.path) != (plan.dependencies_path,):
+        (plan.path / MARKER).unlink(missing_ok=True)  # it was made for another Python, or its home was moved
     make_once(plan.path, lambda lock: _install_packages(plan, python, log, lock), log)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from vtrain.atomic import remove_folder
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
+from vtrain.runtime.environments.interpreters import python_of
 
 Log = Callable[[bytes], None]
 
@@ -40,8 +41,9 @@ def writing_environments(home: Path) -> Iterator[None]:
 
 
 def is_complete(folder: Path) -> bool:
-    """True once `make_once` has made the folder to the end."""
-    return (folder / MARKER).exists()
+    """True once `make_once` has made the folder to the end, and while its interpreter, if any, is there."""
+    python = python_of(folder)
+    return (folder / MARKER).exists() and (python.exists() or not python.is_symlink())
 
 
 def is_whole(folder: Path) -> bool:
