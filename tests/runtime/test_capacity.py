@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from backends.local_jobs import kill, processes_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -328,6 +329,8 @@ class Queue:
 def queue(tmp_path: Path) -> Iterator[Queue]:
     made = Queue(tmp_path / "home")
     yield made
+    for process in processes_of(made.home):  # a supervisor that was started for a job of no test process
+        kill(process)
     for lock in made.locks:
         os.close(lock)
 
