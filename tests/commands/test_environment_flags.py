@@ -162,6 +162,23 @@ def test_without_an_active_python_there_is_an_environment(
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     ended = vtrain("run", str(bare))
     assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
+    assert "WARNING: No Python is active: " in ended.err
+
+
+@pytest.mark.parametrize("answer", ["exit 7", "head -c 3000 /dev/urandom", "echo garbage"])
+def test_a_python_that_does_not_answer_is_none(
+    vtrain: Any, bare: Path, tmp_path: Path, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    bare.write_text("import sys\nprint(sys.executable)\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").write_text(f"#!/bin/sh\n{answer}\n")
+    (tmp_path / "bin" / "python3").chmod(0o755)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    ended = vtrain("run", str(bare))
+    assert (ended.code, ended.out.startswith(str(vtrain_home))) == (0, True), ended.err
+    assert f"{tmp_path}/bin/python3" in next(line for line in ended.err.splitlines() if "WARNING" in line)
+    assert vtrain("run", str(bare), "--environment=current").code == 1
 
 
 def test_another_environment_is_named_by_its_folder(

@@ -155,7 +155,8 @@ def in_active_python(target: Target, draft: Draft, packages: Place, python: str 
         is_usable = version_of(python) >= OLDEST_TRAINER_PYTHON
         if not is_usable or (settings.debugger and view_of(python, (REQUIREMENT,)).missing):
             return target, packages
-    except ConfigError:
+    except ConfigError as error:
+        target.console.warn(f"{error.message} The trainer gets an environment.")
         return target, packages
     origin = f"{target.choice.origin}; in your active Python"
     is_other = os.path.realpath(python) != os.path.realpath(base_interpreter().path)

@@ -126,11 +126,11 @@ def active_environment(flags: RuntimeFlags) -> str:
         raise UsageError(
             f"{ENVIRONMENT_FLAG}=current takes {PYTHON_FLAG}=PATH, not a version: nothing is installed."
         )
-    if asked:
-        return asked
-    from vtrain.runtime.environments.active_python import active_python
+    from vtrain.runtime.environments.active_python import active_python, version_of
 
-    return active_python(os.environ)
+    python = asked or active_python(os.environ)
+    version_of(python)  # raises for what is no Python
+    return python
 
 
 class InteractiveFlag(FlagGroup, frozen=True):

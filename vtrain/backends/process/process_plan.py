@@ -67,7 +67,11 @@ class ProcessPlanner:
         settings, pools = self._settings, [*filter(_has_packages, job.job_spec.worker_pool_specs)]
         if settings.active_python:
             images = {_task(pool).executor_image_uri for pool in pools}
-            return _active_steps(settings.active_python, images, trainer)
+            steps = _active_steps(settings.active_python, images, trainer)
+            if settings.environment:
+                return steps
+            advice = tuple(f"{note} --environment=new makes an environment for it." for note in steps.notes)
+            return msgspec.structs.replace(steps, notes=advice)
         found = [_environment_steps(pool, settings, trainer) for pool in pools]
         would = unique(line for steps in found for line in steps.would)
         return Steps(
@@ -177,7 +181,7 @@ def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None)
     wanted = {image.python_version for image in map(contents, images) if image and image.python_version}
     version = ".".join(view_of(python, ()).version.split(".")[:2]) if wanted else ""
     return Steps(
-        notes=(f"The trainer runs in {python} as it is. --environment=new makes an environment for it.",),
+        notes=(f"The trainer runs in {python} as it is.",),
         notices=tuple(
             f"{python} is Python {version}; the image has Python {other}." for other in wanted - {version}
         ),

@@ -29,7 +29,8 @@ from vtrain.runtime.inheritance import inherited_environment
 
 MOST_NAMES = 1000
 """Imports that a Python is asked about."""
-_SECONDS = 60
+_SECONDS = 20
+"""How long a Python may take to answer."""
 _LOOK = """\
 import importlib.util, json, sys
 def found(name):
@@ -87,7 +88,8 @@ def _run(argv: list[str], environ: Mapping[str, str], text: str = "", cwd: str |
             input=text,
             cwd=cwd,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=_SECONDS,
             check=True,
         )
