@@ -24,7 +24,7 @@ def test_the_questions(start: Start, project: Path, golden: Golden) -> None:
     terminal = start("init", lines=40)
     terminal.wait_for("starts the trainer [train.py]:")
     terminal.press("trainer.tusk\n")
-    terminal.wait_for("There is no module and no file 'trainer.tusk'")
+    terminal.wait_for("/project.\nModule or file that starts the trainer [train.py]:")
     terminal.press("trainer.task\n")
     terminal.wait_for("Vertex AI too? [y/N]:")
     terminal.press("y\n")
