@@ -219,3 +219,8 @@ def test_long_lines_are_folded_as_gcloud_folds_them(text: str, shown: str) -> No
 @given(st.text(alphabet="ab  .'\"\\:#\t\x07é", min_size=70, max_size=300))
 def test_folded_text_comes_back(text: str) -> None:
     assert yaml.load(dump_yaml({"a": [text, {"b": text}]}), CoreLoader) == {"a": [text, {"b": text}]}
+
+
+@pytest.mark.parametrize("text", ["\t\n", "\tx\ny", "\n\t\n", "x\n\ty\n"])
+def test_a_block_may_begin_with_a_tab(text: str) -> None:
+    assert yaml.load(dump_yaml({"a": [{"b": text}]}), CoreLoader) == {"a": [{"b": text}]}

@@ -186,7 +186,7 @@ def _fits_literal(text: str) -> bool:
 def _literal(text: str, pad: str) -> str:
     body = text.rstrip("\n")
     ends = len(text) - len(body)
-    indicator = "2" if text[0] in " \n" else ""  # else the first line would set a wrong indentation
+    indicator = "2" if text[0] in " \n\t" else ""  # else the first line would set a wrong indentation
     mark = "|" + indicator + ("-" if ends == 0 else "" if ends == 1 else "+")
     inner = pad + "  "
     lines = [inner + line if line else "" for line in body.split("\n")]
