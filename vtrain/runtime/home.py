@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from vtrain.atomic import GONE
 from vtrain.digests import content_digest
 from vtrain.runtime.folder import JobFolder
 from vtrain.staging import LocalBuckets
@@ -27,9 +25,9 @@ class Home(msgspec.Struct, frozen=True):
         """A folder for each job, named by its id."""
         return self.path / "jobs"
 
-    def job_folders(self) -> Iterator[Path]:
+    def job_folders(self) -> list[Path]:
         """The folders of all jobs that nobody is removing, by their ids."""
-        return (path for path in sorted(self.jobs.glob("*")) if not path.name.startswith(GONE))
+        return sorted(self.jobs.glob("[!.]*"))
 
     @property
     def environments(self) -> Path:
