@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from vtrain.backends.supervise import PREPARATION
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launcher import Launcher, Log, Runtime
@@ -45,14 +46,11 @@ class StillLauncher:
         self.last = last
         self.on_stop = on_stop
 
-    def needs_preparation(self, order: JobOrder) -> bool:
-        return False
+    def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
+        return self.prepare(order, log)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         return tuple(Runtime() for _ in order.job.job_spec.worker_pool_specs)
-
-    def begin(self, order: JobOrder) -> None:
-        """There is nothing to begin."""
 
     def replica_orders(
         self,
@@ -102,7 +100,7 @@ class StillLauncher:
 
 def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     """Bring the job in a folder to its end, with a launcher of the test's own."""
-    base.supervise(JobFolder(path), lock, partial(JobSupervisor, launcher=launcher))
+    base.supervise(JobFolder(path), lock, partial(JobSupervisor, launcher=launcher, preparation=PREPARATION))
 
 
 def end(replica: ReplicaFolder, code: int, ended: float = 2.0, **fields: object) -> None:

@@ -351,7 +351,7 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
         folder(submitted.folder.logs / f"service{suffix}")
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     store = submitted.backend._open_store()
-    supervisor = JobSupervisor(submitted.folder, store, submitted.lock, Sleeping())
+    supervisor = JobSupervisor(submitted.folder, store, submitted.lock, Sleeping(), Path())
     supervisor.run()
     assert submitted.backend.get(submitted.name).state == states.FAILED
 

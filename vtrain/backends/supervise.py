@@ -29,6 +29,8 @@ from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import Supervisor, supervise
 from vtrain.special_files import MOST_FRAMES
 
+PREPARATION = Path(__file__).with_name("prepare.py")
+
 
 def main(folder: str, lock: int) -> None:
     """Supervise the job in `folder`: a pipeline, a study, or replicas with the launcher of its backend."""
@@ -50,13 +52,11 @@ def _supervisor_of(order: JobOrder) -> Callable[[JobFolder, Store, int], Supervi
         return StudySupervisor
     from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 
-    return partial(JobSupervisor, launcher=launcher_of(order.backend))
+    return partial(JobSupervisor, launcher=launcher_of(order.backend), preparation=PREPARATION)
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:
     """Load what a supervisor needs, then wait for the job."""
-    import ctypes  # noqa: F401 - the child that prepares the job needs it at once
-
     import vtrain.runtime.supervision.job_supervisor  # noqa: F401
     from vtrain.runtime.supervisor_process import await_job
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 import msgspec
 
+from vtrain.errors import EngineAwayError, VtrainError
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.job_order import JobOrder
 
@@ -41,6 +43,29 @@ class PrepareFailed(Exception):
         self.is_transient = is_transient
 
 
+@contextmanager
+def preparing() -> Iterator[None]:
+    """Turn errors of vtrain into PrepareFailed: no replica runs yet."""
+    try:
+        yield
+    except VtrainError as error:
+        is_transient = isinstance(error, EngineAwayError)
+        raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error
+
+
+PREPARATION = "preparation.json"
+"""The file in a job's folder in which the program that prepares it stores its result."""
+
+
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a preparation: the runtime of each pool, or why there are none, as in PrepareFailed."""
+
+    runtimes: tuple[Runtime, ...] = ()
+    failure: str = ""
+    hint: str = ""
+    is_transient: bool = False
+
+
 class Launcher(Protocol):
     """Starts and stops replicas. All that matters is in files, so that another process can go on."""
 
@@ -48,14 +73,17 @@ class Launcher(Protocol):
     opens_work: bool
     """Whether replicas may run as another user, so that their working directories must be open to all."""
 
-    def needs_preparation(self, order: JobOrder) -> bool:
-        """Whether `prepare` may take long. It then runs in a process of its own."""
+    def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:
+        """What each worker pool needs, if no tool has to run for it; else None. Raises PrepareFailed.
+
+        Nothing has to be downloaded, built or installed then: at most the trainer's own code is unpacked.
+        """
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        """Make what each worker pool needs. `log` gets the output of tools. Raises PrepareFailed."""
+        """Make what each worker pool needs. `log` gets the output of tools. Raises PrepareFailed.
 
-    def begin(self, order: JobOrder) -> None:
-        """Make what the job needs besides, while `prepare` is under way in another process."""
+        It may take long, and runs in a program of its own.
+        """
 
     def replica_orders(
         self,

@@ -20,8 +20,6 @@ class Wakeup:
             os.mkfifo(fifo, 0o600)
         # Opened for writing too, so that it never reports an end of file when a writer leaves.
         self._descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        # A copy in a child would tell writers that a supervisor listens, also when it was killed.
-        os.register_at_fork(after_in_child=self.close)
 
     def close(self) -> None:
         """Hear nothing any more."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -27,13 +27,13 @@ from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
-from vtrain.errors import EngineAwayError, EngineError, VtrainError
+from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import retry, steady
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
-from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.replica import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
@@ -54,32 +54,23 @@ class DockerLauncher:
     def __init__(self) -> None:
         self._watches: dict[Path, ContainerWatch] = {}
         self._job_engine: JobEngine | None = None
-        self._ready: tuple[Runtime, ...] | None = None
         self._network_maker: threading.Thread | None = None
 
-    def needs_preparation(self, order: JobOrder) -> bool:
-        with _as_preparation():
-            job_engine = self._open(docker_part(order).engine)
-            self._ready = ready_runtimes(job_engine.engine(), order)
-            if self._ready is None:
-                job_engine.hang_up()  # `prepare` runs in a fork, which must not share connections
-        return self._ready is None
+    def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:  # noqa: ARG002 - no tool runs
+        with preparing():
+            return ready_runtimes(self._open(docker_part(order).engine).engine(), order)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        if self._ready is not None:
-            return self._ready
-
         def tell(line: str) -> None:
             log(f"{line}\n".encode())
 
-        with _as_preparation(), closing(connect(docker_part(order).engine)) as engine:
+        with preparing(), closing(connect(docker_part(order).engine)) as engine:
             return make_runtime(engine, order, tell)
 
-    def begin(self, order: JobOrder) -> None:
+    def _make_network(self, order: JobOrder) -> None:
         # An error is no loss: each watch tries again, and reports why it fails.
         with suppress(EngineError):
-            if needs_network(order.job.job_spec, order.setting.aip_dirs):
-                self._have_network(order)
+            self._have_network(order)
 
     def _have_network(self, order: JobOrder) -> str:
         """Make the job's own network unless it exists. Return its name. Raises EngineError."""
@@ -95,7 +86,7 @@ class DockerLauncher:
         runtimes: tuple[Runtime, ...],
         devices: Mapping[str, tuple[str, ...]],
     ) -> Mapping[str, msgspec.Struct]:
-        with _as_preparation():
+        with preparing():
             engine = self._open(docker_part(order).engine).engine()
             info = engine.info()
             storage = self._storage(order, folder)
@@ -104,7 +95,7 @@ class DockerLauncher:
             network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
             orders = container_orders(info, order, folder, runtimes, devices, storage, network)
         if network:
-            maker = threading.Thread(target=self.begin, args=(order,), name="network", daemon=True)
+            maker = threading.Thread(target=self._make_network, args=(order,), name="network", daemon=True)
             self._network_maker = maker
             maker.start()
         return orders
@@ -192,7 +183,7 @@ class DockerLauncher:
             thread.join(max(deadline - time.monotonic(), 0.0))
 
     def _open(self, address: EngineAddress | None) -> JobEngine:
-        """The engine of this supervisor's job. It is opened late, after the fork that prepares the job."""
+        """The engine of this supervisor's job."""
         if self._job_engine is None:
             assert address is not None
             self._job_engine = JobEngine(address)
@@ -204,16 +195,6 @@ class DockerLauncher:
         self._watches[replica.path] = watch
         watch.start()
         return watch
-
-
-@contextmanager
-def _as_preparation() -> Iterator[None]:
-    """Turn errors of the engine, or about an image, into PrepareFailed: no replica runs yet."""
-    try:
-        yield
-    except VtrainError as error:
-        is_transient = isinstance(error, EngineAwayError)
-        raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error
 
 
 def _has_no_network(folder: JobFolder) -> bool:

@@ -35,6 +35,7 @@ from vtrain.packaging.archive import (
 from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
+from vtrain.runtime.environments.environment import needs_build
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
@@ -276,15 +277,6 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
                 unpack_direct(package, site)
         for folder in (site, *(path for path in site.rglob("*") if path.is_dir())):
             folder.chmod(0o755)
-
-
-def needs_build(package: Path, home: Path) -> bool:
-    """Whether the package has a back end that has not run yet."""
-    from vtrain.runtime.environments.layers import is_complete
-    from vtrain.runtime.environments.plan import wheel_folder
-
-    built = package.suffix == ".whl" or is_direct(package)
-    return not built and not is_complete(wheel_folder(package, home))
 
 
 def plan_packages(packages: tuple[Path, ...], home: Path, log: Log) -> PackagePlan:

@@ -19,18 +19,23 @@ from vtrain.atomic import remove_folder
 from vtrain.backends.local_plan import package_files
 from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_folder
 from vtrain.backends.process.process_plan import environment_spec
-from vtrain.errors import VtrainError
 from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.debugging import CodePlaces, debugger_variables
-from vtrain.runtime.environments.environment import make_environment, plan_environment
+from vtrain.runtime.environments.environment import (
+    EnvironmentSpec,
+    make_environment,
+    needs_build,
+    needs_installer,
+    plan_environment,
+)
 from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import credentials_variables
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
-from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
+from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process_tree import Process, identify, is_alive, signal_all
@@ -69,8 +74,11 @@ class ProcessLauncher:
         self._shims: dict[ReplicaFolder, Process] = {}
         self._asked: set[Process] = set()
 
-    def needs_preparation(self, order: JobOrder) -> bool:
-        return any(package_files(pool) for pool in order.job.job_spec.worker_pool_specs)
+    def ready(self, order: JobOrder, log: Log) -> tuple[Runtime, ...] | None:
+        with preparing():
+            if any(_needs_tools(pool, order) for pool in order.job.job_spec.worker_pool_specs):
+                return None
+        return self.prepare(order, log)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         own = Home(Path(order.home)).job(order.name).path / "environments"
@@ -80,9 +88,6 @@ class ProcessLauncher:
             if _packaged(pool) not in made:
                 made[_packaged(pool)] = _runtime(pool, order, own, log)
         return tuple(made[_packaged(pool)] for pool in pools)
-
-    def begin(self, order: JobOrder) -> None:
-        """Nothing: processes share this machine's network."""
 
     def replica_orders(
         self,
@@ -309,18 +314,32 @@ def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
     return package_files(pool), pool.python_package_spec and pool.python_package_spec.executor_image_uri
 
 
-def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runtime:
-    if not package_files(pool):
-        return Runtime(python=sys.executable)
-    home = Path(order.home)
-    spec = environment_spec(
+def _environment_spec(pool: WorkerPoolSpec, order: JobOrder) -> EnvironmentSpec:
+    return environment_spec(
         pool,
-        home,
+        Path(order.home),
         python=order.setting.python,
         downloads=order.setting.python_downloads,
         folder=order.command.folder if order.command is not None else "",
     )
-    try:
+
+
+def _needs_tools(pool: WorkerPoolSpec, order: JobOrder) -> bool:
+    """Whether uv or the back end of a package has to run for a pool."""
+    if not package_files(pool):
+        return False
+    spec, home = _environment_spec(pool, order), Path(order.home)
+    if order.setting.active_python:
+        return any(needs_build(Path(package), home) for package in spec.packages)
+    return needs_installer(plan_environment(spec, home))
+
+
+def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runtime:
+    if not package_files(pool):
+        return Runtime(python=sys.executable)
+    home = Path(order.home)
+    with preparing():
+        spec = _environment_spec(pool, order)
         if order.setting.active_python:
             from vtrain.runtime.environments.active_python import unpack_packages
 
@@ -328,8 +347,6 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
             binaries = str(Path(order.setting.active_python).parent)
             return Runtime(python=order.setting.active_python, path_entries=(binaries,), site=str(site))
         made = make_environment(plan_environment(spec, home), log).copied_to(own)
-    except VtrainError as failed:
-        raise PrepareFailed(failed.message, failed.hint) from failed
     required = str(Path(made.path_entries[-1], "python"))
     return Runtime(python=made.python, path_entries=made.path_entries, required=required)
 

@@ -57,6 +57,8 @@ __all__ = [
     "EnvironmentPlan",
     "EnvironmentSpec",
     "make_environment",
+    "needs_build",
+    "needs_installer",
     "plan_environment",
 ]
 
@@ -116,14 +118,45 @@ def _copy_environment(environment: Path, target: Path) -> None:
             shutil.copy2(command, target / "bin" / command.name, follow_symlinks=False)
 
 
+def needs_installer(plan: EnvironmentPlan) -> bool:
+    """Whether `make_environment` would have a tool download, build or install something.
+
+    Otherwise it unpacks the trainer's own packages at most.
+    """
+    if plan.dependencies is None:
+        return False
+    from vtrain.packaging.archive import is_direct
+    from vtrain.runtime.environments.wheels import is_plain
+
+    downloads = plan.dependencies.python.unmet and _may_download(plan.spec)
+    if plan.unbuilt or downloads or not plan.dependencies_cached:
+        return True
+    with reading_packages():
+        return not all(is_plain(each) if each.suffix == ".whl" else is_direct(each) for each in plan.packages)
+
+
+def needs_build(package: Path, home: Path) -> bool:
+    """Whether the package has a back end that has not run yet."""
+    from vtrain.packaging.archive import is_direct
+
+    is_there = package.suffix == ".whl" or is_direct(package)
+    return not is_there and not is_complete(wheel_folder(package, home))
+
+
+def _may_download(spec: EnvironmentSpec) -> bool:
+    from vtrain.runtime.environments.trainer_python import downloads_allowed
+
+    return spec.python_downloads or downloads_allowed(os.environ)
+
+
 def _with_python(plan: EnvironmentPlan) -> EnvironmentPlan:
     """The plan with an interpreter that its packages accept; downloads one where that is allowed."""
     choice = plan.dependencies and plan.dependencies.python
     if not choice or not choice.unmet:
         return plan
-    from vtrain.runtime.environments.trainer_python import download_python, downloads_allowed
+    if _may_download(plan.spec):
+        from vtrain.runtime.environments.trainer_python import download_python
 
-    if plan.spec.python_downloads or downloads_allowed(os.environ):
         download_python(choice.unmet)
         return plan_environment(plan.spec, plan.home)
     if choice.is_required:

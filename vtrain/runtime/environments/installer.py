@@ -19,7 +19,6 @@ from vtrain.program_output import reason
 from vtrain.retry import retry
 from vtrain.runtime.environments.interpreters import python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
-from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.uv_program import known_indexes, uv_call
 
@@ -110,8 +109,8 @@ class Installer:
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     """Run a program, log its lines as they come; raises InstallerFault with the last of them when it fails.
 
-    The program keeps `lock` open. An interrupt kills its whole process group. A program that was killed runs
-    again, like a preparation.
+    The program keeps `lock` open. An interrupt kills it. A program that was killed runs again, like a
+    preparation.
     """
 
     def tell(_: InstallerKilled) -> None:
@@ -134,7 +133,6 @@ def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, lo
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl-C reaches us alone, and its group can be killed as a whole
         pass_fds=(lock,),  # should we be killed, the folder stays locked until uv has ended too
     )
     assert process.stdout is not None
@@ -144,7 +142,7 @@ def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, lo
             last.append(line.decode("utf-8", "replace").rstrip())
         code = process.wait()
     except BaseException:
-        signal_all({(-process.pid, 0)}, signal.SIGKILL)  # its group, unless that is gone
+        process.kill()
         process.wait()
         raise
     finally:

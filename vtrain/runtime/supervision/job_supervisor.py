@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from vtrain.atomic import clear
@@ -43,11 +44,14 @@ class JobSupervisor(Supervisor[CustomJob]):
 
     message = CustomJob
 
-    def __init__(self, folder: JobFolder, store: Store, lock: int, launcher: Launcher) -> None:
+    def __init__(
+        self, folder: JobFolder, store: Store, lock: int, launcher: Launcher, preparation: Path
+    ) -> None:
+        """`preparation` is the program that prepares a job."""
         super().__init__(folder, store, lock)
         self._launcher = launcher
         self._attempts = self._known_attempts(ordered_replicas(folder))
-        self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, lock)
+        self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, preparation)
 
     def _known_attempts(self, names: list[str]) -> Attempts:
         return Attempts(self._folder, self._launcher, names, self._order.grace_seconds)

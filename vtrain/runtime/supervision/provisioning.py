@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+import socket
+import sys
+from collections.abc import Callable, Mapping
 from itertools import repeat
 from pathlib import Path
 
@@ -16,27 +16,21 @@ from vtrain.retry import retry, steady, wait_until
 from vtrain.runtime.capacity.queue import Waiting, admit, attend
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.launcher import Launcher, PrepareFailed, Runtime
-from vtrain.runtime.process_tree import (
-    PR_SET_PDEATHSIG,
-    adopt_orphans,
-    descendants,
-    offspring,
-    set_process_control,
-    signal_all,
-    snapshot,
-)
+from vtrain.runtime.launcher import PREPARATION, Launcher, Preparation, PrepareFailed, Runtime
+from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.replica import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
+from vtrain.runtime.spawning import spawn_holding
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import NotNeeded
+from vtrain.runtime.supervisor_process import SUPERVISOR_LOG
 from vtrain.runtime.working_folder import fill
 
 PREPARATION_PATIENCE_SECONDS = 60.0
 """How long a preparation is tried again while what it needs (an engine) does not answer."""
-KILL_SECONDS = 3.0
-"""Seconds that the tools get to end before the rest of their process group is killed."""
+END_SECONDS = 3.0
+"""The time for a program that prepares to end, before it and its tools are killed."""
 _BLOCK_BYTES = 65536
 
 Pause = Callable[..., None]
@@ -52,7 +46,10 @@ class NotFirstInQueue(NotNeeded):
 
 
 class Provisioning:
-    """One job on its way to its first replica. `pause` sleeps, and may raise to end it all."""
+    """One job on its way to its first replica. `pause` sleeps, and may raise to end it all.
+
+    `program` prepares a job whose folder it is given, and writes the output of tools to a socket.
+    """
 
     def __init__(
         self,
@@ -61,14 +58,14 @@ class Provisioning:
         launcher: Launcher,
         log: ServiceLog,
         pause: Pause,
-        lock: int,
+        program: Path,
     ) -> None:
         self._folder = folder
         self._order = order
         self._launcher = launcher
         self._log = log
         self._pause = pause
-        self._lock = lock
+        self._program = program
 
     def wait_in_queue(self, store: Store, queued: Callable[[], None]) -> Mapping[str, tuple[str, ...]]:
         """The accelerators of each replica, once the job fits here; `queued` hears that it waits.
@@ -124,19 +121,43 @@ class Provisioning:
         return orders
 
     def _prepare(self) -> tuple[Runtime, ...]:
-        if not self._launcher.needs_preparation(self._order):
-            return self._launcher.prepare(self._order, self._log.pass_on)
-        preparation = Preparation(self._launcher, self._order, closing=(self._lock,))
-        try:
-            self._launcher.begin(self._order)
-            while not preparation.ended:
-                self._pause(preparation.pipe)
-                for block in preparation.output():
-                    self._log.pass_on(block)
-        except BaseException:
-            preparation.kill()
-            raise
-        return preparation.result()
+        ready = self._launcher.ready(self._order, self._log.pass_on)
+        return self._run_program() if ready is None else ready
+
+    def _run_program(self) -> tuple[Runtime, ...]:
+        """Prepare the job in a program of its own, so that it can be cancelled while tools work."""
+        result = self._folder.path / PREPARATION
+        result.unlink(missing_ok=True)
+        ours, theirs = socket.socketpair()
+        with ours:
+            argv = [sys.executable, str(self._program), str(self._folder.path)]
+            log = self._folder.path / SUPERVISOR_LOG
+            program = spawn_holding(theirs.detach(), argv, dict(os.environ), log)
+            try:
+                self._pass_on(ours)
+            finally:
+                _end(program)
+        told = read_struct(result, Preparation)
+        if told is None:
+            raise PreparationKilled("The preparation of the environment was killed.")
+        if told.failure:
+            raise PrepareFailed(told.failure, told.hint, is_transient=told.is_transient)
+        return told.runtimes
+
+    def _pass_on(self, output: socket.socket) -> None:
+        """Write the output of tools into the log, in whole lines, until the program ends."""
+        rest = b""
+        while True:
+            self._pause(output.fileno())
+            try:
+                block = output.recv(_BLOCK_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            lines, newline, rest = (rest + block).rpartition(b"\n")
+            self._log.pass_on(lines + newline)
+            if not block:
+                self._log.pass_on(rest)
+                return
 
 
 def ordered_replicas(folder: JobFolder) -> list[str]:
@@ -147,134 +168,11 @@ def ordered_replicas(folder: JobFolder) -> list[str]:
         return [member.name for member in replica_ids(folder.order().job.job_spec)]
 
 
-class _Result(msgspec.Struct):
-    """The result that the child reports."""
-
-    runtimes: tuple[Runtime, ...] = ()
-    failure: str = ""
-    hint: str = ""
-    is_transient: bool = False
-
-
-class Preparation:
-    """One preparation in a child, which can be cancelled while tools work. Its output comes by `pipe`."""
-
-    def __init__(self, launcher: Launcher, order: JobOrder, *, closing: tuple[int, ...]) -> None:
-        self.pipe, output = os.pipe()
-        self._result_pipe, result = os.pipe()
-        self.ended = False
-        self._open_line = b""
-        supervisor = os.getpid()
-        self._child = os.fork()
-        if self._child == 0:
-            # A copy of the job's lock would outlive a supervisor that dies.
-            for descriptor in (*closing, self.pipe, self._result_pipe):
-                os.close(descriptor)
-            _prepare(launcher, order, output, result, supervisor)
-        os.close(output)
-        os.close(result)
-
-    def output(self) -> Iterator[bytes]:
-        """The tools' output since the last call, in whole lines. Call it when `pipe` is readable.
-
-        Sets `ended` at the end.
-        """
-        while not self.ended and select.select([self.pipe], [], [], 0)[0]:
-            block = os.read(self.pipe, _BLOCK_BYTES)
-            self.ended = not block
-            lines, newline, self._open_line = (self._open_line + block).rpartition(b"\n")
-            yield lines + newline
-            if self.ended or len(self._open_line) > _BLOCK_BYTES:
-                yield self._open_line
-                self._open_line = b""
-
-    def result(self) -> tuple[Runtime, ...]:
-        """The runtimes that were made. Raises PrepareFailed, PreparationKilled."""
-        with os.fdopen(self._result_pipe, "rb") as file:
-            told = file.read()
-        os.close(self.pipe)
-        os.waitpid(self._child, 0)
-        try:
-            result = msgspec.json.decode(told, type=_Result)
-        except msgspec.DecodeError:  # it has said nothing, or only a part
-            raise PreparationKilled("The preparation of the environment was killed.") from None
-        if result.failure:
-            raise PrepareFailed(result.failure, result.hint, is_transient=result.is_transient)
-        return result.runtimes
-
-    def kill(self) -> None:
-        """End the child, which ends its tools. If it does not, kill it and the tools."""
-        os.kill(self._child, signal.SIGTERM)
-        if not wait_until(lambda: os.waitpid(self._child, os.WNOHANG)[0], KILL_SECONDS):
-            # The code that runs there may have swallowed the interrupt, as Python itself does in __del__.
-            signal_all(offspring({self._child}, snapshot()), signal.SIGKILL)
-            signal_all({(-self._child, 0)}, signal.SIGKILL)
-            os.waitpid(self._child, 0)
-        os.close(self.pipe)
-        os.close(self._result_pipe)
-
-
-class _Interrupted(BaseException):
-    """SIGTERM, for the code that waits for a tool."""
-
-
-def _prepare(launcher: Launcher, order: JobOrder, output: int, result: int, supervisor: int) -> None:
-    """Prepare in the child, report the result and exit: the code after the fork is for the supervisor."""
-    try:
-        os.setsid()
-        adopt_orphans()
-        signal.signal(signal.SIGTERM, _interrupt)
-        set_process_control(PR_SET_PDEATHSIG, signal.SIGTERM)  # the next supervisor prepares anew
-        if os.getppid() != supervisor:  # it died before the kernel knew of this wish
-            os._exit(1)
-        outcome = _outcome(launcher, order, output)
-        os.close(output)  # its end lets the supervisor read the result, which a pipe may be too small for
-        _write(result, msgspec.json.encode(outcome))
-    except _Interrupted:
-        _kill_tools()
-    finally:
-        os._exit(0)
-
-
-def _outcome(launcher: Launcher, order: JobOrder, output: int) -> _Result:
-    try:
-        return _Result(runtimes=launcher.prepare(order, lambda block: _write(output, block)))
-    except PrepareFailed as failed:
-        return _Result(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
-    except _Interrupted:
-        raise
-    except BaseException as error:  # the child can report only through the pipe
-        _write(output, traceback.format_exc().encode())
-        return _Result(failure=f"The environment could not be made: {error!r}.")
-
-
-def _kill_tools() -> None:
-    """End all that came from this process, even what was forked just before its parent was killed."""
-
-    def all_gone() -> bool:
-        if not _has_children():
-            return True
-        left = descendants(os.getpid())
-        refused = signal_all(left, signal.SIGKILL)
-        return bool(left) and left <= refused  # another user's: nothing can be done about them
-
-    wait_until(all_gone, KILL_SECONDS)
-
-
-def _has_children() -> bool:
-    """Whether any child is left, one that was adopted included; takes the exit codes of the ended ones."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _interrupt(*_: object) -> None:
-    raise _Interrupted
-
-
-def _write(descriptor: int, block: bytes) -> None:
-    while block:
-        block = block[os.write(descriptor, block) :]
+def _end(program: int) -> None:
+    """End a program and its tools, which are its process group."""
+    group = {(-program, 0)}
+    signal_all(group, signal.SIGTERM)
+    has_ended = wait_until(lambda: os.waitpid(program, os.WNOHANG)[0], END_SECONDS)
+    signal_all(group, signal.SIGKILL)
+    if not has_ended:
+        os.waitpid(program, 0)

@@ -1,0 +1,54 @@
+"""The program that prepares a job: `prepare.py FOLDER CHANNEL` makes what the replicas of `FOLDER` run in.
+
+`CHANNEL` is the descriptor of a socket to the supervisor, for the output of tools. The result is a file in
+the folder. The program and its tools are one process group, which the supervisor ends as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120
+    del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
+
+import signal
+import socket
+import threading
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
+from vtrain.backends.registry import launcher_of
+from vtrain.runtime.folder import JobFolder, write_struct
+from vtrain.runtime.launcher import PREPARATION, Preparation, PrepareFailed
+from vtrain.special_files import MOST_FRAMES
+
+
+def main(folder: JobFolder, channel: socket.socket) -> None:
+    """Prepare the job, and write the result into its folder."""
+    threading.Thread(target=_end_with_supervisor, args=(channel,), daemon=True).start()
+    order = folder.order()
+    try:
+        result = Preparation(runtimes=launcher_of(order.backend).prepare(order, channel.sendall))
+    except PrepareFailed as failed:
+        result = Preparation(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
+    except Exception as fault:
+        traceback.print_exc()
+        result = Preparation(failure=f"The environment could not be made: {fault!r}.")
+    write_struct(folder.path / PREPARATION, result)
+
+
+def _end_with_supervisor(channel: socket.socket) -> None:
+    """End this program and its tools when nobody listens any more: the next supervisor prepares anew."""
+    channel.recv(1)
+    os.killpg(0, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.setrecursionlimit(MOST_FRAMES)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is half made is removed
+    with suppress(KeyboardInterrupt), socket.socket(fileno=int(sys.argv[2])) as own:
+        os.set_inheritable(own.fileno(), False)
+        main(JobFolder(Path(sys.argv[1])), own)
