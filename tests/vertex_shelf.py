@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.backends import PROTOCOL_VERSION, Page, Plan, Query
+from vtrain.backends.job_storage import GS
 from vtrain.backends.local_plan import runnable
 from vtrain.emulator.api.documents import with_project
 from vtrain.emulator.api.open_backends import OpenBackends
@@ -23,7 +24,6 @@ from vtrain.messages.names import LOCAL_PROJECT, PERSISTENT_RESOURCES, TRAINING_
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage
 from vtrain.messages.resources import RESOURCES, Job, collection_of
 from vtrain.messages.rules import check_job
-from vtrain.runtime.job_storage import GS
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.times import timestamp
 

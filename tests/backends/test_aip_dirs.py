@@ -12,8 +12,9 @@ import pytest
 from docker_jobs import docker_settings
 from local_jobs import PRIMARY, ended, folder_of, kill, kill_supervisor, lines, submit, until
 
-import vtrain.runtime.job_storage as job_storage
+import vtrain.backends.job_storage as job_storage
 from vtrain.backends import BackendSettings
+from vtrain.backends.job_storage import StorageOrder
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
 from vtrain.errors import ConfigError, UnavailableError
@@ -29,7 +30,6 @@ from vtrain.messages.custom_job import (
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.folder import JobFolder, read_struct
-from vtrain.runtime.job_storage import StorageOrder
 from vtrain.runtime.locks import lock_holder
 
 # What a client library does with STORAGE_EMULATOR_HOST: the user information becomes Basic authentication.

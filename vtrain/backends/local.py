@@ -81,9 +81,9 @@ class LocalBackend:
         Raises ConfigError for a job that breaks a rule of the API and for a bad setting of this machine,
         UnavailableError for one that cannot run in this backend.
         """
+        from vtrain.backends.job_storage import check_aip_dirs
         from vtrain.messages.hardware import check_hardware
         from vtrain.messages.rules import check_job
-        from vtrain.runtime.job_storage import check_aip_dirs
         from vtrain.runtime.machines import name_notices
 
         own = runnable(job)

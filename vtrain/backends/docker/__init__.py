@@ -61,7 +61,7 @@ class Docker(RuntimeBackend):
     def told_folder(self, uri: str, settings: BackendSettings) -> str:
         """A path below /gcs, unless buckets are served."""
         from vtrain.backends.docker.container import told_folder
-        from vtrain.runtime.job_storage import LOCAL
+        from vtrain.backends.job_storage import LOCAL
 
         return told_folder(uri, settings.aip_dirs or LOCAL)
 

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
+from vtrain.backends.job_storage import GS, LOCAL
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
 from vtrain.rooted import Root
 from vtrain.runtime.job_order import LentTerminal
-from vtrain.runtime.job_storage import GS, LOCAL
 from vtrain.runtime.launcher import PrepareFailed
 from vtrain.runtime.replica import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
 from vtrain.staging import LocalBuckets, join_uri, split_uri

@@ -25,6 +25,7 @@ from vtrain.backends.docker.orders import container_orders, first_order, later_o
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.docker.watch import ContainerWatch
+from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
@@ -32,7 +33,6 @@ from vtrain.retry import retry, steady
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.replica import replica_ids
 
@@ -174,6 +174,8 @@ class DockerLauncher:
             )
         except EngineError as error:
             return f"What the job has in the Docker engine is still there. {error.message}"
+        finally:
+            stop_serving(folder)
 
     def _await_watches(self) -> None:
         """Wait until the watches have removed their containers. Afterwards no thread makes anything."""

@@ -12,6 +12,7 @@ import msgspec
 from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
 from vtrain.backends.docker.job_engine import can_listen, gateway
+from vtrain.backends.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.backends.models import ServingOrder
 from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import Engine, connect, engine_errors
@@ -23,7 +24,6 @@ from vtrain.extras import install_command
 from vtrain.messages.model import ModelContainerSpec
 from vtrain.privacy import home_label
 from vtrain.runtime.folder import JobFolder
-from vtrain.runtime.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.runtime.launcher import PrepareFailed
 from vtrain.runtime.serving.contract import Served, last_words, served
 from vtrain.runtime.serving.prediction_images import prediction_image

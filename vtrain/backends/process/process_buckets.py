@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from vtrain.backends.job_storage import GS
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.program_output import reason_line
-from vtrain.runtime.job_storage import GS
 from vtrain.staging import LocalBuckets
 
 HOST = "127.0.0.1"

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
+from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
 from vtrain.backends.local_plan import package_files
 from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_folder
 from vtrain.backends.process.process_plan import environment_spec
@@ -34,7 +35,6 @@ from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, Repl
 from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import credentials_variables
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
-from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
@@ -174,10 +174,13 @@ class ProcessLauncher:
         return "" if is_whole else UNREAD
 
     def clear(self, order: JobOrder) -> str:
+        folder = Home(Path(order.home)).job(order.name)
         try:
-            remove_folder(Home(Path(order.home)).job(order.name).path / "environments")
+            remove_folder(folder.path / "environments")
         except OSError as error:
             return f"The job's copy of its environment could not be removed: {error.strerror}."
+        finally:
+            stop_serving(folder)
         return ""
 
     def _shim(self, replica: ReplicaFolder) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends import Query
+from vtrain.backends.job_storage import GS
 from vtrain.emulator.api.call import Call, Document
 from vtrain.emulator.api.documents import read_body, with_project
 from vtrain.emulator.api.listing import LARGEST_PAGE, list_page
@@ -38,7 +39,6 @@ from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.resources import JOBS, Job
 from vtrain.messages.states import has_ended
 from vtrain.runtime.database import has_store
-from vtrain.runtime.job_storage import GS
 from vtrain.runtime.store import Store
 
 EVERYWHERE = "-"
@@ -59,8 +59,8 @@ class TrainingService:
     def __init__(self, home: Path, backend: str, *, aip_dirs: str = GS, most_jobs: int = 0) -> None:
         """`backend` is the one that jobs run in: `local`, `process` or `docker`.
 
-        `aip_dirs` is the form in which their replicas see buckets (`runtime.job_storage`); `most_jobs` is the
-        quota of each region, of custom and tuning jobs that have not ended (0: there is none).
+        `aip_dirs` is the form in which their replicas see buckets (`backends.job_storage`); `most_jobs` is
+        the quota of each region, of custom and tuning jobs that have not ended (0: there is none).
         """
         self.home = home
         self.calls = Calls()

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import msgspec
 
+from vtrain.backends.job_storage import StorageOrder
 from vtrain.emulator.storage.app import make_app
 from vtrain.emulator.storage.guard import Admission
 from vtrain.emulator.storage.server import listen, make_server
 from vtrain.errors import UnavailableError
 from vtrain.runtime.folder import read_struct, write_struct
-from vtrain.runtime.job_storage import StorageOrder
 
 LOOK_SECONDS = 5.0
 """Seconds between two checks whether the job's folder still exists."""

@@ -20,7 +20,6 @@ from vtrain.runtime.capacity.queue import release
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.history import FIELD, replica_records
 from vtrain.runtime.inheritance import drop_credentials
-from vtrain.runtime.job_storage import stop_serving
 from vtrain.runtime.launcher import Launcher, PrepareFailed
 from vtrain.runtime.recovery import Action, Cause
 from vtrain.runtime.service_log import RUNNING, TEARING_DOWN, TORN_DOWN
@@ -218,7 +217,7 @@ class JobSupervisor(Supervisor[CustomJob]):
         The decision is stored already, so no fault here may keep the verdict from being written.
         """
         told = []
-        for step in (self._clear, self._stop_storage, self._drop_credentials, self._tell_of_work):
+        for step in (self._clear, self._drop_credentials, self._tell_of_work):
             try:
                 told += step()
             except Exception as fault:
@@ -229,10 +228,6 @@ class JobSupervisor(Supervisor[CustomJob]):
     def _clear(self) -> list[str]:
         left = self._launcher.clear(self._order)
         return [left] if left else []
-
-    def _stop_storage(self) -> list[str]:
-        stop_serving(self._folder)
-        return []
 
     def _drop_credentials(self) -> list[str]:
         self._folder.environment.unlink(missing_ok=True)

@@ -31,6 +31,7 @@ from vtrain.runtime.supervisor_process import program_environment
 GS, LOCAL = "gs", "local"
 """`--aip-dirs`: AIP_MODEL_DIR and its relatives as gs:// URIs, or as paths."""
 PROGRAM = Path(__file__).parents[1] / "emulator" / "storage" / "serve_job.py"
+"""A program of an extra, which lies above this layer: nothing of it is imported here."""
 VARIABLES = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT", "CLOUD_STORAGE_TESTBENCH_ENDPOINT")
 """The variables by which Google's libraries find Cloud Storage; the last two are for that in C++."""
 START_SECONDS = 60.0

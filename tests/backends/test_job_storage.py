@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.runtime import job_storage
+from vtrain.backends import job_storage
+from vtrain.backends.job_storage import stop_serving
 from vtrain.runtime.folder import JobFolder
-from vtrain.runtime.job_storage import stop_serving
 from vtrain.runtime.locks import hold_lock
 
 
