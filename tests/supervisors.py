@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+from vtrain.backends.programs import SUPERVISE
 from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.supervisor_process import start_supervisor
+
+START = partial(start_supervisor, SUPERVISE)
+"""Starts a job's supervisor as every command does."""
 
 
 def supervisor_of(folder: JobFolder) -> int:

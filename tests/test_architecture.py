@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,20 @@ def test_modules_do_not_import_each_other_in_a_cycle(monkeypatch: pytest.MonkeyP
         for module in leaves:
             del edges[module]
     assert not edges, f"a cycle among these, or below them: {sorted(edges)}"
+
+
+def test_the_runtime_names_no_program_of_an_upper_layer() -> None:
+    """A program that is started by its path is no import that the contracts could see."""
+    runtime = ROOT / "vtrain" / "runtime"
+    own = {path.name for path in runtime.rglob("*.py")}
+    found = []
+    for path in sorted(runtime.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+            is_other = re.search(r"\w\.py$", text) and Path(text).name not in own
+            if is_other or re.fullmatch(r"vtrain\.(?!runtime\b)[\w.]+", text):
+                found.append(f"{path}:{node.lineno}: {text}")
+    assert not found, "\n".join(found)
 
 
 def test_functions_are_short_and_raise_no_exit() -> None:

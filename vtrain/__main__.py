@@ -78,7 +78,8 @@ def _anticipate(argv: Sequence[str]) -> None:
 
     from vtrain.runtime.supervisor_process import stand_by
 
-    stand_by(Path(home), backend)
+    # Not as `vtrain.backends` has it: that takes longer to import than all else here.
+    stand_by(Path(__file__).with_name("backends") / "supervise.py", Path(home), backend)
 
 
 if __name__ == "__main__":

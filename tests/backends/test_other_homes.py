@@ -22,6 +22,7 @@ from local_jobs import (
     supervisor_of,
     until,
 )
+from supervisors import START
 from test_process import snippet_job
 
 from vtrain.backends import BackendSettings, Query
@@ -111,9 +112,9 @@ VERBS: dict[str, Callable[[LocalBackend, Store, str], object]] = {
     "cancel": lambda backend, _, name: backend.cancel(name),
     "kill": lambda backend, _, name: backend.kill(name),
     "delete": lambda backend, _, name: backend.delete(name),
-    "attend": lambda _, store, name: attend(store, store.home, changed=True),
-    "is_living": lambda _, store, name: is_living(store, store.home, name),
-    "request_end": lambda _, store, name: request_end(store, store.home, name, "kill"),
+    "attend": lambda _, store, name: attend(store, START, changed=True),
+    "is_living": lambda _, store, name: is_living(store, START, name),
+    "request_end": lambda _, store, name: request_end(store, START, name, "kill"),
 }
 READING = ("get", "list", "logs", "folders", "holdings", "command", "attend")
 
@@ -163,7 +164,7 @@ def test_a_copy_has_jobs_of_its_own_which_wait_for_none_of_the_original(
     name = submit(backend, large(tmp_path / "own", "print('mine')\n"))
     assert ended(backend, name).state == states.SUCCEEDED
     assert lines(backend, name) == ["mine"]
-    assert due(Store.open(copy), copy) == []
+    assert due(Store.open(copy)) == []
     (tmp_path / "gate").touch()
     for each in (first, second):
         assert ended(process_backend, each).state == states.SUCCEEDED

@@ -12,6 +12,7 @@ from test_process import scripted
 
 from vtrain.__main__ import _anticipate
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.programs import SUPERVISE
 from vtrain.messages import states
 from vtrain.runtime import supervisor_process
 from vtrain.runtime.process_tree import identify, is_alive
@@ -30,7 +31,7 @@ def waiting() -> Standby:
 
 
 def test_the_supervisor_that_waits_takes_the_job(process_backend: LocalBackend, home: Path) -> None:
-    stand_by(home, "process")
+    stand_by(SUPERVISE, home, "process")
     standby = waiting()
     name = submit(process_backend, scripted(Script().write("x\n").hang()))
     folder = folder_of(home, name)
@@ -43,7 +44,7 @@ def test_the_supervisor_that_waits_takes_the_job(process_backend: LocalBackend, 
 
 
 def test_only_the_next_job_gets_it(process_backend: LocalBackend, home: Path) -> None:
-    stand_by(home, "process")
+    stand_by(SUPERVISE, home, "process")
     first = waiting().folder.name
     assert new_job_id(home.parent) != first
     names = [submit(process_backend, scripted(Script().exit(0))) for _ in range(2)]
@@ -52,10 +53,10 @@ def test_only_the_next_job_gets_it(process_backend: LocalBackend, home: Path) ->
 
 
 def test_another_one_waits_where_its_job_did_not_come(process_backend: LocalBackend, home: Path) -> None:
-    stand_by(home, "process")
+    stand_by(SUPERVISE, home, "process")
     first = waiting()
     assert new_job_id(home) == first.folder.name
-    stand_by(home, "process")
+    stand_by(SUPERVISE, home, "process")
     second = waiting()
     assert not is_alive(identify(first.process))
     name = submit(process_backend, scripted(Script().exit(0)))
@@ -66,7 +67,7 @@ def test_another_one_waits_where_its_job_did_not_come(process_backend: LocalBack
 def test_a_job_whose_standby_was_killed_gets_another_supervisor(
     process_backend: LocalBackend, home: Path
 ) -> None:
-    stand_by(home, "process")
+    stand_by(SUPERVISE, home, "process")
     kill(waiting().process)
     until(lambda: not is_alive(identify(waiting().process)))
     name = submit(process_backend, scripted(Script().exit(0)))
@@ -74,7 +75,7 @@ def test_a_job_whose_standby_was_killed_gets_another_supervisor(
 
 
 def test_a_standby_without_a_job_is_dismissed(home: Path) -> None:
-    stand_by(home, "docker")
+    stand_by(SUPERVISE, home, "docker")
     process = identify(waiting().process)
     dismiss_standby()
     assert not is_alive(process)
@@ -85,8 +86,9 @@ def test_a_standby_without_a_job_is_dismissed(home: Path) -> None:
 def test_a_standby_ends_with_its_command(home: Path) -> None:
     program = (
         "import os, pathlib, sys\n"
+        "from vtrain.backends.programs import SUPERVISE\n"
         "from vtrain.runtime import supervisor_process as own\n"
-        "own.stand_by(pathlib.Path(sys.argv[1]), 'process')\n"
+        "own.stand_by(SUPERVISE, pathlib.Path(sys.argv[1]), 'process')\n"
         "print(own._waiting.process, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
@@ -121,7 +123,7 @@ def test_a_command_that_fails_leaves_no_process(home: Path, flag: str) -> None:
 def test_a_local_job_is_anticipated(
     home: Path, monkeypatch: pytest.MonkeyPatch, line: str, backend: str | None
 ) -> None:
-    started: list[tuple[Path, str]] = []
+    started: list[tuple[Path, Path, str]] = []
     monkeypatch.setattr(supervisor_process, "stand_by", lambda *order: started.append(order))
     _anticipate(line.split())
-    assert started == ([] if backend is None else [(home, backend)])
+    assert started == ([] if backend is None else [(SUPERVISE, home, backend)])

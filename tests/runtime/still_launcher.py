@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from vtrain.backends.supervise import PREPARATION
+from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launcher import Launcher, Log, Runtime
@@ -100,7 +100,9 @@ class StillLauncher:
 
 def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     """Bring the job in a folder to its end, with a launcher of the test's own."""
-    base.supervise(JobFolder(path), lock, partial(JobSupervisor, launcher=launcher, preparation=PREPARATION))
+    base.supervise(
+        JobFolder(path), lock, SUPERVISE, partial(JobSupervisor, launcher=launcher, preparation=PREPARE)
+    )
 
 
 def end(replica: ReplicaFolder, code: int, ended: float = 2.0, **fields: object) -> None:

@@ -12,6 +12,7 @@ import pytest
 from backends.local_jobs import kill, processes_of
 from hypothesis import given
 from hypothesis import strategies as st
+from supervisors import START
 
 from vtrain.errors import ConfigError
 from vtrain.messages import states
@@ -316,7 +317,7 @@ class Queue:
 
     def due(self) -> list[int]:
         """The numbers of the jobs that need a supervisor."""
-        return [int(name.rpartition("/")[2]) for name in due(self.store, self.home)]
+        return [int(name.rpartition("/")[2]) for name in due(self.store)]
 
     def end(self, order: JobOrder) -> None:
         self.store.update(order.name, state=states.SUCCEEDED, end_time="", document="{}")
@@ -337,84 +338,84 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
 
 def test_leases_are_kept_and_given_back(queue: Queue) -> None:
     first, second = (queue.submit(number, claim_for(6, 3)) for number in (1, 2))
-    granted = admit(queue.store, first)
+    granted = admit(queue.store, START, first)
     assert granted == Admission(devices={"workerpool0-0": GPUS[:3]})
-    assert admit(queue.store, first) == granted
-    assert isinstance(admit(queue.store, second), Waiting)
+    assert admit(queue.store, START, first) == granted
+    assert isinstance(admit(queue.store, START, second), Waiting)
     release(queue.store, first.name)
     release(queue.store, first.name)
-    assert admit(queue.store, second) == granted
+    assert admit(queue.store, START, second) == granted
     release(queue.store, second.name)
     assert queue.leases() == 0
 
 
 def test_a_job_that_needs_nothing_neither_waits_nor_is_counted(queue: Queue) -> None:
     full = queue.submit(1, claim_for(10))
-    assert isinstance(admit(queue.store, full), Admission)
-    assert admit(queue.store, queue.submit(2, Claim(memory_limit=10))) == Admission()
+    assert isinstance(admit(queue.store, START, full), Admission)
+    assert admit(queue.store, START, queue.submit(2, Claim(memory_limit=10))) == Admission()
     assert queue.leases() == 1
 
 
 def test_a_later_job_does_not_overtake_even_where_it_would_fit(queue: Queue) -> None:
     running, large, small = (queue.submit(n, claim_for(size)) for n, size in ((1, 6), (2, 9), (3, 1)))
-    assert isinstance(admit(queue.store, running), Admission)
-    waiting = admit(queue.store, small)
+    assert isinstance(admit(queue.store, START, running), Admission)
+    waiting = admit(queue.store, START, small)
     assert isinstance(waiting, Waiting)
     assert waiting.reason == "job 2 was there before and waits as well."
-    assert isinstance(admit(queue.store, large), Waiting)
+    assert isinstance(admit(queue.store, START, large), Waiting)
     release(queue.store, running.name)
-    assert isinstance(admit(queue.store, small), Waiting)
-    assert isinstance(admit(queue.store, large), Admission)
-    assert isinstance(admit(queue.store, small), Admission)
+    assert isinstance(admit(queue.store, START, small), Waiting)
+    assert isinstance(admit(queue.store, START, large), Admission)
+    assert isinstance(admit(queue.store, START, small), Admission)
 
 
 def test_a_place_that_was_forgotten_is_taken_again(queue: Queue) -> None:
     """Who leases forgets the places of jobs that the store does not have, or does not have yet."""
     running, first, second = (queue.submit(number, claim_for(10)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     release(queue.store, first.name)
-    waiting = admit(queue.store, first)
+    waiting = admit(queue.store, START, first)
     assert isinstance(waiting, Waiting)
     assert waiting.others == (running.name,)
     release(queue.store, running.name)
-    assert isinstance(admit(queue.store, second), Waiting)
-    assert isinstance(admit(queue.store, first), Admission)
+    assert isinstance(admit(queue.store, START, second), Waiting)
+    assert isinstance(admit(queue.store, START, first), Admission)
 
 
 def test_what_has_ended_or_is_deleted_does_not_count(queue: Queue) -> None:
     ended, deleted, third = (queue.submit(number, claim_for(10)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, ended), Admission)
+    assert isinstance(admit(queue.store, START, ended), Admission)
     queue.end(ended)
-    assert isinstance(admit(queue.store, deleted), Admission)
+    assert isinstance(admit(queue.store, START, deleted), Admission)
     queue.store.delete(deleted.name)
-    assert isinstance(admit(queue.store, third), Admission)
+    assert isinstance(admit(queue.store, START, third), Admission)
     assert queue.leases() == 1
 
 
 def test_a_holder_whose_folder_is_gone_does_not_stop_the_queue(queue: Queue) -> None:
     lost, waiting = (queue.submit(number, claim_for(10)) for number in (1, 2))
-    assert isinstance(admit(queue.store, lost), Admission)
+    assert isinstance(admit(queue.store, START, lost), Admission)
     shutil.rmtree(queue.home / "jobs" / "1")
-    assert isinstance(admit(queue.store, waiting), Waiting)
-    assert attend(queue.store, queue.home, own=waiting.name)
+    assert isinstance(admit(queue.store, START, waiting), Waiting)
+    assert attend(queue.store, START, own=waiting.name)
     assert queue.store.get(lost.name).state == states.FAILED
-    assert isinstance(admit(queue.store, waiting), Admission)
+    assert isinstance(admit(queue.store, START, waiting), Admission)
 
 
 def test_of_those_that_wait_only_the_first_needs_a_supervisor(queue: Queue) -> None:
     running, first, *others = (queue.submit(number, claim_for(8)) for number in range(1, 6))
     assert queue.due() == [1, 2]
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     assert queue.due() == [1, 2]
-    assert attend(queue.store, queue.home, own=first.name)
-    assert not attend(queue.store, queue.home, own=others[0].name)
+    assert attend(queue.store, START, own=first.name)
+    assert not attend(queue.store, START, own=others[0].name)
     queue.end(running)
     assert queue.due() == [2, 3]
 
 
 def test_all_that_fit_need_a_supervisor_and_the_next_one(queue: Queue) -> None:
     running, *_ = (queue.submit(number, claim_for(size)) for number, size in enumerate((9, 3, 3, 3, 3, 1), 1))
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     assert queue.due() == [1, 2]
     queue.end(running)
     assert queue.due() == [2, 3, 4, 5]  # 3 + 3 + 3 of 10 fit; the next does not, and lets no later one pass
@@ -422,13 +423,13 @@ def test_all_that_fit_need_a_supervisor_and_the_next_one(queue: Queue) -> None:
 
 def test_gpus_decide_who_is_next_in_line(queue: Queue) -> None:
     running, *_ = (queue.submit(number, claim_for(1, gpus)) for number, gpus in enumerate((3, 1, 2, 1), 1))
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     assert queue.due() == [1, 2, 3]
 
 
 def test_a_job_whose_end_is_asked_for_waits_no_longer(queue: Queue) -> None:
     running, _, last = (queue.submit(number, claim_for(9)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     queue.store.update(last.name, state=states.QUEUED, end_time="", document="{}")
     assert queue.due() == [1, 2]
     queue.store.request(last.name, "cancel")
@@ -447,7 +448,7 @@ def test_who_looks_at_a_job_starts_its_supervisor_where_it_has_none(queue: Queue
     def look(order: JobOrder, state: str, *, at_once: bool = False) -> list[str]:
         started.clear()
         queue.store.update(order.name, state=state, end_time="", document="{}")
-        look_after(queue.store, queue.home, queue.store.get(order.name), start, at_once=at_once)
+        look_after(queue.store, start, queue.store.get(order.name), at_once=at_once)
         return list(started)
 
     running, waiting, last = (queue.submit(number, claim_for(8)) for number in (1, 2, 3))
@@ -461,7 +462,7 @@ def test_who_looks_at_a_job_starts_its_supervisor_where_it_has_none(queue: Queue
     assert look(running, states.RUNNING) == ["1"]
     assert look(running, states.RUNNING) == []
     assert look(running, states.RUNNING, at_once=True) == ["1"]
-    assert look(last, states.QUEUED) == [], "it waits for its turn without one"
+    assert look(last, states.QUEUED) == ["2"], "it waits for its turn without one, and the first does not"
     assert look(last, states.QUEUED, at_once=True) == ["3"]
     assert look(last, states.SUCCEEDED, at_once=True) == [], "it has ended"
     shutil.rmtree(queue.home / "jobs" / "2")
@@ -471,33 +472,33 @@ def test_who_looks_at_a_job_starts_its_supervisor_where_it_has_none(queue: Queue
 
 def test_a_change_wakes_the_others_and_not_the_caller(queue: Queue) -> None:
     running, first = (queue.submit(number, claim_for(8)) for number in (1, 2))
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     fifos = [JobFolder(queue.home / "jobs" / str(number)).wake_fifo for number in (1, 2)]
     for fifo in fifos:
         os.mkfifo(fifo)
     ears = [os.open(fifo, os.O_RDONLY | os.O_NONBLOCK) for fifo in fifos]
-    attend(queue.store, queue.home, own=first.name)
+    attend(queue.store, START, own=first.name)
     assert [os.read(ear, 9) for ear in ears] == [b"", b""]
-    attend(queue.store, queue.home, own=first.name, changed=True)
+    attend(queue.store, START, own=first.name, changed=True)
     assert [os.read(ear, 9) for ear in ears] == [b".", b""]
     release(queue.store, running.name)
     third = queue.submit(3, claim_for(8))
-    assert isinstance(admit(queue.store, first), Admission)
+    assert isinstance(admit(queue.store, START, first), Admission)
     assert [os.read(ear, 9) for ear in ears] == [b"", b""]
     release(queue.store, first.name)
     queue.end(first)
-    assert isinstance(admit(queue.store, third), Admission)
+    assert isinstance(admit(queue.store, START, third), Admission)
     for ear in ears:
         os.close(ear)
 
 
 def test_the_others_are_woken_before_a_job_leaves_the_line_and_after(queue: Queue) -> None:
     holder, second = (queue.submit(number, claim_for(2)) for number in (1, 2))
-    assert isinstance(admit(queue.store, holder), Admission)
+    assert isinstance(admit(queue.store, START, holder), Admission)
     fifo = JobFolder(queue.home / "jobs" / "1").wake_fifo
     os.mkfifo(fifo)
     ear = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    assert isinstance(admit(queue.store, second), Admission)
+    assert isinstance(admit(queue.store, START, second), Admission)
     assert os.read(ear, 9) == b".."
     os.close(ear)
 
@@ -510,20 +511,20 @@ def test_a_damaged_lease_keeps_gpus_from_others_and_nothing_else(
         queue.submit(number, own)
         for number, own in enumerate((claim_for(1, 1), claim_for(9), claim_for(0, 1)), 1)
     )
-    assert isinstance(admit(queue.store, holder), Admission)
+    assert isinstance(admit(queue.store, START, holder), Admission)
     with queue.store.transaction() as connection:
         connection.execute(f"UPDATE leases SET {column} = ? WHERE name = ?", (value, holder.name))
     assert queue.due() == [1, 2, 3]
-    assert isinstance(admit(queue.store, next_one), Admission)
-    assert isinstance(admit(queue.store, with_gpu), Waiting)
+    assert isinstance(admit(queue.store, START, next_one), Admission)
+    assert isinstance(admit(queue.store, START, with_gpu), Waiting)
     queue.end(holder)
-    assert isinstance(admit(queue.store, with_gpu), Admission)
+    assert isinstance(admit(queue.store, START, with_gpu), Admission)
 
 
 def test_a_waiting_job_is_told_why(queue: Queue) -> None:
     running, first, second = (queue.submit(number, claim_for(8)) for number in (1, 2, 3))
     assert waiting_reason(queue.store, running) == ""
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     assert waiting_reason(queue.store, running) == ""
     assert waiting_reason(queue.store, first).endswith("are free (job 1 runs).")
     assert waiting_reason(queue.store, second) == "job 2 was there before and waits as well."
@@ -531,11 +532,11 @@ def test_a_waiting_job_is_told_why(queue: Queue) -> None:
 
 def test_a_waiting_job_that_cannot_be_read_ends_and_the_next_one_takes_its_place(queue: Queue) -> None:
     running, damaged, *_ = (queue.submit(number, claim_for(9)) for number in (1, 2, 3))
-    assert isinstance(admit(queue.store, running), Admission)
+    assert isinstance(admit(queue.store, START, running), Admission)
     assert queue.due() == [1, 2]
     (queue.home / "jobs" / "2" / "spec.json").write_text("{")
     os.close(queue.locks.pop(1))
-    attend(queue.store, queue.home, own=running.name, changed=True)
+    attend(queue.store, START, own=running.name, changed=True)
     assert queue.store.get(damaged.name).state == states.FAILED
     assert queue.due() == [1, 3]
 
@@ -555,12 +556,12 @@ def test_a_holder_that_cannot_be_looked_after_does_not_stop_the_queue(
     queue: Queue, damage: Callable[[JobFolder], None]
 ) -> None:
     holder, waiting = (queue.submit(number, claim_for(9)) for number in (1, 2))
-    assert isinstance(admit(queue.store, holder), Admission)
+    assert isinstance(admit(queue.store, START, holder), Admission)
     damage(JobFolder(queue.home / "jobs" / "1"))
-    assert attend(queue.store, queue.home, own=waiting.name, changed=True)
-    assert isinstance(admit(queue.store, waiting), Waiting)
+    assert attend(queue.store, START, own=waiting.name, changed=True)
+    assert isinstance(admit(queue.store, START, waiting), Waiting)
     queue.end(holder)
-    assert isinstance(admit(queue.store, waiting), Admission)
+    assert isinstance(admit(queue.store, START, waiting), Admission)
 
 
 def test_forty_at_once_are_never_too_many(queue: Queue) -> None:
@@ -572,7 +573,7 @@ def test_forty_at_once_are_never_too_many(queue: Queue) -> None:
     def work(share: list[JobOrder]) -> None:
         store = Store.open(queue.home)
         for order in share:
-            while isinstance(granted := admit(store, order), Waiting):
+            while isinstance(granted := admit(store, START, order), Waiting):
                 pass
             number = int(order.name.rpartition("/")[2])
             with guard:

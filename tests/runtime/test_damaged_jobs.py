@@ -17,6 +17,7 @@ from vtrain.backends import BackendSettings
 from vtrain.backends.docker.launcher import DockerLauncher
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.process.process_launcher import ProcessLauncher
+from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -351,7 +352,9 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
         folder(submitted.folder.logs / f"service{suffix}")
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     store = submitted.backend._open_store()
-    supervisor = JobSupervisor(submitted.folder, store, submitted.lock, Sleeping(), Path())
+    supervisor = JobSupervisor(
+        submitted.folder, store, submitted.lock, SUPERVISE, launcher=Sleeping(), preparation=PREPARE
+    )
     supervisor.run()
     assert submitted.backend.get(submitted.name).state == states.FAILED
 

@@ -17,7 +17,6 @@ from vtrain.errors import KeyTakenError, StorageError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.names import CUSTOM_JOBS, KEY_LABEL
-from vtrain.runtime import supervisor_process
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.enrolment import enrol, pending
 from vtrain.runtime.folder import JobFolder
@@ -90,11 +89,9 @@ class Ids(RuleBasedStateMachine):
         self.store = Store.open(self.home)
         self.given: list[str] = []
         (self.folder / "nothing.py").touch()
-        self.program, supervisor_process.PROGRAM = supervisor_process.PROGRAM, self.folder / "nothing.py"
 
     def teardown(self) -> None:
         dismiss_standby()
-        supervisor_process.PROGRAM = self.program
         self.store.close()
         shutil.rmtree(self.folder)
 
@@ -104,7 +101,7 @@ class Ids(RuleBasedStateMachine):
 
     @rule()
     def a_supervisor_waits(self) -> None:
-        stand_by(self.home, "process")
+        stand_by(self.folder / "nothing.py", self.home, "process")
 
     @rule(claim=st.sampled_from([WHOLE, Claim()]))
     def a_job_is_submitted(self, claim: Claim) -> None:

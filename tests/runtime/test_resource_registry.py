@@ -44,7 +44,7 @@ def registry(vtrain_home: Path) -> ResourceRegistry:
     """A registry with a resource of one slot."""
     name = parse_name(TEAM)
     assert name is not None
-    found = ResourceRegistry(vtrain_home, name)
+    found = ResourceRegistry(vtrain_home, name, lambda _, lock: os.close(lock))
     pool = ResourcePool(machine_spec=MachineSpec(machine_type="n1-standard-4"), replica_count=1)
     found.create_resource("team", PersistentResource(resource_pools=(pool,)), {})
     return found

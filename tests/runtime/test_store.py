@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from supervisors import START
 
 from vtrain.errors import NotFoundError, StorageError
 from vtrain.messages.custom_job import CustomJob
@@ -164,9 +165,9 @@ def test_no_question_reads_all_resources(tmp_path: Path) -> None:
         grace_seconds=1,
         claim=Claim(memory_bytes=1, memory_limit=1),
     )
-    admit(store, order)
+    admit(store, START, order)
     release(store, order.name)
-    attend(store, tmp_path)
+    attend(store, START)
     store._connection.set_trace_callback(None)
     assert len(asked) > 12
     for statement in asked:

@@ -10,6 +10,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,10 +229,13 @@ class RuntimeBackend(Backend):
 
     def open_resources(self, settings: BackendSettings) -> ResourceBackend:
         """The persistent resources of this machine, which all backends of the local runtime share."""
+        from vtrain.backends.programs import SUPERVISE
         from vtrain.runtime.resource_registry import ResourceRegistry
+        from vtrain.runtime.supervisor_process import start_supervisor
 
+        start = partial(start_supervisor, SUPERVISE)
         place = ResourceName(project=settings.project, location=settings.region, collection="", id="")
-        return ResourceRegistry(settings.home, place, settings.preload)
+        return ResourceRegistry(settings.home, place, start, settings.preload)
 
     def open_models(self, settings: BackendSettings) -> ModelRegistryBackend:
         """The models of this machine, which all backends of the local runtime share."""

@@ -25,6 +25,7 @@ from vtrain.backends import (
 )
 from vtrain.backends.local_parents import check_parent, parent_parts, without_parent
 from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, runnable, with_spec
+from vtrain.backends.programs import SUPERVISE
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -169,7 +170,7 @@ class LocalBackend:
             if record.state != states.QUEUED:  # `attend` looks after those, all at once
                 with suppress(NotFoundError):  # deleted meanwhile
                     self._adopt_if_possible(record)
-        attend(self._open_store(), self._home)
+        attend(self._open_store(), self._spawn_supervisor)
         jobs, damaged = [], []
         for record in records:
             try:
@@ -340,7 +341,7 @@ class LocalBackend:
         place = ResourceName(
             project=self._settings.project, location=self._settings.region, collection="", id=""
         )
-        return ResourceRegistry(self._home, place).claim(own.job_spec, claim)
+        return ResourceRegistry(self._home, place, self._spawn_supervisor).claim(own.job_spec, claim)
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""
@@ -366,7 +367,7 @@ class LocalBackend:
 
     def _adopt(self, record: Record, *, at_once: bool = False) -> None:
         """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
-        look_after(self._open_store(), self._home, record, self._spawn_supervisor, at_once=at_once)
+        look_after(self._open_store(), self._spawn_supervisor, record, at_once=at_once)
 
     def _adopt_if_possible(self, record: Record) -> str:
         """The same for a verb that reads, which does not depend on it; why no supervisor could be started."""
@@ -377,7 +378,7 @@ class LocalBackend:
         return ""
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
-        start_supervisor(folder, lock)
+        start_supervisor(SUPERVISE, folder, lock)
 
 
 def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:

@@ -14,22 +14,18 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
+from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.store import Store
-from vtrain.runtime.supervision.base import Supervisor, supervise
+from vtrain.runtime.supervision.base import Make, supervise
 from vtrain.special_files import MOST_FRAMES
-
-PREPARATION = Path(__file__).with_name("prepare.py")
 
 
 def main(folder: str, lock: int) -> None:
@@ -38,10 +34,10 @@ def main(folder: str, lock: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     job = JobFolder(Path(folder))
     order = job.order()
-    supervise(job, lock, _supervisor_of(order))
+    supervise(job, lock, SUPERVISE, _supervisor_of(order))
 
 
-def _supervisor_of(order: JobOrder) -> Callable[[JobFolder, Store, int], Supervisor[Any]]:
+def _supervisor_of(order: JobOrder) -> Make:
     if order.pipeline is not None:
         from vtrain.runtime.pipelines.pipeline_supervisor import PipelineSupervisor
 
@@ -52,7 +48,7 @@ def _supervisor_of(order: JobOrder) -> Callable[[JobFolder, Store, int], Supervi
         return StudySupervisor
     from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 
-    return partial(JobSupervisor, launcher=launcher_of(order.backend), preparation=PREPARATION)
+    return partial(JobSupervisor, launcher=launcher_of(order.backend), preparation=PREPARE)
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:

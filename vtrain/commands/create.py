@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from vtrain.backends.base import RuntimeBackend
+from vtrain.backends.programs import SUPERVISE
 from vtrain.commands.after_create import Staying, read_staying, show_created
 from vtrain.commands.drafting import (
     create_request,
@@ -59,7 +60,7 @@ def create(
     target = with_local_flags(find_target(common, place, region=line.region), local)
     if isinstance(target.backend, RuntimeBackend) and not run.dry_run:
         # Its interpreter starts while this command reads and packages the trainer.
-        stand_by(target.settings.home, target.choice.value)
+        stand_by(SUPERVISE, target.settings.home, target.choice.value)
     request = with_key_of(request, spec, target.settings.project)
     draft, packages = draft_job(target, request, trainer)
     manner = Manner(run=run, once=once, plaintext=plaintext, staying=staying, container=container)

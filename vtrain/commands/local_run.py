@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends.base import INTERACTIVE_FLAG
+from vtrain.backends.programs import SUPERVISE
 from vtrain.commands.conclusion import conclude, how_to_go_on
 from vtrain.commands.drafting import (
     POOL_KEY,
@@ -74,7 +75,7 @@ def local_run(
         target = with_local_flags(find_target(common, place, local_only=command), local)
         target = _with_terminal(target, typing)
         if not run.dry_run:  # its interpreter starts while this command reads and packages the trainer
-            stand_by(target.settings.home, target.choice.value)
+            stand_by(SUPERVISE, target.settings.home, target.choice.value)
         on_interrupt = interrupt_action(interrupt.on_interrupt, default=CANCEL)
         line = job_line(spec, trainer, remainder)
         spec, trainer = line.spec, _with_folder(line.trainer, line.spec)

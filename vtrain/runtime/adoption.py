@@ -30,6 +30,7 @@ RESPAWN_SECONDS = 1.0
 PROBE_BYTES = 64 * 1024
 """The room that a supervisor needs to end a job: rows, the last lines of a log, the verdict."""
 Start = Callable[[JobFolder, int], None]
+"""Starts the supervisor of a job, which holds the lock with this descriptor from then on."""
 
 
 def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_once: bool = False) -> None:

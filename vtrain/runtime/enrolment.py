@@ -27,14 +27,14 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.locks import closed_on_error, hold_lock, lock_holder
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store
-from vtrain.runtime.supervisor_process import SUPERVISOR_LOG, start_supervisor
+from vtrain.runtime.supervisor_process import SUPERVISOR_LOG
 from vtrain.runtime.working_folder import keep_files
 from vtrain.times import timestamp
 
 J = TypeVar("J", bound=Job)
 
 
-def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor, *, snapshot: str = "") -> J:
+def enrol(store: Store, job: J, order: JobOrder, start: Start, *, snapshot: str = "") -> J:
     """Store a pending job and start its supervisor; it is PENDING or QUEUED, and cannot be lost any more.
 
     `snapshot` is the archive of the trainer's files. Raises KeyTakenError where another job has its
@@ -53,13 +53,13 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start = start_supervisor
         with closed_on_error(lock):
             _insert(store, _record(job, order.backend), order)
     # A parent needs no place in the queue, because it runs nothing itself: each of its jobs has one.
-    if order.is_parent or order.claim.is_empty or job.name in due(store, home):
+    if order.is_parent or order.claim.is_empty or job.name in due(store):
         start(folder, lock)
         return job
     with storage_errors(home), closed_on_error(lock):
         queued = _leave_waiting(store, folder, job, order)
     os.close(lock)
-    attend(store, home, changed=True)  # the queue may have changed while the lock was held
+    attend(store, start, changed=True)  # the queue may have changed while the lock was held
     return queued
 
 

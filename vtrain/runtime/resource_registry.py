@@ -23,6 +23,7 @@ from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName, parse_name
 from vtrain.messages.persistent_resource import PersistentResource, ResourcePage, ResourcePool
 from vtrain.messages.rules import check_resource_pools
 from vtrain.retry import wait_until
+from vtrain.runtime.adoption import Start
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import read_queue
 from vtrain.runtime.child_jobs import is_living, request_end
@@ -47,10 +48,11 @@ class ResourceRegistry:
     What Vertex AI continues after its answer is done here at once.
     """
 
-    def __init__(self, home: Path, place: ResourceName, preload: tuple[str, ...] = ()) -> None:
+    def __init__(self, home: Path, place: ResourceName, start: Start, preload: tuple[str, ...] = ()) -> None:
         """`place` is that of new resources, which keep the modules `preload` imported between jobs."""
         self._home = home
         self._place = place
+        self._start = start
         self._preload = preload
 
     @cached_property
@@ -141,9 +143,9 @@ class ResourceRegistry:
         if force:
             jobs = self._jobs(name)
             for job in jobs:
-                request_end(self._store, self._home, job, "cancel")
+                request_end(self._store, self._start, job, "cancel")
             wait_until(
-                lambda: not any(is_living(self._store, self._home, job) for job in jobs),
+                lambda: not any(is_living(self._store, self._start, job) for job in jobs),
                 END_SECONDS,
                 longest=0.5,
             )

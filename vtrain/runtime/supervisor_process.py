@@ -20,8 +20,6 @@ from vtrain.runtime.spawning import spawn_holding
 if TYPE_CHECKING:
     from vtrain.runtime.folder import JobFolder
 
-PROGRAM = Path(__file__).parents[1] / "backends" / "supervise.py"
-# Not run with `-m`: that would import from the folder the user stands in, which may hold a `signal.py`.
 SUPERVISOR_LOG = "supervisor.log"
 
 _children: list[int] = []
@@ -31,7 +29,7 @@ _children: list[int] = []
 class Standby:
     """A supervisor that waits for the lock of its job. It ends by itself when this process does."""
 
-    def __init__(self, home: Path, backend: str) -> None:
+    def __init__(self, program: Path, home: Path, backend: str) -> None:
         """Load the modules of `backend` there. Raises OSError where no process can be started."""
         import socket
 
@@ -39,7 +37,8 @@ class Standby:
         self._ids = [random_job_id()]
         self.folder = Home(self.home).job(self._ids[0]).path
         self._channel, theirs = socket.socketpair()
-        argv = [sys.executable, str(PROGRAM), str(self.folder), backend]
+        # Not with `-m`: that would import from the folder the user stands in, which may hold a `signal.py`.
+        argv = [sys.executable, str(program), str(self.folder), backend]
         try:
             self.process = spawn_holding(theirs.detach(), argv, _with_vtrain(dict(os.environ)), None)
         except OSError:
@@ -84,9 +83,10 @@ def random_job_id() -> str:
     return str(10**18 + int.from_bytes(os.urandom(8), "big") % (9 * 10**18))
 
 
-def stand_by(home: Path, backend: str) -> None:
+def stand_by(program: Path, home: Path, backend: str) -> None:
     """Start a supervisor for the job that this process is about to submit, unless one waits for that home.
 
+    `program` is that of a supervisor: its path, as for `start_supervisor`.
     One whose job is queued, or was refused, waits for nothing any more.
     """
     global _waiting
@@ -94,7 +94,7 @@ def stand_by(home: Path, backend: str) -> None:
         return
     dismiss_standby()
     with suppress(OSError):  # the submission says so, if this machine still takes no further process then
-        _waiting = Standby(home, backend)
+        _waiting = Standby(program, home, backend)
 
 
 def new_job_id(home: Path) -> str:
@@ -106,7 +106,7 @@ def new_job_id(home: Path) -> str:
     return random_job_id()
 
 
-def start_supervisor(folder: JobFolder, lock: int) -> None:
+def start_supervisor(program: Path, folder: JobFolder, lock: int) -> None:
     """Start the job's supervisor, which holds `lock` from now on.
 
     Raises StorageError where this machine takes no further process.
@@ -114,7 +114,7 @@ def start_supervisor(folder: JobFolder, lock: int) -> None:
     if child := _hand_over(folder, lock):
         _children.append(child)
         return
-    argv = [sys.executable, str(PROGRAM), str(folder.path)]
+    argv = [sys.executable, str(program), str(folder.path)]
     try:
         child = spawn_holding(lock, argv, program_environment(folder), folder.path / SUPERVISOR_LOG)
     except OSError as error:

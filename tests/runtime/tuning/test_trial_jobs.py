@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Store
+from vtrain.runtime.supervisor_process import start_supervisor
 from vtrain.runtime.tuning.trial_jobs import TrialJobs
 from vtrain.runtime.tuning.trial_record import (
     REQUESTED,
@@ -48,7 +50,8 @@ def begin_study(folder: JobFolder, home: Path) -> None:
 @contextmanager
 def trials_of(folder: JobFolder, home: Path) -> Iterator[TrialJobs]:
     store = Store.open(home)
-    yield TrialJobs(folder, store, ServiceLog(folder), HyperparameterTuningJob())
+    start = partial(start_supervisor, home / "nothing.py")  # it ends at once
+    yield TrialJobs(folder, store, start, ServiceLog(folder), HyperparameterTuningJob())
     store.close()
 
 
@@ -101,12 +104,11 @@ def test_all_trials_of_an_earlier_study_are_taken_over(tmp_path: Path, writes: i
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobFolder:
+def study(tmp_path: Path) -> JobFolder:
     """A study whose trials have supervisors that end at once."""
     folder = JobFolder(tmp_path / "jobs" / ("1" * 19))
     begin_study(folder, tmp_path)
     (tmp_path / "nothing.py").touch()
-    monkeypatch.setattr(supervisor_process, "PROGRAM", tmp_path / "nothing.py")
     return folder
 
 

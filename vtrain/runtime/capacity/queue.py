@@ -23,7 +23,6 @@ from vtrain.runtime.folder import DamagedFileError
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.store import HAS_ENDED, Record, Store
-from vtrain.runtime.supervisor_process import start_supervisor
 
 LIVING = f"NOT {HAS_ENDED}"
 QUEUE = (
@@ -72,7 +71,7 @@ def _read(name: str, memory_bytes: str, is_admitted: str, devices: str, line: st
         return Lease(name=name, is_admitted=True, line=str(line), is_damaged=True)
 
 
-def due(store: Store, home: Path) -> list[str]:
+def due(store: Store) -> list[str]:
     """The jobs of the queue that need a supervisor now.
 
     Those that hold a lease, those that may start, the first that has to wait, and those that wait no longer
@@ -81,37 +80,35 @@ def due(store: Store, home: Path) -> list[str]:
     queue = read_queue(store)
     holders = [lease.name for lease in queue if lease.is_admitted]
     requested = [row[0] for row in store.execute(_REQUESTED)]
-    return list(dict.fromkeys([*holders, *next_in_line(queue, partial(_claim, home)), *requested]))
+    return list(dict.fromkeys([*holders, *next_in_line(queue, partial(_claim, store.home)), *requested]))
 
 
-def attend(store: Store, home: Path, *, own: str = "", changed: bool = False) -> bool:
+def attend(store: Store, start: Start, *, own: str = "", changed: bool = False) -> bool:
     """Start a supervisor for each job that needs one and has none. True if the caller's job, `own`, does.
 
     After a change of the queue the supervisors of the others are woken. A job that cannot be started any more
     ends here, so the queue is read again.
     """
-    names = due(store, home)
+    names = due(store)
     needed, seen = own in names, {own}
     while names := [name for name in names if name not in seen]:
         for name in names:
-            folder = Home(home).job(name)
+            folder = Home(store.home).job(name)
             if not (changed and folder.wake()):
                 with suppress(VtrainError, OSError):  # the next caller tries again
-                    adopt(store, store.get(name), folder, start_supervisor, at_once=changed)
+                    adopt(store, store.get(name), folder, start, at_once=changed)
         seen.update(names)
-        names = due(store, home)
+        names = due(store)
     return needed
 
 
-def look_after(
-    store: Store, home: Path, record: Record, start: Start = start_supervisor, *, at_once: bool = False
-) -> None:
+def look_after(store: Store, start: Start, record: Record, *, at_once: bool = False) -> None:
     """Start another supervisor where a job goes on without one, and is not only waiting for its turn."""
     if states.has_ended(record.state):
         return
-    folder = Home(home).job(record.name)
+    folder = Home(store.home).job(record.name)
     if record.state == states.QUEUED and folder.path.exists() and not at_once:
-        attend(store, home)
+        attend(store, start)
         return
     adopt(store, record, folder, start, at_once=at_once)
 
@@ -136,7 +133,7 @@ def _entry(name: str, claim: Claim) -> tuple[str, int, str, str]:
     return name, claim.memory_bytes, claim.line, msgspec.json.encode(claim.slots).decode()
 
 
-def admit(store: Store, order: JobOrder) -> Admission | Waiting:
+def admit(store: Store, start: Start, order: JobOrder) -> Admission | Waiting:
     """Lease what the job needs, all or nothing; asking again gives what it has already.
 
     The next in line is given a supervisor before this job leaves the line: one always waits.
@@ -148,10 +145,9 @@ def admit(store: Store, order: JobOrder) -> Admission | Waiting:
     answer = decide(order.name, claim, queue)
     own = next((lease for lease in queue if lease.name == order.name), None)
     if own is None or (isinstance(answer, Admission) and not own.is_admitted):
-        home = Path(order.home)
-        attend(store, home, own=order.name, changed=True)
+        attend(store, start, own=order.name, changed=True)
         answer = _lease(store, order.name, claim)
-        attend(store, home, own=order.name, changed=True)
+        attend(store, start, own=order.name, changed=True)
     return answer
 
 

@@ -59,8 +59,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
     message = TrainingPipeline
     last_words = LAST_WORDS_OF_PIPELINES
 
-    def __init__(self, folder: JobFolder, store: Store, lock: int) -> None:
-        super().__init__(folder, store, lock)
+    def __init__(self, folder: JobFolder, store: Store, lock: int, program: Path) -> None:
+        super().__init__(folder, store, lock, program)
         self._registry = ModelRegistry(self._home, self._order.resource.location)
         self._task: TaskRecord | None = None
 
@@ -134,7 +134,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             row = self._store.get(self._task.job)
         if not self._task.seen:
             self._keep(msgspec.structs.replace(self._task, seen=True))
-        look_after(self._store, self._home, row)
+        look_after(self._store, self._start, row)
         try:
             job = stored_job(row)
         except DamagedError:
@@ -153,7 +153,8 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             self._described(), labels=labels, encryption_spec=self._job.encryption_spec
         )
         task = pending(task, name)
-        enrol(self._store, task, self._task_order(task), snapshot=kept_files(self._folder))
+        order = self._task_order(task)
+        enrol(self._store, task, order, self._start, snapshot=kept_files(self._folder))
         self._log.say(f"The pipeline runs the {type(task).__name__} {name}.")
 
     def _task_order(self, task: TaskJob) -> JobOrder:
@@ -222,9 +223,9 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             self._change()
 
     def _end_jobs(self, state: str) -> bool:  # noqa: ARG002 - for studies, whose trials tell it
-        if self._task is None or not is_living(self._store, self._home, self._task.job):
+        if self._task is None or not is_living(self._store, self._start, self._task.job):
             return True
-        request_end(self._store, self._home, self._task.job, self._verb())
+        request_end(self._store, self._start, self._task.job, self._verb())
         return False
 
     def _job_names(self) -> Iterable[str]:

@@ -11,6 +11,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -36,7 +37,7 @@ from vtrain.runtime.history import PARENT_FIELD, stored_job
 from vtrain.runtime.locks import still_holds
 from vtrain.runtime.service_log import LAST_WORDS, ServiceLog
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervisor_process import dismiss_standby, reap
+from vtrain.runtime.supervisor_process import dismiss_standby, reap, start_supervisor
 from vtrain.runtime.wakeup import Wakeup
 from vtrain.times import timestamp
 
@@ -73,12 +74,15 @@ class Supervisor(ABC, Generic[J]):
     last_words: ClassVar[Mapping[str, str]] = LAST_WORDS
     """The end of the log, by the state in which it ends."""
 
-    def __init__(self, folder: JobFolder, store: Store, lock: int) -> None:
+    def __init__(self, folder: JobFolder, store: Store, lock: int, program: Path) -> None:
+        """`program` starts other supervisors."""
         self._folder = folder
         self._order = folder.order()
         self._home = Path(self._order.home)
         self._store = store
         self._lock = lock
+        self._program = program
+        self._start = partial(start_supervisor, program)
         self._job: J = self._load()
         self._wakeup = Wakeup(folder.wake_fifo)
         self._log = ServiceLog(folder)
@@ -206,27 +210,30 @@ class Supervisor(ABC, Generic[J]):
         )
 
 
-def supervise(folder: JobFolder, lock: int, make: Callable[[JobFolder, Store, int], Supervisor[Any]]) -> None:
+Make = Callable[[JobFolder, Store, int, Path], Supervisor[Any]]
+
+
+def supervise(folder: JobFolder, lock: int, program: Path, make: Make) -> None:
     """Bring the job in a folder to its end, by the supervisor that `make` makes.
 
-    `lock` is the descriptor of the job's lock, which is held.
+    `lock` is the descriptor of the job's lock, which is held. `program` starts the supervisors of other jobs.
     """
     os.set_inheritable(lock, False)
     folder.clear_unpublished()
     order = folder.order()
     allow_files(0 if order.is_parent else order.files)
-    home = Path(order.home)
-    store = Store.open(home)
-    supervisor = make(folder, store, lock)
+    store = Store.open(Path(order.home))
+    supervisor = make(folder, store, lock, program)
     try:
         supervisor.run()
     finally:
         dismiss_standby()
     supervisor.close()
     os.close(lock)
+    start = partial(start_supervisor, program)
     # Only after the lock is free: until then other processes left changes of the queue to this supervisor.
     with suppress(VtrainError):
-        attend(store, home, changed=True)
+        attend(store, start, changed=True)
     with suppress(VtrainError):
-        wake_parent(folder, store, home)
+        wake_parent(folder, store, start)
     store.close()

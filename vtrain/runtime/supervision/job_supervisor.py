@@ -44,10 +44,17 @@ class JobSupervisor(Supervisor[CustomJob]):
     message = CustomJob
 
     def __init__(
-        self, folder: JobFolder, store: Store, lock: int, launcher: Launcher, preparation: Path
+        self,
+        folder: JobFolder,
+        store: Store,
+        lock: int,
+        program: Path,
+        *,
+        launcher: Launcher,
+        preparation: Path,
     ) -> None:
         """`preparation` is the program that prepares a job."""
-        super().__init__(folder, store, lock)
+        super().__init__(folder, store, lock, program)
         self._launcher = launcher
         self._attempts = self._known_attempts(ordered_replicas(folder))
         self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, preparation)
@@ -78,7 +85,7 @@ class JobSupervisor(Supervisor[CustomJob]):
             if decision is None:
                 raise _Rebooted
             return decision
-        devices = self._provisioning.wait_in_queue(self._store, self._be_queued)
+        devices = self._provisioning.wait_in_queue(self._store, self._start, self._be_queued)
         if self._job.state == states.QUEUED:
             self._change(state=states.PENDING)
         if not self._attempts.names:

@@ -69,7 +69,7 @@ class ParentSupervisor(Supervisor[P]):
 
     def _abandon(self) -> None:
         for name in self._job_names():
-            request_end(self._store, self._home, name, "cancel")
+            request_end(self._store, self._start, name, "cancel")
 
     def _verb(self) -> str:
         """How jobs are asked to end: as the parent itself was."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.retry import retry, steady, wait_until
+from vtrain.runtime.adoption import Start
 from vtrain.runtime.capacity.queue import Waiting, admit, attend
 from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
 from vtrain.runtime.job_order import JobOrder
@@ -67,18 +68,20 @@ class Provisioning:
         self._pause = pause
         self._program = program
 
-    def wait_in_queue(self, store: Store, queued: Callable[[], None]) -> Mapping[str, tuple[str, ...]]:
+    def wait_in_queue(
+        self, store: Store, start: Start, queued: Callable[[], None]
+    ) -> Mapping[str, tuple[str, ...]]:
         """The accelerators of each replica, once the job fits here; `queued` hears that it waits.
 
         Raises NotFirstInQueue for a job that is not the first in line.
         """
         told = ""
-        while isinstance(answer := admit(store, self._order), Waiting):
+        while isinstance(answer := admit(store, start, self._order), Waiting):
             if answer.reason != told:
                 self._log.say(f"Job is queued: {answer.reason}")
                 told = answer.reason
             queued()
-            if not attend(store, Path(self._order.home), own=self._order.name):
+            if not attend(store, start, own=self._order.name):
                 raise NotFirstInQueue
             self._pause()
         return answer.devices

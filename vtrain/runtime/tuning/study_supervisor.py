@@ -36,12 +36,12 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
 
     message = HyperparameterTuningJob
 
-    def __init__(self, folder: JobFolder, store: Store, lock: int) -> None:
-        super().__init__(folder, store, lock)
+    def __init__(self, folder: JobFolder, store: Store, lock: int, program: Path) -> None:
+        super().__init__(folder, store, lock, program)
         assert self._order.study is not None
         self._study: StudyPart = self._order.study
         self._told: dict[int, str] = {}
-        self._trials = TrialJobs(folder, store, self._log, self._job)
+        self._trials = TrialJobs(folder, store, self._start, self._log, self._job)
 
     def _begin(self) -> None:
         self._trials.load(self._study.continue_from)
@@ -78,7 +78,7 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
                 return None if trials.running else _completion(self._job, trials.records)
             trials.begin(parameters)
         if count < self._job.max_trial_count:
-            stand_by(self._home, self._order.backend)  # for the next trial
+            stand_by(self._program, self._home, self._order.backend)  # for the next trial
         return None
 
     def _show(self) -> None:

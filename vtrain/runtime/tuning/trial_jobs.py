@@ -11,6 +11,7 @@ from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, Measurement, StudySpec, Trial
 from vtrain.messages.names import CUSTOM_JOBS, TRIAL_LABEL
+from vtrain.runtime.adoption import Start
 from vtrain.runtime.boot import boot_id
 from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
@@ -45,12 +46,13 @@ class TrialJobs:
     """The trials that there are, by number, and how they stand."""
 
     def __init__(
-        self, folder: JobFolder, store: Store, log: ServiceLog, job: HyperparameterTuningJob
+        self, folder: JobFolder, store: Store, start: Start, log: ServiceLog, job: HyperparameterTuningJob
     ) -> None:
         self._folder = folder
         self._order = folder.order()
         self._home = Path(self._order.home)
         self._store = store
+        self._start = start
         self._log = log
         self._display_name = job.display_name
         self._spec = job.study_spec or StudySpec()
@@ -117,7 +119,7 @@ class TrialJobs:
             row = self._store.get(record.job)
         except NotFoundError:
             return None
-        look_after(self._store, self._home, row)
+        look_after(self._store, self._start, row)
         return self._read_job(row)
 
     def _read_job(self, row: Record) -> CustomJob:
@@ -153,7 +155,7 @@ class TrialJobs:
         """Ask the trial's job to end, once."""
         if not self._store.requests(record.job):
             self._log.say(f"Trial {record.id} is stopped early: it has little prospect.")
-            request_end(self._store, self._home, record.job, "cancel")
+            request_end(self._store, self._start, record.job, "cancel")
 
     def _read(self, record: TrialRecord, job: CustomJob, *, ended: bool = False) -> bool:
         """Read what the trial has reported since; whether it has."""
@@ -203,10 +205,10 @@ class TrialJobs:
         Also the jobs of trials whose records are damaged.
         """
         living = [
-            name for name in self._store.trials(self._order.name) if is_living(self._store, self._home, name)
+            name for name in self._store.trials(self._order.name) if is_living(self._store, self._start, name)
         ]
         for name in living:
-            request_end(self._store, self._home, name, verb)
+            request_end(self._store, self._start, name, verb)
         for record in self.running:
             if record.job not in living:
                 self._end(msgspec.structs.replace(record, is_cut_off=True), INFEASIBLE, reason=reason)
@@ -218,7 +220,8 @@ class TrialJobs:
         record = TrialRecord(id=number, parameters=parameters, job=str(own))
         self._keep(record)
         job = self._trial_job(record)
-        enrol(self._store, job, self._trial_order(record, job), snapshot=kept_files(self._folder))
+        order = self._trial_order(record, job)
+        enrol(self._store, job, order, self._start, snapshot=kept_files(self._folder))
         values = " ".join(arguments(self._spec, record.parameters))
         self._log.say(f"Trial {record.id} begins: {values}")
 
