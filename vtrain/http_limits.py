@@ -5,7 +5,6 @@ The time-outs of sockets hold for each read. A service that sends a byte now and
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -72,7 +71,6 @@ class _Watch:
 
 
 _watch = _Watch()
-os.register_at_fork(after_in_child=_watch.__init__)  # type: ignore[misc] # the thread stays behind
 
 
 @contextmanager

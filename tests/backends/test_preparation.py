@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -136,11 +135,11 @@ def test_a_fault_in_the_preparation_is_named(tmp_path: Path, uv: Uv, process_bac
     assert job.error.message == "The environment could not be made: ZeroDivisionError('oops')."
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_preparation_begins_again(
-    tmp_path: Path, calls: Path, uv: Uv, process_backend: LocalBackend, number: signal.Signals
+@pytest.mark.parametrize("kill", ["kill -9 $PPID", "kill -15 $PPID", "kill -9 $$"])
+def test_a_preparation_that_is_killed_or_its_tool_begins_again(
+    tmp_path: Path, calls: Path, uv: Uv, process_backend: LocalBackend, kill: str
 ) -> None:
-    uv(f"[ $tries -gt {RESTARTS_PER_JOB} ] || {{ kill -{number.value} $PPID; sleep 600; }}")
+    uv(f"[ $tries -gt {RESTARTS_PER_JOB} ] || {{ {kill}; sleep 600; }}")
     name = submit(process_backend, requiring(tmp_path))
     job = ended(process_backend, name)
     assert job.state == states.SUCCEEDED, job.error
@@ -149,10 +148,11 @@ def test_a_killed_preparation_begins_again(
     assert living(calls) == []
 
 
+@pytest.mark.parametrize("kill", ["kill -9 $PPID", "kill -9 $$"])
 def test_a_preparation_that_is_killed_each_time_fails_the_job(
-    tmp_path: Path, calls: Path, uv: Uv, process_backend: LocalBackend
+    tmp_path: Path, calls: Path, uv: Uv, process_backend: LocalBackend, kill: str
 ) -> None:
-    uv("kill -9 $PPID; sleep 600")
+    uv(f"{kill}; sleep 600")
     job = ended(process_backend, submit(process_backend, requiring(tmp_path)))
     assert job.error is not None
     assert job.error.message == "The preparation of the environment was killed."

@@ -101,7 +101,7 @@ class StillLauncher:
 def supervise(path: Path, launcher: Launcher, lock: int) -> None:
     """Bring the job in a folder to its end, with a launcher of the test's own."""
     base.supervise(
-        JobFolder(path), lock, SUPERVISE, partial(JobSupervisor, launcher=launcher, preparation=PREPARE)
+        JobFolder(path), lock, SUPERVISE, partial(JobSupervisor, launcher=launcher, prepare=PREPARE)
     )
 
 

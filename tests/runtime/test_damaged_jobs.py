@@ -353,7 +353,7 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     store = submitted.backend._open_store()
     supervisor = JobSupervisor(
-        submitted.folder, store, submitted.lock, SUPERVISE, launcher=Sleeping(), preparation=PREPARE
+        submitted.folder, store, submitted.lock, SUPERVISE, launcher=Sleeping(), prepare=PREPARE
     )
     supervisor.run()
     assert submitted.backend.get(submitted.name).state == states.FAILED

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,11 +19,9 @@ from vtrain.runtime.environments.installer import (
     InstallerFault,
     explain,
     explain_build,
-    run_logged,
 )
 from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 from vtrain.runtime.environments.layers import EnvironmentFailed
-from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.uv_program import UvOptions, find_uv, uv_options
 
 
@@ -77,22 +74,6 @@ def test_uvs_own_file_goes_before_pips(tmp_path: Path, monkeypatch: pytest.Monke
     file.parent.mkdir(parents=True)
     file.write_text(f'no-index = true\nfind-links = ["{tmp_path / "of-uv"}"]\n')
     assert trained(tmp_path) == "2.0\n"
-
-
-@pytest.mark.parametrize("kills", [RESTARTS_PER_JOB, RESTARTS_PER_JOB + 1])
-def test_a_tool_that_is_killed_runs_again(tmp_path: Path, kills: int) -> None:
-    lines: list[bytes] = []
-    tries, lock = tmp_path / "tries", os.open(tmp_path, os.O_RDONLY)
-    script = f"echo a try >> {tries}; [ $(wc -l < {tries}) -gt {kills} ] || kill -9 $$; echo done"
-    try:
-        with pytest.raises(InstallerFault) if kills > RESTARTS_PER_JOB else nullcontext():
-            run_logged("uv", ["sh", "-c", script], dict(os.environ), tmp_path, lines.append, lock)
-    finally:
-        os.close(lock)
-    assert len(tries.read_text().splitlines()) == RESTARTS_PER_JOB + 1
-    told = b"".join(lines).decode()
-    assert told.count("uv was killed. It runs again.") == RESTARTS_PER_JOB
-    assert ("done" in told) == (kills == RESTARTS_PER_JOB)
 
 
 @pytest.mark.parametrize("setting", ["PIP_TARGET", "PIP_PREFIX"])

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.registry import launcher_of
+from vtrain.runtime.environments.layers import ToolKilled
 from vtrain.runtime.folder import JobFolder, write_struct
 from vtrain.runtime.launcher import PREPARATION, Preparation, PrepareFailed
 from vtrain.special_files import MOST_FRAMES
@@ -32,6 +33,9 @@ def main(folder: JobFolder, channel: socket.socket) -> None:
     order = folder.order()
     try:
         result = Preparation(runtimes=launcher_of(order.backend).prepare(order, channel.sendall))
+    except ToolKilled as killed:  # no result: the supervisor begins again
+        channel.sendall(f"{killed}\n".encode())
+        return
     except PrepareFailed as failed:
         result = Preparation(failure=failed.message, hint=failed.hint, is_transient=failed.is_transient)
     except Exception as fault:

@@ -48,7 +48,7 @@ def _supervisor_of(order: JobOrder) -> Make:
         return StudySupervisor
     from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 
-    return partial(JobSupervisor, launcher=launcher_of(order.backend), preparation=PREPARE)
+    return partial(JobSupervisor, launcher=launcher_of(order.backend), prepare=PREPARE)
 
 
 def stand_by(folder: str, backend: str, channel: int) -> None:

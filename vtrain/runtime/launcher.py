@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from vtrain.errors import EngineAwayError, VtrainError
+from vtrain.runtime.environments.layers import ToolKilled
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.job_order import JobOrder
 
@@ -45,9 +46,11 @@ class PrepareFailed(Exception):
 
 @contextmanager
 def preparing() -> Iterator[None]:
-    """Turn errors of vtrain into PrepareFailed: no replica runs yet."""
+    """Turn errors of vtrain into PrepareFailed: no replica runs yet. ToolKilled stays as it is."""
     try:
         yield
+    except ToolKilled:
+        raise
     except VtrainError as error:
         is_transient = isinstance(error, EngineAwayError)
         raise PrepareFailed(error.message, error.hint, is_transient=is_transient) from error

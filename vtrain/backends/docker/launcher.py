@@ -61,11 +61,8 @@ class DockerLauncher:
             return ready_runtimes(self._open(docker_part(order).engine).engine(), order)
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
-        def tell(line: str) -> None:
-            log(f"{line}\n".encode())
-
         with preparing(), closing(connect(docker_part(order).engine)) as engine:
-            return make_runtime(engine, order, tell)
+            return make_runtime(engine, order, log)
 
     def _make_network(self, order: JobOrder) -> None:
         # An error is no loss: each watch tries again, and reports why it fails.

@@ -8,7 +8,7 @@ trainer runs in the image that is there.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,8 +42,6 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.staging import LocalBuckets
 
-Tell = Callable[[str], None]
-
 LAYOUT = 3
 """Part of each image's name: a change keeps the images made before from being used."""
 REPOSITORY = "vtrain/runtime"
@@ -70,13 +68,10 @@ def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | Non
     return _runtimes(order, ready)
 
 
-def make_runtime(engine: Engine, order: JobOrder, tell: Tell) -> tuple[Runtime, ...]:
+def make_runtime(engine: Engine, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
     """Pull and build what is not there. Raises ImageError, EngineError and PackagingError."""
-    ready: dict[tuple[object, ...], _Ready] = {}
-    for pool in order.job.job_spec.worker_pool_specs:
-        if _key(pool) not in ready:
-            ready[_key(pool)] = _make(engine, order, pool, tell)
-    return _runtimes(order, ready)
+    pools = {_key(pool): pool for pool in order.job.job_spec.worker_pool_specs}
+    return _runtimes(order, {key: _make(engine, order, pool, log) for key, pool in pools.items()})
 
 
 def package_paths(pool: WorkerPoolSpec, home: Path) -> tuple[Path, ...]:
@@ -162,11 +157,14 @@ def _find(engine: Engine, order: JobOrder, pool: WorkerPoolSpec) -> _Ready | Non
         return _Ready(image=base.id)
     if any(needs_build(package, home) for package in packages):
         return None
-    image = _planned(base, packages, home)
+    image = RuntimeImage(base=base, packages=plan_packages(packages, home, lambda _: None))
     return _Ready(image=image.name, packages=image.packages) if find_image(engine, image.name) else None
 
 
-def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, tell: Tell) -> _Ready:
+def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, log: Log) -> _Ready:
+    def tell(line: str) -> None:
+        log(f"{line}\n".encode())
+
     if pool.task is None:
         return _Ready()
     options, home = docker_part(order).container, Path(order.home)
@@ -176,7 +174,7 @@ def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, tell: Tell) -> 
     packages = package_paths(pool, home)
     if not packages:
         return _Ready(image=base.id)
-    image = _planned(base, packages, home, tell)
+    image = RuntimeImage(base=base, packages=plan_packages(packages, home, log))
     if find_image(engine, image.name) is None:
         folder = order.command.folder if order.command is not None else ""
         build_image(engine, image.request(name, options.platform, home, folder), tell)
@@ -202,14 +200,6 @@ def _with_overlays(ready: _Ready, site: Path) -> Runtime:
         with suppress(OSError):  # where another supervisor's preparation was faster, its folder serves
             unfinished.rename(site)
     return Runtime(image=ready.image, site=str(site))
-
-
-def _planned(base: Image, packages: tuple[Path, ...], home: Path, tell: Tell | None = None) -> RuntimeImage:
-    def log(block: bytes) -> None:
-        if tell is not None:
-            tell(block.decode("utf-8", "replace").rstrip("\n"))
-
-    return RuntimeImage(base=base, packages=plan_packages(packages, home, log))
 
 
 def _dockerfile(base_name: str, base: Image, *, plain: bool) -> str:

@@ -82,12 +82,9 @@ class ProcessLauncher:
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         own = Home(Path(order.home)).job(order.name).path / "environments"
-        made: dict[tuple[object, ...], Runtime] = {}
-        pools = order.job.job_spec.worker_pool_specs
-        for pool in pools:
-            if _packaged(pool) not in made:
-                made[_packaged(pool)] = _runtime(pool, order, own, log)
-        return tuple(made[_packaged(pool)] for pool in pools)
+        pools = {_packaged(pool): pool for pool in order.job.job_spec.worker_pool_specs}
+        made = {key: _runtime(pool, order, own, log) for key, pool in pools.items()}
+        return tuple(made[_packaged(pool)] for pool in order.job.job_spec.worker_pool_specs)
 
     def replica_orders(
         self,

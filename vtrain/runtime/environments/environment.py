@@ -125,14 +125,13 @@ def needs_installer(plan: EnvironmentPlan) -> bool:
     """
     if plan.dependencies is None:
         return False
-    from vtrain.packaging.archive import is_direct
     from vtrain.runtime.environments.wheels import is_plain
 
     downloads = plan.dependencies.python.unmet and _may_download(plan.spec)
     if plan.unbuilt or downloads or not plan.dependencies_cached:
         return True
     with reading_packages():
-        return not all(is_plain(each) if each.suffix == ".whl" else is_direct(each) for each in plan.packages)
+        return not all(is_plain(each) for each in plan.packages if each.suffix == ".whl")
 
 
 def needs_build(package: Path, home: Path) -> bool:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Iterator
-from itertools import repeat
 from pathlib import Path
 
 import msgspec
@@ -16,10 +15,8 @@ import msgspec
 from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.program_output import reason
-from vtrain.retry import retry
 from vtrain.runtime.environments.interpreters import python_of
-from vtrain.runtime.environments.layers import EnvironmentFailed, Log
-from vtrain.runtime.recovery import RESTARTS_PER_JOB
+from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled
 from vtrain.uv_program import known_indexes, uv_call
 
 _KEPT_LINES = 400
@@ -58,10 +55,6 @@ class InstallerFault(Exception):
         super().__init__(f"{tool} failed")
         self.tool = tool
         self.lines = lines
-
-
-class InstallerKilled(InstallerFault):
-    """SIGKILL has ended an installer: a person sent it, or the kernel for want of memory."""
 
 
 class Installer:
@@ -109,22 +102,8 @@ class Installer:
 def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     """Run a program, log its lines as they come; raises InstallerFault with the last of them when it fails.
 
-    The program keeps `lock` open. An interrupt kills it. A program that was killed runs again, like a
-    preparation.
+    The program keeps `lock` open. An interrupt kills it. Raises ToolKilled.
     """
-
-    def tell(_: InstallerKilled) -> None:
-        log(f"{tool} was killed. It runs again.\n".encode())
-
-    retry(
-        lambda: _run_once(tool, argv, environ, cwd, log, lock),
-        InstallerKilled,
-        pauses=repeat(0.0, RESTARTS_PER_JOB),
-        before_pause=tell,
-    )
-
-
-def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, log: Log, lock: int) -> None:
     last: deque[str] = deque(maxlen=_KEPT_LINES)
     process = subprocess.Popen(
         argv,
@@ -148,7 +127,7 @@ def _run_once(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, lo
     finally:
         process.stdout.close()
     if code == -signal.SIGKILL:
-        raise InstallerKilled(tool, (*last, f"{tool} was killed."))
+        raise ToolKilled(f"{tool} was killed.")
     if code != 0:
         raise InstallerFault(tool, tuple(last))
 

@@ -28,6 +28,10 @@ class EnvironmentFailed(VtrainError):
     """The trainer's environment could not be made; complete environments are untouched."""
 
 
+class ToolKilled(VtrainError):
+    """SIGKILL has ended a tool: a person sent it, or the kernel for want of memory."""
+
+
 @contextmanager
 def writing_environments(home: Path) -> Iterator[None]:
     """Raise EnvironmentFailed for an error of the disk below vtrain's home."""

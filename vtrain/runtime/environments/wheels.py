@@ -14,7 +14,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 from vtrain.runtime.environments.installer import Installer, InstallerFault, explain_build, run_logged
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
-from vtrain.runtime.environments.layers import EnvironmentFailed
+from vtrain.runtime.environments.layers import EnvironmentFailed, ToolKilled
 
 
 def build_wheel(
@@ -64,7 +64,7 @@ def _build_here(source: Path, folder: Path, installer: Installer, lock: int) -> 
             return False
         builder.build("wheel", folder)
     except BuildBackendException as error:
-        if isinstance(error.exception, InstallerFault):
+        if isinstance(error.exception, (InstallerFault, ToolKilled)):
             raise error.exception from error
         raise InstallerFault("the build", (str(error),)) from error
     except BuildException as error:

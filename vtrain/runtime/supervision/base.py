@@ -230,10 +230,9 @@ def supervise(folder: JobFolder, lock: int, program: Path, make: Make) -> None:
         dismiss_standby()
     supervisor.close()
     os.close(lock)
-    start = partial(start_supervisor, program)
     # Only after the lock is free: until then other processes left changes of the queue to this supervisor.
     with suppress(VtrainError):
-        attend(store, start, changed=True)
+        attend(store, supervisor._start, changed=True)
     with suppress(VtrainError):
-        wake_parent(folder, store, start)
+        wake_parent(folder, store, supervisor._start)
     store.close()

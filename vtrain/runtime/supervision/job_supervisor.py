@@ -44,20 +44,13 @@ class JobSupervisor(Supervisor[CustomJob]):
     message = CustomJob
 
     def __init__(
-        self,
-        folder: JobFolder,
-        store: Store,
-        lock: int,
-        program: Path,
-        *,
-        launcher: Launcher,
-        preparation: Path,
+        self, folder: JobFolder, store: Store, lock: int, program: Path, *, launcher: Launcher, prepare: Path
     ) -> None:
-        """`preparation` is the program that prepares a job."""
+        """`prepare` is the program that prepares a job."""
         super().__init__(folder, store, lock, program)
         self._launcher = launcher
         self._attempts = self._known_attempts(ordered_replicas(folder))
-        self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, preparation)
+        self._provisioning = Provisioning(folder, self._order, launcher, self._log, self._pause, prepare)
 
     def _known_attempts(self, names: list[str]) -> Attempts:
         return Attempts(self._folder, self._launcher, names, self._order.grace_seconds)

@@ -124,11 +124,10 @@ class Provisioning:
         return orders
 
     def _prepare(self) -> tuple[Runtime, ...]:
+        """Prepare the job: where tools have to work, in a program of its own, which can be cancelled."""
         ready = self._launcher.ready(self._order, self._log.pass_on)
-        return self._run_program() if ready is None else ready
-
-    def _run_program(self) -> tuple[Runtime, ...]:
-        """Prepare the job in a program of its own, so that it can be cancelled while tools work."""
+        if ready is not None:
+            return ready
         result = self._folder.path / PREPARATION
         result.unlink(missing_ok=True)
         ours, theirs = socket.socketpair()
