@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from local_jobs import ended, folder_of, kill_supervisor, lines, submit, until
 from vtrain.backends.local import LocalBackend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.privacy import home_label
 from vtrain.runtime.launcher import PREPARATION
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.uv_program import find_uv
@@ -32,6 +34,14 @@ import pathlib, time
 def build_wheel(*_, **__):
     pathlib.Path({begun!r}).touch()
     time.sleep(600)
+"""
+SLOW_IN_AN_IMAGE = """
+import pathlib, time
+
+def build_wheel(*_, **__):
+    if not pathlib.Path({here!r}).exists():
+        time.sleep(600)
+    raise RuntimeError("This machine is not the right one.")
 """
 Uv = Callable[[str], None]
 
@@ -61,9 +71,10 @@ def uv(tmp_path: Path, calls: Path, monkeypatch: pytest.MonkeyPatch) -> Uv:
     return put
 
 
-def trainer(package: str) -> CustomJob:
+def trainer(package: str, image: str = "") -> CustomJob:
     """A job that runs the package."""
-    task = PythonPackageSpec(package_uris=(f"file://{package}",), python_module="trainer.task")
+    uris = (f"file://{package}",)
+    task = PythonPackageSpec(executor_image_uri=image, package_uris=uris, python_module="trainer.task")
     spec = CustomJobSpec(worker_pool_specs=(WorkerPoolSpec(python_package_spec=task),))
     return CustomJob(display_name="prepared", job_spec=spec)
 
@@ -230,3 +241,34 @@ def test_an_edited_package_with_a_back_end_is_built_by_the_program(
         assert ended(process_backend, name).state == states.SUCCEEDED
     assert len([*(home / "jobs").glob(f"*/{PREPARATION}")]) == 2
     assert lines(process_backend, name) == ["1.0", "2"]
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("ending", ["cancel", "kill"])
+def test_a_build_of_an_image_ends_with_its_job(
+    tmp_path: Path,
+    docker_backend: LocalBackend,
+    home: Path,
+    base_image: str,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+) -> None:
+    monkeypatch.setattr("environment_packages.BACKEND", SLOW_IN_AN_IMAGE.format(here=str(tmp_path)))
+    name = submit(docker_backend, trainer(sdist(tmp_path, CODE), base_image))
+    folder = folder_of(home, name)
+    until(lambda: builds(home) != [] and "RUN" in " ".join(lines(docker_backend, name, "service")))
+    if ending == "kill":
+        kill_supervisor(folder)
+        until(lambda: programs(folder.path) == [] and builds(home) == [])
+    docker_backend.cancel(name)
+    assert ended(docker_backend, name).state == states.CANCELLED
+    assert builds(home) == []
+
+
+def builds(home: Path) -> list[bytes]:
+    """The command lines of the programs that build images for jobs of this home."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(entry.read_bytes())
+    return [line for line in found if b"buildx" in line and home_label(home).encode() in line]

@@ -1,7 +1,6 @@
-"""The program that prepares a job: `prepare.py FOLDER CHANNEL` makes what the replicas of `FOLDER` run in.
+"""The program that prepares a job: `prepare.py FOLDER CHANNEL`. Its result is a file in the folder.
 
-`CHANNEL` is the descriptor of a socket to the supervisor, for the output of tools. The result is a file in
-the folder. The program and its tools are one process group, which the supervisor ends as a whole.
+`CHANNEL` is the descriptor of a socket to the supervisor, for the output of tools.
 """
 
 from __future__ import annotations
@@ -27,6 +26,10 @@ from vtrain.runtime.launcher import PREPARATION, Preparation, PrepareFailed
 from vtrain.special_files import MOST_FRAMES
 
 
+class _Ended(BaseException):
+    """SIGTERM: what is half made is removed. After a KeyboardInterrupt `subprocess` waits for no tool."""
+
+
 def main(folder: JobFolder, channel: socket.socket) -> None:
     """Prepare the job, and write the result into its folder."""
     threading.Thread(target=_end_with_supervisor, args=(channel,), daemon=True).start()
@@ -50,9 +53,13 @@ def _end_with_supervisor(channel: socket.socket) -> None:
     os.killpg(0, signal.SIGTERM)
 
 
+def _end(*_: object) -> None:
+    raise _Ended
+
+
 if __name__ == "__main__":
     sys.setrecursionlimit(MOST_FRAMES)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what is half made is removed
-    with suppress(KeyboardInterrupt), socket.socket(fileno=int(sys.argv[2])) as own:
+    signal.signal(signal.SIGTERM, _end)
+    with suppress(_Ended), socket.socket(fileno=int(sys.argv[2])) as own:
         os.set_inheritable(own.fileno(), False)
         main(JobFolder(Path(sys.argv[1])), own)

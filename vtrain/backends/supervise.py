@@ -14,9 +14,11 @@ if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, P
     del sys.path[0]  # this folder: its modules would stand for packages of the same name, such as `docker`
 
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
 from vtrain.backends.programs import PREPARE, SUPERVISE
@@ -24,7 +26,7 @@ from vtrain.backends.registry import launcher_of
 from vtrain.errors import VtrainError
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.supervision.base import Make, supervise
+from vtrain.runtime.supervision.base import Supervisor, supervise
 from vtrain.special_files import MOST_FRAMES
 
 
@@ -37,7 +39,7 @@ def main(folder: str, lock: int) -> None:
     supervise(job, lock, SUPERVISE, _supervisor_of(order))
 
 
-def _supervisor_of(order: JobOrder) -> Make:
+def _supervisor_of(order: JobOrder) -> Callable[..., Supervisor[Any]]:
     if order.pipeline is not None:
         from vtrain.runtime.pipelines.pipeline_supervisor import PipelineSupervisor
 

@@ -172,12 +172,11 @@ class ProcessLauncher:
 
     def clear(self, order: JobOrder) -> str:
         folder = Home(Path(order.home)).job(order.name)
+        stop_serving(folder)
         try:
             remove_folder(folder.path / "environments")
         except OSError as error:
             return f"The job's copy of its environment could not be removed: {error.strerror}."
-        finally:
-            stop_serving(folder)
         return ""
 
     def _shim(self, replica: ReplicaFolder) -> int:

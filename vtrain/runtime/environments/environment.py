@@ -119,10 +119,7 @@ def _copy_environment(environment: Path, target: Path) -> None:
 
 
 def needs_installer(plan: EnvironmentPlan) -> bool:
-    """Whether `make_environment` would have a tool download, build or install something.
-
-    Otherwise it unpacks the trainer's own packages at most.
-    """
+    """Whether a tool has to work, as more is missing than the trainer's own packages, to be unpacked."""
     if plan.dependencies is None:
         return False
     from vtrain.runtime.environments.wheels import is_plain

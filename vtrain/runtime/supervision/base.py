@@ -210,10 +210,7 @@ class Supervisor(ABC, Generic[J]):
         )
 
 
-Make = Callable[[JobFolder, Store, int, Path], Supervisor[Any]]
-
-
-def supervise(folder: JobFolder, lock: int, program: Path, make: Make) -> None:
+def supervise(folder: JobFolder, lock: int, program: Path, make: Callable[..., Supervisor[Any]]) -> None:
     """Bring the job in a folder to its end, by the supervisor that `make` makes.
 
     `lock` is the descriptor of the job's lock, which is held. `program` starts the supervisors of other jobs.

@@ -47,10 +47,7 @@ class NotFirstInQueue(NotNeeded):
 
 
 class Provisioning:
-    """One job on its way to its first replica. `pause` sleeps, and may raise to end it all.
-
-    `program` prepares a job whose folder it is given, and writes the output of tools to a socket.
-    """
+    """One job on its way to its first replica. `pause` may raise to end it; `program` prepares a job."""
 
     def __init__(
         self,
