@@ -60,6 +60,7 @@ def _end(*_: object) -> None:
 if __name__ == "__main__":
     sys.setrecursionlimit(MOST_FRAMES)
     signal.signal(signal.SIGTERM, _end)
-    with suppress(_Ended), socket.socket(fileno=int(sys.argv[2])) as own:
-        os.set_inheritable(own.fileno(), False)
-        main(JobFolder(Path(sys.argv[1])), own)
+    os.set_inheritable(int(sys.argv[2]), False)
+    with suppress(_Ended):
+        main(JobFolder(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
+    os._exit(0)  # at once: the end of the channel tells the supervisor, which then ends the process group
