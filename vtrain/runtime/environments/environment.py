@@ -210,15 +210,14 @@ def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installatio
 
 
 def _install_packages(plan: EnvironmentPlan, python: Interpreter, log: Log, lock: int) -> None:
-    from vtrain.packaging.archive import is_direct, unpack_direct
-    from vtrain.runtime.environments.wheels import unpack_wheel
+    from vtrain.runtime.environments.wheels import is_plain, lay
 
     write_virtual_environment(plan.path, python)
     site = site_packages(plan.path)
     for package in plan.packages:
-        if package.suffix != ".whl" and is_direct(package):
-            unpack_direct(package, site)
-        elif package.suffix != ".whl" or not unpack_wheel(package, site, python.version):
+        if is_plain(package, python.version):
+            lay(package, site)
+        else:
             from vtrain.runtime.environments.installer import Installation, Installer
 
             # Packages of one name follow each other; uv's cache would take one for the other.
