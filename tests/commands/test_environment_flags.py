@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from vtrain.runtime.environments.interpreters import (
     Interpreter,
     base_interpreter,
     site_packages,
-    write_virtual_environment,
 )
 from vtrain.runtime.environments.trainer_python import choose_python
 
@@ -27,7 +27,7 @@ HERE = base_interpreter()
 def active(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An active virtual environment that has one module."""
     folder = tmp_path / "active environment"
-    write_virtual_environment(folder, HERE)
+    venv.create(folder, symlinks=True)
     (site_packages(folder) / "only_here.py").write_text("WHO = 'mine'\n")
     monkeypatch.setenv("VIRTUAL_ENV", str(folder))
     return folder

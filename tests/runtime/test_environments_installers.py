@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import venv
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -22,7 +23,6 @@ from vtrain.runtime.environments.installer import (
     explain_build,
     run_logged,
 )
-from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 from vtrain.runtime.environments.layers import EnvironmentFailed
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.uv_program import UvOptions, find_uv, uv_options
@@ -300,7 +300,7 @@ def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest
     failed = explain(InstallerFault("uv", (f"fetch {line}",)), installation)
     assert "s3cret" not in failed.message
     assert f"left[x] @ git+http://****@127.0.0.1:1{rest} cannot be installed" in failed.message
-    write_virtual_environment(tmp_path / "made", base_interpreter())
+    venv.create(tmp_path / "made", symlinks=True)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(EnvironmentFailed):
         Installer(told.append).install(installation, descriptor)

@@ -17,7 +17,7 @@ from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.program_output import reason
 from vtrain.retry import retry
-from vtrain.runtime.environments.interpreters import python_of
+from vtrain.runtime.environments.interpreters import Interpreter, python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
@@ -73,6 +73,18 @@ class Installer:
         self.log = log
         self._folder = folder
         self._told: set[str] = set()
+
+    def make_environment(self, folder: Path, interpreter: Interpreter, lock: int) -> None:
+        """Make an empty folder a virtual environment, without pip. Raises as `install`."""
+        try:
+            self._run(
+                ["venv", "--quiet", "--no-project", f"--python={interpreter.path}", str(folder)],
+                folder,
+                lock,
+            )
+        except InstallerFault as fault:
+            hint = _MAKE_ROOM if _NO_ROOM in "\n".join(fault.lines) else "See what uv says of it."
+            raise _failed(f"No environment of {interpreter.path} can be made", fault, hint) from fault
 
     def install(self, installation: Installation, lock: int) -> None:
         """Install; uv keeps the descriptor `lock` open. Raises as `uv_call`, and EnvironmentFailed."""
