@@ -212,10 +212,10 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.parametrize("flag", ["--python", "--environment"])
 def test_a_container_has_the_python_of_its_image(flag: str) -> None:
     with pytest.raises(ConfigError, match=f"^{flag} is for the backend process: a container") as refusal:
-        find_backend("docker").unheeded([flag])
+        find_backend("docker").ignored_flags([flag])
     assert "--backend=process" in refusal.value.hint
     with pytest.raises(ConfigError, match=f"^{flag} is for jobs on this machine"):
-        find_backend("vertex").unheeded([flag])
+        find_backend("vertex").ignored_flags([flag])
 
 
 def test_a_trainer_runs_on_another_python(

@@ -103,7 +103,7 @@ def test_what_uv_has_no_word_for_is_told(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv(setting, "elsewhere")
-    assert uv_options(offline | {setting: "elsewhere"}).unheeded == (setting[4:].lower(),)
+    assert uv_options(offline | {setting: "elsewhere"}).ignored == (setting[4:].lower(),)
     assert trained(tmp_path) == "1.0\n"
 
 
@@ -159,7 +159,7 @@ def test_pips_settings_are_handed_to_uv(
     options = uv_options(offline | settings)
     assert options.flags == flags
     assert dict(options.variables) == {"UV_HTTP_RETRIES": "2"} | variables
-    assert options.unheeded == ()
+    assert options.ignored == ()
 
 
 def test_paths_are_those_of_the_folder_that_vtrain_runs_in(

@@ -129,7 +129,7 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a backend is opened: the place of jobs, and options of new ones.
 
-    A plug-in may ignore what it has no use for: `Backend.heeded_flags` decides which flags reach it.
+    A plug-in may ignore what it has no use for: `Backend.used_flags` decides which flags reach it.
     """
 
     home: Path

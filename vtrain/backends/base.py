@@ -103,7 +103,7 @@ class Backend(ABC):
     """The form of a trainer where the command line does not say."""
     image_form: TrainerForm | None = None
     """The image that a trainer becomes where one is asked for; None: the backend runs no images."""
-    heeded_flags: frozenset[str] = frozenset()
+    used_flags: frozenset[str] = frozenset()
     """Flags about how a job is run that have an effect here, such as `--memory`."""
     no_entry_hint: str = ""
     """A hint how else to look into a replica; for `exec` and `shell` on a backend without hosts."""
@@ -160,14 +160,14 @@ class Backend(ABC):
         """Whether the backend knows all fields of a document, none of which vtrain knows."""
         return False
 
-    def unheeded(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:
+    def ignored_flags(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:
         """Sentences about flags that have no effect here. Raises ConfigError for one that is refused.
 
         `builds_image` says that an image is made of the trainer, which some flags of containers concern.
         """
         told = []
         for flag in flags:
-            if flag in self.heeded_flags or (builds_image and flag in IMAGE_FLAGS):
+            if flag in self.used_flags or (builds_image and flag in IMAGE_FLAGS):
                 continue
             if flag in RUNTIME_FLAGS:
                 hint = "Leave it out, or take --backend=local."
@@ -218,7 +218,7 @@ class Backend(ABC):
 class RuntimeBackend(Backend):
     """A backend whose jobs vtrain's local runtime keeps: it says how they are planned, and launched."""
 
-    heeded_flags = QUEUE_FLAGS | RUNTIME_FLAGS | {CREDENTIALS_FLAG}
+    used_flags = QUEUE_FLAGS | RUNTIME_FLAGS | {CREDENTIALS_FLAG}
 
     def open(self, settings: BackendSettings) -> JobBackend:
         """The jobs of this machine, of which new ones run in this backend."""

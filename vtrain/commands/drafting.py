@@ -122,7 +122,7 @@ def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
         active_python=active,
         debugger=debugger,
     )
-    for sentence in target.backend.unheeded([*given, *_python_flags(settings)]):
+    for sentence in target.backend.ignored_flags([*given, *_python_flags(settings)]):
         target.console.warn(sentence)
     return msgspec.structs.replace(target, settings=settings)
 
@@ -187,7 +187,7 @@ def open_for(
     session = target.open(images, options)
     credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
     given = (*given_flags(container, gpu), *credentials, *python_flags)
-    for sentence in session.backend.unheeded(given, builds_image=baked):
+    for sentence in session.backend.ignored_flags(given, builds_image=baked):
         session.console.warn(sentence)
     return session
 

@@ -32,7 +32,7 @@ class Docker(RuntimeBackend):
 
     name = "docker"
     image_form = TrainerForm.LOCAL_IMAGE
-    heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
+    used_flags = RuntimeBackend.used_flags | {INTERACTIVE_FLAG}
 
     def planner(self, settings: BackendSettings) -> Planner:
         """The planner of jobs that run in containers."""
@@ -71,7 +71,7 @@ class Docker(RuntimeBackend):
 
         return docker_checks()
 
-    def unheeded(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:  # noqa: ARG002
+    def ignored_flags(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:  # noqa: ARG002
         """Containers heed every flag but those of an interpreter: theirs is the image's."""
         flags = tuple(flags)
         for flag in ENVIRONMENT_FLAGS.intersection(flags):

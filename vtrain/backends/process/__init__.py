@@ -21,7 +21,7 @@ class Process(RuntimeBackend):
     """Runs Python packages, each in a cached environment, without containers."""
 
     name = "process"
-    heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
+    used_flags = RuntimeBackend.used_flags | {INTERACTIVE_FLAG}
 
     def planner(self, settings: BackendSettings) -> Planner:
         """The planner of jobs that run as processes."""

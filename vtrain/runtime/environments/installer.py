@@ -113,8 +113,8 @@ class Installer:
 
     def _run(self, words: list[str], cwd: Path, lock: int) -> None:
         call = uv_call(*words, folder=self._folder)
-        if call.unheeded:
-            names = ", ".join(call.unheeded)
+        if call.ignored:
+            names = ", ".join(call.ignored)
             self.log(f"uv has no setting like these of pip, and does without: {names}.\n".encode())
         run_logged("uv", call.argv, call.environ, cwd, self.log, lock)
 
