@@ -28,8 +28,8 @@ from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
 from vtrain.runtime.journal import STDOUT
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log_reader import read_logs
-from vtrain.runtime.orphans import LISTED, end_all, kill_orphans, listed_orphans, salvage
-from vtrain.runtime.process_tree import identify, is_alive, read_stat, snapshot
+from vtrain.runtime.orphans import LISTED, end_all, find_processes, kill_orphans, salvage
+from vtrain.runtime.process_tree import Process, identify, is_alive, read_stat
 
 PATIENCE_SECONDS = 60.0
 SHIM = Path(vtrain.__file__).parent / "runtime" / "shim.py"
@@ -354,7 +354,7 @@ def test_a_daemon_without_an_environment_is_found_after_its_shim(case: Case, gro
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
     assert is_alive(daemon)
-    end_all(lambda: listed_orphans(case.replica.path, snapshot()), [made] if name else [])
+    end_all(lambda: processes_listed(case), [made] if name else [])
     until(lambda: not is_alive(daemon))
     assert not name or not Path(made).exists()
 
@@ -365,9 +365,9 @@ def test_a_list_of_another_start_of_the_machine_names_nobody(case: Case) -> None
     for boot, found in ((boot_id(), True), ("another", False)):
         text = json.dumps({"boot_id": boot, "processes": [own]})
         (case.replica.path / LISTED).write_text(text)
-        assert (own in listed_orphans(case.replica.path, snapshot())) is found
+        assert (own in processes_listed(case)) is found
     (case.replica.path / LISTED).write_text(json.dumps({"boot_id": boot_id(), "processes": [[own[0], 1]]}))
-    assert listed_orphans(case.replica.path, snapshot()) == set(), "its id is another process's by now"
+    assert processes_listed(case) == set(), "its id is another process's by now"
 
 
 def test_a_cgroup_is_gone_with_a_daemon_of_a_program_that_ends_at_once(tmp_path: Path) -> None:
@@ -402,6 +402,11 @@ if os.fork() == 0:
     os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", WAIT], {})
 time.sleep(600)
 """.replace("WAIT", repr("import os, time; print(os.getpid(), flush=True); time.sleep(600)"))
+
+
+def processes_listed(case: Case) -> set[Process]:
+    """The living processes that are found by the shim's list."""
+    return set(find_processes({}, {case.replica.path: case.replica.name}, None))
 
 
 def listed(case: Case) -> set[int]:
