@@ -86,7 +86,7 @@ class BucketStore:
         with self._catalog.writing():
             conditions.check(0, self.get(name).metageneration)
             not_empty = Refusal(409, "conflict", f"The bucket {name!r} is not empty.")
-            if self._catalog.names_aside(name):
+            if self._catalog.names_aside(name, ""):
                 raise not_empty
             try:
                 self._folders.remove(name)

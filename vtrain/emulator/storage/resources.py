@@ -52,13 +52,14 @@ def object_document(found: StoredObject, base: str) -> dict[str, Any]:
         "metageneration": str(record.metageneration),
         "storageClass": "STANDARD",
         "size": str(record.size),
-        "crc32c": record.crc32c,
         "etag": etag(found),
         "timeCreated": _time(record.created),
         "updated": _time(record.updated),
         "timeStorageClassUpdated": _time(record.created),
         "timeFinalized": _time(record.created),
     }
+    if record.crc32c:
+        document["crc32c"] = record.crc32c
     if record.md5:
         document["md5Hash"] = record.md5
     if record.components:

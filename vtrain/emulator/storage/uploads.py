@@ -64,8 +64,8 @@ async def _start(service: StorageService, request: Request, call: Call) -> Respo
     content_type = call.headers.get("x-upload-content-type", "application/octet-stream")
     fields = {"contentType": content_type, **document, **_checksums(call)}
     name = _name(call, document)
-    start = service.sessions.start
-    upload_id = await run_in_threadpool(start, call.bucket, name, fields, call.conditions)
+    session = await run_in_threadpool(Session, service.objects, call.bucket, name, fields, call.conditions)
+    upload_id = service.sessions.keep(session)
     location = f"{call.base}{request.url.path}?uploadType=resumable&upload_id={upload_id}"
     return Response(headers={"location": location, "x-guploader-uploadid": upload_id})
 
