@@ -45,7 +45,7 @@ def epoch(text: str) -> float:
 
 
 def seconds_between(start: str, end: str) -> float | None:
-    """The time from one RFC 3339 timestamp to another, or to now where `end` is empty; None for other texts."""
+    """The time from one RFC 3339 timestamp to another, or to now if `end` is empty; None for other texts."""
     try:
         return (epoch(end) if end else time.time()) - epoch(start)
     except ValueError:

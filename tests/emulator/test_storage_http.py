@@ -18,6 +18,7 @@ from storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.atomic import publishing_file
 from vtrain.emulator.storage import object_store, service
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
 UNIT = 256 * 1024
 ODD_NAMES = (
@@ -328,6 +329,43 @@ def test_a_list_reads_no_file_unless_its_checksum_is_asked_for(
     assert (item["crc32c"], len(read)) == (http("GET", object_path(place, "model")).document["crc32c"], 1)
     (item,) = http("GET", f"/storage/v1/{place}/o").document["items"]
     assert item["crc32c"], "it is known now"
+
+
+def test_the_parts_of_an_upload_may_come_by_post(http: Any, place: str) -> None:
+    """As gcsfs sends them."""
+    for name, parts in (("large", (b"x" * UNIT, b"end")), ("empty", (b"",))):
+        where, position, total = start(http, place, name), 0, sum(map(len, parts))
+        for part in parts:
+            end = position + len(part)
+            span = f"{position}-{end - 1}" if part else "*"
+            whole = str(total) if end == total else "*"
+            reply = http("POST", where, part, content_range=f"bytes {span}/{whole}")
+            position = end
+        assert (reply.status, reply.document["size"]) == (200, str(total))
+        assert http("GET", object_path(place, name) + "?alt=media").body == b"".join(parts)
+
+
+def test_the_policy_of_a_bucket_is_kept(http: Any, place: str) -> None:
+    path = f"/storage/v1/{place}/iam"
+    first = http("GET", path + "?optionsRequestedPolicyVersion=3").document
+    assert "bindings" not in first
+    bindings = [{"role": "roles/storage.objectViewer", "members": ["allUsers"]}]
+    kept = http("PUT", path, {**first, "bindings": bindings}).document
+    assert (kept["bindings"], kept == http("GET", path).document) == (bindings, True)
+    assert http("PUT", path, {"bindings": [], "etag": first["etag"]}).status == 412
+    assert http("PUT", path, {"bindings": []}).document["bindings"] == []
+    assert http("DELETE", f"/storage/v1/{place}").status == 204
+    assert http("GET", path).status == 404
+
+
+@pytest.mark.parametrize("bindings", [{}, [{"members": []}], [{"role": "r", "members": [1]}]])
+def test_a_policy_of_another_shape_is_refused(http: Any, place: str, bindings: Any) -> None:
+    assert http("PUT", f"/storage/v1/{place}/iam", {"bindings": bindings}).status == 400
+    assert "bindings" not in http("GET", f"/storage/v1/{place}/iam").document
+
+
+def test_a_bucket_has_the_number_that_jobs_have(http: Any, place: str) -> None:
+    assert http("GET", f"/storage/v1/{place}").document["projectNumber"] == LOCAL_PROJECT_NUMBER
 
 
 def test_a_cancelled_upload_is_gone(endpoint: StorageEndpoint, http: Any, place: str) -> None:

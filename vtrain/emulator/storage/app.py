@@ -47,6 +47,7 @@ HANDLERS: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", _BUCKET, routes.patch_bucket),
     ("DELETE", _BUCKET, routes.delete_bucket),
     ("GET", _BUCKET + "/iam", routes.get_policy),
+    ("PUT", _BUCKET + "/iam", routes.set_policy),
     ("GET", _BUCKET + "/iam/testPermissions", routes.test_permissions),
     ("GET", _BUCKET + "/storageLayout", routes.get_layout),
     ("GET", _BUCKET + "/managedFolders", routes.list_managed_folders),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 import threading
 import weakref
@@ -27,12 +28,17 @@ _TABLES = """
 
 
 class BucketRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A bucket's metadata. Times are in ns since the epoch; `fields` are those that clients set."""
+    """A bucket's metadata. Times are in ns since the epoch; `fields` are those that clients set.
+
+    `policy` is the IAM policy that a client has set, the one of that number.
+    """
 
     created: int
     updated: int
     metageneration: int = 1
     fields: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+    policy_number: int = 0
 
 
 class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +57,11 @@ class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True):
     metageneration: int = 1
     components: int = 0
     fields: dict[str, Any] = {}
+
+
+def etag_of(*numbers: int) -> str:
+    """A text that changes whenever one of the numbers does."""
+    return base64.b64encode("/".join(map(str, numbers)).encode()).decode()
 
 
 class Catalog:

@@ -16,7 +16,12 @@ from vtrain.emulator.storage.call import Call, answer
 from vtrain.emulator.storage.listing import MOST_RESULTS, Selection, select
 from vtrain.emulator.storage.object_store import MOST_COMPONENTS, Source, settable
 from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, whole_number
-from vtrain.emulator.storage.resources import bucket_document, object_document, object_headers
+from vtrain.emulator.storage.resources import (
+    bucket_document,
+    object_document,
+    object_headers,
+    policy_document,
+)
 from vtrain.emulator.storage.service import StorageService
 
 
@@ -63,10 +68,13 @@ def delete_bucket(service: StorageService, call: Call) -> Response:
 
 
 def get_policy(service: StorageService, call: Call) -> Response:
-    """`GET /b/BUCKET/iam`: a policy without bindings, since access is not restricted."""
-    service.buckets.get(call.bucket)
-    resource_id = f"projects/_/buckets/{call.bucket}"
-    return answer({"kind": "storage#policy", "resourceId": resource_id, "version": 1, "etag": "CAE="})
+    """`GET /b/BUCKET/iam`: the policy that was set, at first one without bindings."""
+    return answer(policy_document(call.bucket, service.buckets.get(call.bucket)))
+
+
+def set_policy(service: StorageService, call: Call) -> Response:
+    """`PUT /b/BUCKET/iam`."""
+    return answer(policy_document(call.bucket, service.buckets.set_policy(call.bucket, call.document())))
 
 
 def test_permissions(service: StorageService, call: Call) -> Response:

@@ -22,8 +22,12 @@ _CANCELLED = 499
 
 
 async def insert_object(service: StorageService, request: Request, call: Call) -> Response:
-    """`POST …/o`: content, content with metadata, or the start of a resumable upload."""
+    """`POST …/o`: content, content with metadata, the start of a resumable upload, or a part of one."""
     kind = call.query.get("uploadType", "")
+    if (
+        kind == "resumable" and "upload_id" in call.query
+    ):  # gcsfs sends chunks like this, and the service takes it
+        return await continue_upload(service, request, call)
     if kind == "resumable":
         return await _start(service, request, call)
     if kind == "multipart":
