@@ -97,7 +97,7 @@ class LocalBackend:
         check_aip_dirs(
             self._settings.aip_dirs,
             own.job_spec,
-            has_credentials=bool(self._settings.container.credentials_file),
+            has_credentials=bool(self._settings.options.credentials_file),
         )
         _grace_seconds()  # refuses what is no time
         plan = self._planner.plan(own)
@@ -315,7 +315,7 @@ class LocalBackend:
                 python=self._settings.python,
                 active_python=self._settings.active_python,
                 python_downloads=self._settings.python_downloads,
-                credentials_file=self._settings.container.credentials_file,
+                credentials_file=self._settings.options.credentials_file,
                 aip_dirs=self._settings.aip_dirs,
             ),
             source_folder=plan.source_folder,

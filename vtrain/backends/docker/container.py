@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
+from vtrain.backends.replica_options import CREDENTIALS_TARGET, Mount, ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
@@ -100,7 +100,7 @@ def container_config(
     labels: Mapping[str, str],
     mounts: tuple[dict[str, Any], ...],
     resources: Resources,
-    options: ContainerOptions,
+    options: ReplicaOptions,
 ) -> dict[str, Any]:
     """The body of `POST /containers/create`."""
     return {
@@ -139,7 +139,7 @@ def bind(source: Path | str, target: str, *, read_only: bool = False) -> dict[st
     return {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": read_only}
 
 
-def option_mounts(options: ContainerOptions) -> tuple[dict[str, Any], ...]:
+def option_mounts(options: ReplicaOptions) -> tuple[dict[str, Any], ...]:
     """The mounts that the command line asked for."""
     found = [_mount(mount) for mount in options.mounts]
     if options.credentials_file:
@@ -157,7 +157,7 @@ def _mount(mount: Mount) -> dict[str, Any]:
 
 
 def _host_config(
-    network: str, mounts: tuple[dict[str, Any], ...], resources: Resources, options: ContainerOptions
+    network: str, mounts: tuple[dict[str, Any], ...], resources: Resources, options: ReplicaOptions
 ) -> dict[str, Any]:
     # The log driver is named, and without rotation, as the engine's default may be any: one without a log,
     # or one whose rotation takes lines away from a follower that is slower than the trainer.

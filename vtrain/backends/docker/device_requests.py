@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.container_options import ContainerOptions
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hardware import is_tpu
 from vtrain.runtime.accelerators import (
@@ -39,7 +39,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 def grant(
     machine: MachineSpec | None,
-    options: ContainerOptions,
+    options: ReplicaOptions,
     info: dict[str, Any],
     leased: tuple[str, ...] | None = None,
 ) -> Grant:
@@ -83,7 +83,7 @@ def _cdi_devices(info: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _from_lease(
-    what: str, count: int, leased: tuple[str, ...], options: ContainerOptions, info: dict[str, Any]
+    what: str, count: int, leased: tuple[str, ...], options: ReplicaOptions, info: dict[str, Any]
 ) -> Grant:
     """Exactly the GPUs that are leased, by UUID."""
     if not leased:
@@ -105,7 +105,7 @@ def _from_lease(
     return Grant(device_requests=(request,), notice=notice)
 
 
-def _from_devices(what: str, count: int, devices: tuple[str, ...], options: ContainerOptions) -> Grant:
+def _from_devices(what: str, count: int, devices: tuple[str, ...], options: ReplicaOptions) -> Grant:
     """The first `count` GPUs by name, or all (0, or there are fewer)."""
     counted = devices[0] != f"{NVIDIA_DEVICE}all"
     short = counted and len(devices) < count
@@ -116,5 +116,5 @@ def _from_devices(what: str, count: int, devices: tuple[str, ...], options: Cont
     return Grant(device_requests=(request,), notice=notice or (stand_in_notice(what) if count else ""))
 
 
-def _without(what: str, why: str, options: ContainerOptions, hint: str = "") -> Grant:
+def _without(what: str, why: str, options: ReplicaOptions, hint: str = "") -> Grant:
     return Grant(notice=none_notice(what, why, required=options.require_accelerators, hint=hint))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from vtrain.backends.container_options import ContainerOptions
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.runtime.job_order import JobOrder
 
@@ -13,10 +13,10 @@ class DockerPart(msgspec.Struct, frozen=True, kw_only=True):
     """The `launcher` document of a job's order, as this backend writes it."""
 
     engine: EngineAddress
-    container: ContainerOptions = ContainerOptions()
+    container: ReplicaOptions = ReplicaOptions()
 
 
-def with_docker_part(order: JobOrder, engine: EngineAddress, options: ContainerOptions) -> JobOrder:
+def with_docker_part(order: JobOrder, engine: EngineAddress, options: ReplicaOptions) -> JobOrder:
     """The order with what its launcher will need."""
     document = msgspec.json.encode(DockerPart(engine=engine, container=options))
     return msgspec.structs.replace(order, launcher=msgspec.Raw(document))

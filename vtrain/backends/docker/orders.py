@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions
 from vtrain.backends.docker.container import (
     OPEN_TO_ALL,
     PYTHON,
@@ -31,6 +30,7 @@ from vtrain.backends.docker.container import (
 from vtrain.backends.docker.container_terminal import own_terminal, with_terminal
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import docker_part
+from vtrain.backends.replica_options import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import ResourceName
@@ -175,7 +175,7 @@ def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "
 
 
 def environment(
-    spec: CustomJobSpec, options: ContainerOptions, member: ReplicaId, context: JobContext
+    spec: CustomJobSpec, options: ReplicaOptions, member: ReplicaId, context: JobContext
 ) -> dict[str, str]:
     """A replica's variables: the service's and the user's; output unbuffered, so that lines come at once."""
     pool = spec.worker_pool_specs[member.pool]
@@ -194,7 +194,7 @@ def host_resources(info: dict[str, Any]) -> HostResources:
     return HostResources(cpus=info["NCPU"], memory_bytes=info["MemTotal"])
 
 
-def pool_limits(machine: MachineSpec | None, options: ContainerOptions, host: HostResources) -> Limits:
+def pool_limits(machine: MachineSpec | None, options: ReplicaOptions, host: HostResources) -> Limits:
     """The limits of a pool's containers: `--cpus` and `--memory` take the place of the machine type's."""
     machine_type = machine.machine_type if machine is not None else ""
     return limits(machine_type, host, cpus=options.cpus, memory_bytes=options.memory_bytes)

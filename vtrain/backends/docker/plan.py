@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
-from vtrain.backends.container_options import ContainerOptions
 from vtrain.backends.docker.container import PYTHON, image_uri
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import with_docker_part
 from vtrain.backends.docker.orders import environment, host_resources, job_context, pool_limits
 from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import engine_info, image_facts
@@ -79,7 +79,7 @@ class DockerPlanner:
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the engine and the options that its containers are run with."""
-        options = self._settings.container
+        options = self._settings.options
         claim = _claim(order.job, options)
         return with_docker_part(msgspec.structs.replace(order, claim=claim), self._engine(), options)
 
@@ -89,7 +89,7 @@ class DockerPlanner:
         return self._found
 
     def _steps(self, there: dict[str, dict[str, Any] | None]) -> Iterator[str]:
-        policy = self._settings.container.pull
+        policy = self._settings.options.pull
         for image, facts in there.items():
             if is_built_here(image):
                 continue
@@ -100,7 +100,7 @@ class DockerPlanner:
 
     def _unmet(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """The accelerators and limits that the replicas do not get. Raises where that is not to be."""
-        options = self._settings.container
+        options = self._settings.options
         claim = _claim(job, options)
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
             devices = pool_devices(claim, number)
@@ -112,7 +112,7 @@ class DockerPlanner:
 
     def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """Sentences on the processors and the memory that this machine lacks for the machine types."""
-        host, options = host_resources(info), self._settings.container
+        host, options = host_resources(info), self._settings.options
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
             if pool.task is not None and (line := pool_limits(pool.machine_spec, options, host).sentence):
                 yield f"workerPoolSpecs[{number}]: {line}"
@@ -129,7 +129,7 @@ class DockerPlanner:
                 name=member.name,
                 argv=self._debugged(pool, member) or _argv(pool, there[image_uri(pool)]),
                 env={"HOSTNAME": host_name(PLANNED_JOB_ID, member)}
-                | environment(spec, self._settings.container, member, context),
+                | environment(spec, self._settings.options, member, context),
             )
 
     def _debugged(self, pool: WorkerPoolSpec, member: ReplicaId) -> tuple[str, ...]:
@@ -140,7 +140,7 @@ class DockerPlanner:
         return debugger.planned_argv(task, PYTHON)
 
 
-def _claim(job: CustomJob, options: ContainerOptions) -> Claim:
+def _claim(job: CustomJob, options: ReplicaOptions) -> Claim:
     return local_claim(job.job_spec, memory_bytes=options.memory_bytes, all_gpus=options.gpus)
 
 

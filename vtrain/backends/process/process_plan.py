@@ -88,11 +88,11 @@ class ProcessPlanner:
 
     def _claim(self, job: CustomJob) -> Claim:
         # `--gpu` concerns containers.
-        return local_claim(job.job_spec, memory_bytes=self._settings.container.memory_bytes)
+        return local_claim(job.job_spec, memory_bytes=self._settings.options.memory_bytes)
 
     def _accelerators(self, job: CustomJob) -> Iterator[str]:
         """Notices about the pools' accelerators. Raises ConfigError where missing ones are required."""
-        claim, required = self._claim(job), self._settings.container.require_accelerators
+        claim, required = self._claim(job), self._settings.options.require_accelerators
         for number, pool in enumerate(job.job_spec.worker_pool_specs):
             line = process_notice(pool.machine_spec, pool_devices(claim, number), required=required)
             if line:
