@@ -50,7 +50,7 @@ from vtrain.messages.custom_job import (
     Scheduling,
     WorkerPoolSpec,
 )
-from vtrain.runtime.replica import ReplicaId, host_name
+from vtrain.runtime.replica.vertex_view import ReplicaId, host_name
 from vtrain.testing.script import Script
 
 pytestmark = pytest.mark.docker

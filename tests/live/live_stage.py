@@ -19,7 +19,7 @@ from vertex_service import VertexService
 
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
-from vtrain.runtime.replica import ReplicaId, container_argv, replica_ids
+from vtrain.runtime.replica.vertex_view import ReplicaId, container_argv, replica_ids
 from vtrain.times import timestamp
 
 TICK_SECONDS = 0.02

@@ -15,7 +15,7 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     OUTPUT_FOLDERS,
     JobContext,
     ReplicaId,

@@ -47,8 +47,8 @@ class Case:
         self,
         *argv: str,
         grace: float = 1.0,
-        cwd: str = "",
-        group: str = "",
+        groups: str = "",
+        has_work: bool = True,
         largest: int = resource.RLIM_INFINITY,
         as_nobody: bool = False,
         processes: int = -1,
@@ -57,15 +57,16 @@ class Case:
         """Start a replica under a shim whose files may not grow beyond `largest` bytes."""
         order = ReplicaOrder(
             argv=argv,
-            env={"PATH": os.environ["PATH"], "TMPDIR": str(self.replica.tmp)},
-            cwd=cwd or str(self.replica.work),
+            env={"PATH": os.environ["PATH"]},
             log=str(self.logs / "workerpool0-0"),
             wake=str(self.logs / "no-fifo"),
             grace_seconds=grace,
-            group=group,
+            groups=groups,
             terminal=terminal,
         )
         self.replica.order(order)
+        if not has_work:
+            self.replica.work.rmdir()
         lock = hold_lock(self.replica.lock)
         assert lock is not None
         if as_nobody:
@@ -163,8 +164,8 @@ def test_programs_that_cannot_start(case: Case, tmp_path: Path) -> None:
     report = case.run("sh", "-c", "a\0b")
     assert (report.code, report.message) == (126, "embedded null byte")
     assert case.lines() == []
-    report = case.run("sh", "-c", "true", cwd="/no/such/folder")
-    assert (report.code, report.message) == (127, "No such file or directory: /no/such/folder")
+    report = case.run("sh", "-c", "true", has_work=False)
+    assert (report.code, report.message) == (127, f"No such file or directory: {case.replica.work}")
 
 
 def test_stdin_is_empty_and_signals_are_normal(case: Case) -> None:
@@ -328,7 +329,7 @@ def test_a_folder_in_the_place_of_the_list_keeps_nobody_from_going_on(case: Case
 def test_pipes_of_any_number_are_salvaged(case: Case) -> None:
     """A supervisor of many replicas holds more descriptors than select() takes."""
     order = ReplicaOrder(
-        argv=("true",), env={}, cwd="/", log=str(case.logs / "workerpool0-0"), wake="/", grace_seconds=1
+        argv=("true",), env={}, log=str(case.logs / "workerpool0-0"), wake="/", grace_seconds=1
     )
     case.replica.order(order)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 1100:
@@ -345,9 +346,9 @@ def test_pipes_of_any_number_are_salvaged(case: Case) -> None:
 @pytest.mark.parametrize("group", ["", "vtrain-test-{pid}"], ids=["list", "cgroup"])
 def test_a_daemon_without_an_environment_is_found_after_its_shim(case: Case, group: str) -> None:
     name = group.format(pid=os.getpid())
-    if name and not (made := make_group(name)):
+    if name and not (made := make_group(f"{name}-r0")):
         pytest.skip("this user may make no cgroup here")
-    shim = case.start(sys.executable, "-c", DAEMON, group=name)
+    shim = case.start(sys.executable, "-c", DAEMON, groups=name)
     case.until_line()
     daemon = identify(int(case.lines()[0]))
     until(lambda: bool(name) or daemon[0] in listed(case))
@@ -373,21 +374,21 @@ def test_a_list_of_another_start_of_the_machine_names_nobody(case: Case) -> None
 def test_a_cgroup_is_gone_with_a_daemon_of_a_program_that_ends_at_once(tmp_path: Path) -> None:
     """The program may have left its cgroup before the shim looks who is in it."""
     name = f"vtrain-test-{os.getpid()}"
-    if not make_group(name):
+    if not make_group(f"{name}-r0"):
         pytest.skip("this user may make no cgroup here")
     for turn in range(10):
         (tmp_path / str(turn)).mkdir()
-        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", group=name).code == 0
-        assert find_groups(name) == []
+        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", groups=name).code == 0
+        assert find_groups(f"{name}-r0") == []
 
 
 def test_a_cgroup_is_gone_with_its_replica(case: Case) -> None:
     name = f"vtrain-test-{os.getpid()}"
-    if not make_group(name):
+    if not make_group(f"{name}-r0"):
         pytest.skip("this user may make no cgroup here")
-    report = case.run("sh", "-c", "grep -c vtrain-test /proc/self/cgroup", group=name)
+    report = case.run("sh", "-c", "grep -c vtrain-test /proc/self/cgroup", groups=name)
     assert (report.code, case.lines()) == (0, ["1"])
-    assert find_groups(name) == []
+    assert find_groups(f"{name}-r0") == []
     assert not (case.replica.path / LISTED).exists()
 
 

@@ -111,7 +111,7 @@ class LocalBackend:
         """The job's replicas. Raises as `plan` does, except for conditions that matter only to a run."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
-        from vtrain.runtime.replica import trial_spec
+        from vtrain.runtime.replica.vertex_view import trial_spec
 
         own = runnable(job)
         check_job(own, executor_required=False)
@@ -213,7 +213,7 @@ class LocalBackend:
 
     def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The job's output folder, and the working directory of the replica's newest attempt."""
-        from vtrain.runtime.replica import PRIMARY
+        from vtrain.runtime.replica.vertex_view import PRIMARY
 
         output = self._output(name)
         folder, task = self._folder(name), replica or PRIMARY.name
@@ -300,7 +300,7 @@ class LocalBackend:
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
-        from vtrain.runtime.replica import replica_ids
+        from vtrain.runtime.replica.vertex_view import replica_ids
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))
@@ -344,7 +344,7 @@ class LocalBackend:
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""
-        from vtrain.runtime.replica import replica_ids
+        from vtrain.runtime.replica.vertex_view import replica_ids
 
         return files_needed(len(replica_ids(own.job_spec)), self._planner.files_per_replica)
 
@@ -382,7 +382,7 @@ class LocalBackend:
 
 def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     """The newest attempt of each replica that has started and not ended."""
-    from vtrain.runtime.replica import replica_ids
+    from vtrain.runtime.replica.vertex_view import replica_ids
 
     names = [member.name for member in replica_ids(job.job_spec)]
     newest = [folder.replica(name, folder.newest_attempt(name)) for name in names]
@@ -391,7 +391,7 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:
     """Raise ConfigError where the replica that is to be preempted is none of the job's."""
-    from vtrain.runtime.replica import replica_ids
+    from vtrain.runtime.replica.vertex_view import replica_ids
 
     names = [member.name for member in replica_ids(job.job_spec)]
     if preemption is not None and preemption.replica and preemption.replica not in names:

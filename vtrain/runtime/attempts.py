@@ -215,7 +215,7 @@ class Attempts:
             return
         if not attempt.is_ordered:
             fill(attempt, opened=self._launcher.opens_work)
-            attempt.order(self._launcher.another_order(attempt))
+            attempt.order_again()
         self._launcher.start(attempt)
 
     def _has_left(self, attempt: ReplicaFolder) -> bool:

@@ -66,12 +66,10 @@ class Launcher(Protocol):
     ) -> Mapping[str, msgspec.Struct]:
         """The orders that `start` will read: how each replica is run, the primary first.
 
+        They hold for all attempts: a later one has the order of the first, with its own `attempt`.
         `devices` are the UUIDs of the accelerators that each replica has for itself. A replica without an
         entry has none.
         """
-
-    def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
-        """The order for a later attempt: that of the first attempt, with the folder of this one."""
 
     def start(self, replica: ReplicaFolder) -> None:
         """Start an ordered replica. If a previous supervisor started it, watch it."""

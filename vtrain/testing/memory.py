@@ -21,7 +21,7 @@ from vtrain.messages.resources import Job
 from vtrain.messages.rules import check_job
 from vtrain.runtime.folder import ReplicaExit
 from vtrain.runtime.recovery import Action, Restart, action_after, cause_of
-from vtrain.runtime.replica import JobContext, module_argv, replica_environment, replica_ids
+from vtrain.runtime.replica.vertex_view import JobContext, module_argv, replica_environment, replica_ids
 from vtrain.testing.script import Script, read_script
 from vtrain.times import timestamp
 

@@ -11,14 +11,15 @@ import msgspec
 
 from vtrain.backends.replica_options import CREDENTIALS_TARGET, Mount, ReplicaOptions
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
+from vtrain.containers.labels import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.privacy import home_label
 from vtrain.rooted import Root
+from vtrain.runtime.folder import ReplicaFolder, require_struct
 from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.job_storage import GS, LOCAL
 from vtrain.runtime.launcher import PrepareFailed
-from vtrain.runtime.replica import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
+from vtrain.runtime.replica.vertex_view import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
 from vtrain.staging import LocalBuckets, join_uri, split_uri
 
 SITE = "/opt/vtrain/site"
@@ -65,6 +66,24 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
     def memory_bytes(self) -> int:
         """The limit; 0 where there is none."""
         return int(self.config["HostConfig"].get("Memory", 0))
+
+
+def container_order(attempt: ReplicaFolder) -> ContainerOrder:
+    """The order of an attempt. Raises DamagedFileError where it cannot be read.
+
+    A later attempt runs as the first one, with the same host name, in a container and a working directory of
+    its own.
+    """
+    order = require_struct(attempt.path / "spec.json", ContainerOrder)
+    if order.attempt == 0:
+        return order
+    labels = order.labels | {ATTEMPT_LABEL: str(order.attempt)}
+    host = order.config["HostConfig"]
+    mounts = [
+        bind(attempt.work, WORK) if mount["Target"] == WORK else mount for mount in host.get("Mounts", ())
+    ]
+    config = order.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}}
+    return msgspec.structs.replace(order, name=f"{order.name}-r{order.attempt}", labels=labels, config=config)
 
 
 def job_labels(home: str, job_id: str) -> dict[str, str]:

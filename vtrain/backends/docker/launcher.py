@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import ContainerOrder, job_labels, needs_network, network_name
+from vtrain.backends.docker.container import container_order, job_labels, needs_network, network_name
 from vtrain.backends.docker.job_engine import (
     JobEngine,
     can_listen,
@@ -21,7 +21,7 @@ from vtrain.backends.docker.job_engine import (
     remove_network,
 )
 from vtrain.backends.docker.order_part import docker_part
-from vtrain.backends.docker.orders import container_orders, first_order, later_order
+from vtrain.backends.docker.orders import container_orders, first_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.docker.watch import ContainerWatch
@@ -29,12 +29,12 @@ from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError, VtrainError
 from vtrain.retry import retry, steady
-from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.job_storage import GS, keep_serving, storage_variables
 from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
 CLEAR_PATIENCE_SECONDS = 60.0
@@ -123,10 +123,6 @@ class DockerLauncher:
             return storage_variables(folder, order.home, address)
         return storage_variables(folder, order.home, "127.0.0.1", client_host="host.docker.internal")
 
-    def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
-        first = require_struct(attempt.root / "spec.json", ContainerOrder)
-        return later_order(first, attempt)
-
     def start(self, replica: ReplicaFolder) -> None:
         if replica.path not in self._watches and replica.exit() is None:
             keep_serving(replica.job)
@@ -199,7 +195,7 @@ class DockerLauncher:
         return self._job_engine
 
     def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerWatch:
-        order = require_struct(replica.path / "spec.json", ContainerOrder)
+        order = container_order(replica)
         watch = ContainerWatch(replica, order, self._open(order.engine), stopping=stopping)
         self._watches[replica.path] = watch
         watch.start()

@@ -35,12 +35,12 @@ from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import ResourceName
 from vtrain.runtime.debugging import CodePlaces, Debugger, debugger_variables
-from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
 from vtrain.runtime.inheritance import NO_METADATA
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     PRIMARY,
     JobContext,
     ReplicaId,
@@ -125,25 +125,6 @@ def _own_mounts(
         reports.chmod(OPEN_TO_ALL)
         mounts.append(bind(reports, REPORTS))
     return tuple(mounts)
-
-
-def later_order(first: ContainerOrder, attempt: ReplicaFolder) -> ContainerOrder:
-    """A replica once more: as at its first attempt, with the same host name.
-
-    It runs in a container of its own, in a working directory of its own.
-    """
-    labels = first.labels | {ATTEMPT_LABEL: str(attempt.attempt)}
-    host = first.config["HostConfig"]
-    mounts = [
-        bind(attempt.work, WORK) if mount["Target"] == WORK else mount for mount in host.get("Mounts", ())
-    ]
-    return msgspec.structs.replace(
-        first,
-        name=f"{first.name}-r{attempt.attempt}",
-        labels=labels,
-        config=first.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}},
-        attempt=attempt.attempt,
-    )
 
 
 def first_order(folder: JobFolder) -> ContainerOrder | None:

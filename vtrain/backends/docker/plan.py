@@ -24,7 +24,7 @@ from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolS
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import not_reproduced_by_containers
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     PRIMARY,
     UNKNOWN_ENTRYPOINT,
     ReplicaId,

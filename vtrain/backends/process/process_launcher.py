@@ -34,7 +34,7 @@ from vtrain.runtime.launcher import Log, PrepareFailed, Runtime
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process_tree import Process, identify, is_alive, signal_all
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     PRIMARY,
     JobContext,
     ReplicaId,
@@ -113,16 +113,6 @@ class ProcessLauncher:
                 own = msgspec.structs.replace(own, start_note=note)
             found[member.name] = msgspec.structs.replace(own, gcs=gcs)
         return found
-
-    def another_order(self, attempt: ReplicaFolder) -> ReplicaOrder:
-        first = require_struct(attempt.root / "spec.json", ReplicaOrder)
-        return msgspec.structs.replace(
-            first,
-            env=first.env | {"TMPDIR": str(attempt.tmp)},
-            cwd=str(attempt.work),
-            attempt=attempt.attempt,
-            group=attempt.group,
-        )
 
     def start(self, replica: ReplicaFolder) -> None:
         keep_serving(replica.job)
@@ -343,7 +333,6 @@ def _replica_order(
     replica = folder.replica(member.name)
     env = {"PYTHONUNBUFFERED": "1"} | order.setting.variables | credentials_variables(order, folder)
     env["PATH"] = os.pathsep.join([*runtime.path_entries, env.get("PATH", os.defpath)])
-    env["TMPDIR"] = str(replica.tmp)
     terminal = order.terminal
     if terminal is not None:
         env |= terminal.variables
@@ -367,10 +356,9 @@ def _replica_order(
         task=member.name,
         argv=argv,
         env=env,
-        cwd=str(replica.work),
         log=str(folder.logs / member.name),
         wake=str(folder.wake_fifo),
         grace_seconds=order.grace_seconds,
-        group=replica.group,
+        groups=replica.groups,
         terminal=terminal,
     )

@@ -19,7 +19,7 @@ from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import not_reproduced_by_processes
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     PRIMARY,
     TRAINING_PORT,
     JobContext,

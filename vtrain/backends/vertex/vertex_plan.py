@@ -17,7 +17,7 @@ from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
 from vtrain.runtime.machines import name_notices
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     UNKNOWN_ENTRYPOINT,
     JobContext,
     ReplicaId,

@@ -27,7 +27,7 @@ from vtrain.runtime.process_tree import (
     snapshot,
 )
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervision.base import NotNeeded
