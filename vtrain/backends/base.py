@@ -147,7 +147,7 @@ class Backend(ABC):
         """The address of a resource; its name, where nothing serves it."""
         return str(name)
 
-    def told_folder(self, uri: str, settings: BackendSettings) -> str:  # noqa: ARG002 - for those with paths
+    def seen_folder(self, uri: str, settings: BackendSettings) -> str:  # noqa: ARG002 - for those with paths
         """A folder of a bucket as trainers here can open it without Google's libraries; else its URI."""
         return uri
 

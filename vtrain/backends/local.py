@@ -24,7 +24,7 @@ from vtrain.backends import (
     Steps,
 )
 from vtrain.backends.local_parents import check_parent, parent_parts, without_parent
-from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, runnable, with_spec
+from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, order_of, runnable, with_spec
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob
@@ -40,7 +40,7 @@ from vtrain.runtime.file_limit import check_files, files_needed
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
-from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TrainerSetting, TypedCommand
+from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 
@@ -304,25 +304,13 @@ class LocalBackend:
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))
-        order = JobOrder(
-            home=str(self._home.absolute()),
-            name=job.name,
-            job=own,
+        order = order_of(own, job.name, self._settings).with_setting(variables=inherited_environment())
+        order = msgspec.structs.replace(
+            order,
             backend=self._name,
             grace_seconds=_grace_seconds(),
-            setting=TrainerSetting(
-                variables=inherited_environment(),
-                python=self._settings.python,
-                active_python=self._settings.active_python,
-                python_downloads=self._settings.python_downloads,
-                credentials_file=self._settings.options.credentials_file,
-                aip_dirs=self._settings.aip_dirs,
-            ),
             source_folder=plan.source_folder,
             in_pool_spec=plan.in_pool_spec,
-            preemption=self._settings.preemption,
-            debugger=self._settings.debugger,
-            command=self._settings.command,
             terminal=self._settings.terminal if len(replica_ids(own.job_spec)) == 1 else None,
             boot_id=boot_id(),
             files=self._files(own),

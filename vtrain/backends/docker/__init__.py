@@ -58,12 +58,12 @@ class Docker(RuntimeBackend):
 
         return ContainerServing(settings)
 
-    def told_folder(self, uri: str, settings: BackendSettings) -> str:
+    def seen_folder(self, uri: str, settings: BackendSettings) -> str:
         """A path below /gcs, unless buckets are served."""
-        from vtrain.backends.docker.container import told_folder
+        from vtrain.backends.docker.container import seen_folder
         from vtrain.runtime.job_storage import LOCAL
 
-        return told_folder(uri, settings.aip_dirs or LOCAL)
+        return seen_folder(uri, settings.aip_dirs or LOCAL)
 
     def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
         """The checks of what containers need on this machine."""

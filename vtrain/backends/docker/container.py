@@ -26,7 +26,6 @@ SITE = "/opt/vtrain/site"
 """The folder of a Python package's code in its container; the runtime image looks there."""
 USER_BASE = "/opt/vtrain/user"
 """In a runtime image, the link to the packages installed for the image's own user (PYTHONUSERBASE)."""
-PYTHON = "python3"
 DEFAULT_BRIDGE = "bridge"
 """The network that Docker makes when it starts, unless it is told not to; Podman has none of that name."""
 WORK = "/usr/app"
@@ -134,14 +133,10 @@ def container_config(
     }
 
 
-def program_of(task: ContainerSpec | PythonPackageSpec) -> dict[str, Any]:
-    """The program. A command replaces the image's ENTRYPOINT and CMD, arguments replace its CMD.
-
-    Source: Vertex AI, "Configure container settings for training".
-    """
+def program_of(task: ContainerSpec | PythonPackageSpec, argv: tuple[str, ...]) -> dict[str, Any]:
+    """The program: `argv` of a Python package. A container leaves to the engine what its image has."""
     if isinstance(task, PythonPackageSpec):
-        argv = [PYTHON, "-m", task.python_module, *task.args]
-        return {"Entrypoint": argv, "Cmd": [], "WorkingDir": WORK}
+        return {"Entrypoint": list(argv), "Cmd": [], "WorkingDir": WORK}
     if task.command:
         return {"Entrypoint": list(task.command), "Cmd": list(task.args)}
     return {"Cmd": list(task.args)} if task.args else {}
@@ -206,7 +201,7 @@ OPEN_TO_ALL = 0o777
 reach them, as vtrain's home is the caller's own."""
 
 
-def told_folder(uri: str, aip_dirs: str = "") -> str:
+def seen_folder(uri: str, aip_dirs: str = "") -> str:
     """A folder of a bucket as replicas are told it, without a trailing slash: `gs://…`, or a path."""
     if not uri:
         return ""

@@ -44,13 +44,9 @@ def own_terminal(order: JobOrder, folder: JobFolder) -> LentTerminal | None:
 
 
 def with_terminal(config: Mapping[str, Any], terminal: LentTerminal) -> dict[str, Any]:
-    """The body of `POST /containers/create` for a program on a terminal of that size.
-
-    The job's own variables come after the terminal's: the last of a name counts.
-    """
+    """The body of `POST /containers/create` for a program on a terminal of that size."""
     host = config["HostConfig"] | {"ConsoleSize": [terminal.lines, terminal.columns]}
-    env = [*(f"{name}={value}" for name, value in terminal.variables.items()), *config["Env"]]
-    return {**config, "Tty": True, "OpenStdin": True, "Env": env, "HostConfig": host}
+    return {**config, "Tty": True, "OpenStdin": True, "HostConfig": host}
 
 
 class ContainerWindow:

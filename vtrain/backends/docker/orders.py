@@ -7,11 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from vtrain.backends.docker.container import (
     OPEN_TO_ALL,
-    PYTHON,
     REPORTS,
     SITE,
     USER_BASE,
@@ -25,29 +24,21 @@ from vtrain.backends.docker.container import (
     job_labels,
     option_mounts,
     program_of,
-    told_folder,
+    seen_folder,
 )
 from vtrain.backends.docker.container_terminal import own_terminal, with_terminal
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.docker.order_part import docker_part
 from vtrain.backends.replica_options import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.containers.labels import ATTEMPT_LABEL, REPLICA_LABEL
-from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.messages.names import ResourceName
-from vtrain.runtime.debugging import CodePlaces, Debugger, debugger_variables
+from vtrain.messages.custom_job import MachineSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.folder import DamagedFileError, JobFolder, require_struct
-from vtrain.runtime.inheritance import NO_METADATA
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
 from vtrain.runtime.machines import HostResources, Limits, limits
-from vtrain.runtime.replica.vertex_view import (
-    PRIMARY,
-    JobContext,
-    ReplicaId,
-    host_name,
-    replica_environment,
-    service_hosts,
-)
+from vtrain.runtime.replica.replica_plan import replica_views
+from vtrain.runtime.replica.vertex_view import HP_METRIC_FILE, PRIMARY, ReplicaId, host_name, service_hosts
+from vtrain.runtime.replica.world import World
 
 SHARED_MEMORY_PART = 2
 """Half of a replica's memory can be shared: with Docker's default of 64 MB, PyTorch's data loaders die."""
@@ -67,24 +58,29 @@ def container_orders(
     `devices` are the accelerators that each replica has for itself, by UUID; `storage` are the variables by
     which they find Cloud Storage on this machine. `network` is the job's own; empty: it has none.
     """
-    name = order.resource
-    part = docker_part(order)
-    context = _own_context(order, name)
+    job_id, part, terminal = order.resource.id, docker_part(order), own_terminal(order, folder)
+    world = replace(
+        container_world(order, part.container),
+        storage=storage,
+        terminal=terminal,
+        runtimes=runtimes,
+        debugger_host="0.0.0.0",
+    )
     data_uri = order.data.uri if order.data else ""
     mounts = (*bucket_mounts(order.job.job_spec, Path(order.home), data_uri), *option_mounts(part.container))
-    labels = job_labels(order.home, name.id)
-    terminal = own_terminal(order, folder)
+    labels = job_labels(order.home, job_id)
     found = {}
-    for member in context.hosts:
+    for view in replica_views(order, world):
+        member = view.member
         pool = order.job.job_spec.worker_pool_specs[member.pool]
         assert pool.task is not None
         runtime = runtimes[member.pool]
         own_labels = labels | {REPLICA_LABEL: member.name, ATTEMPT_LABEL: "0"}
         config = container_config(
             image=runtime.image,
-            program=program_of(pool.task),
-            env={**storage, **environment(order.job.job_spec, part.container, member, context)},
-            host=host_name(name.id, member),
+            program=program_of(pool.task, view.argv),
+            env=view.env,
+            host=host_name(job_id, member),
             network=network,
             labels=own_labels,
             mounts=(*_own_mounts(order, folder, member, runtime), *mounts),
@@ -92,12 +88,12 @@ def container_orders(
             options=part.container,
         )
         if order.debugger is not None and member == PRIMARY:
-            config = _debugged(config, order.debugger, pool, Path(runtime.site), order.source_folder)
+            config = _with_port(config, order.debugger.port)
         found[member.name] = ContainerOrder(
             engine=part.engine,
-            name=container_name(name.id, member.name),
+            name=container_name(job_id, member.name),
             network=network,
-            replicas=len(context.hosts),
+            replicas=len(world.hosts),
             labels=own_labels,
             config=with_terminal(config, terminal) if terminal is not None else config,
             log=str(folder.logs / member.name),
@@ -105,6 +101,21 @@ def container_orders(
             terminal=terminal,
         )
     return found
+
+
+def container_world(order: JobOrder, options: ReplicaOptions) -> World:
+    """What containers see: the same as on Vertex AI, and what their options say."""
+    hosts = service_hosts(order.job.job_spec, order.resource.id)
+    return World(
+        hosts=hosts,
+        folder=lambda uri: seen_folder(uri, order.setting.aip_dirs),
+        work=WORK,
+        site=SITE,
+        metric_files=dict.fromkeys(hosts, HP_METRIC_FILE),
+        credentials=CREDENTIALS_TARGET if options.credentials_file else "",
+        # The home of another user than the image's own is another, or there is none.
+        package_variables={"PYTHONUSERBASE": USER_BASE} if options.user else {},
+    )
 
 
 def _own_mounts(
@@ -133,41 +144,6 @@ def first_order(folder: JobFolder) -> ContainerOrder | None:
         with suppress(DamagedFileError):
             return require_struct(file, ContainerOrder)
     return None
-
-
-def _own_context(order: JobOrder, name: ResourceName) -> JobContext:
-    """The facts that the replicas of one job share: also its trial, and the data of its pipeline."""
-    context = job_context(order.job.job_spec, name.id, name.location, order.setting.aip_dirs)
-    data = order.data
-    if data is not None:
-        data = msgspec.structs.replace(data, uri=told_folder(data.uri, order.setting.aip_dirs))
-    trial_id = order.trial_id
-    return msgspec.structs.replace(context, trial_id=trial_id, data=data)
-
-
-def job_context(spec: CustomJobSpec, job_id: str, region: str, aip_dirs: str = "") -> JobContext:
-    """The facts that all replicas share: on Docker exactly those of Vertex AI."""
-    return JobContext(
-        job_id=job_id,
-        region=region,
-        hosts=service_hosts(spec, job_id),
-        output=told_folder(spec.output_uri, aip_dirs),
-    )
-
-
-def environment(
-    spec: CustomJobSpec, options: ReplicaOptions, member: ReplicaId, context: JobContext
-) -> dict[str, str]:
-    """A replica's variables: the service's and the user's; output unbuffered, so that lines come at once."""
-    pool = spec.worker_pool_specs[member.pool]
-    own = {"PYTHONUNBUFFERED": "1"} if isinstance(pool.task, PythonPackageSpec) else {}
-    if own and options.user:  # whose home is another, or none
-        own["PYTHONUSERBASE"] = USER_BASE
-    if options.credentials_file:
-        own["GOOGLE_APPLICATION_CREDENTIALS"] = CREDENTIALS_TARGET
-    else:
-        own |= NO_METADATA
-    return own | replica_environment(spec, member, context)
 
 
 def host_resources(info: dict[str, Any]) -> HostResources:
@@ -206,18 +182,8 @@ def _leased(
     return None if order.claim.accelerators is None else devices.get(member.name, ())
 
 
-def _debugged(
-    config: dict[str, Any], debugger: Debugger, pool: WorkerPoolSpec, site: Path, source: str
-) -> dict[str, Any]:
-    """The container under a debugger, whose port is open to this machine alone."""
-    task = pool.python_package_spec
-    assert task is not None
-    variables = debugger_variables(task, CodePlaces(source=source, installed=site, seen=SITE, cwd=WORK))
-    port = f"{debugger.port}/tcp"
-    ports = {port: [{"HostIp": "127.0.0.1", "HostPort": str(debugger.port)}]}
-    return config | {
-        "Entrypoint": list(debugger.argv(task, PYTHON, "0.0.0.0")),
-        "Env": [*config["Env"], *(f"{name}={value}" for name, value in variables.items())],
-        "ExposedPorts": {port: {}},
-        "HostConfig": config["HostConfig"] | {"PortBindings": ports},
-    }
+def _with_port(config: dict[str, Any], number: int) -> dict[str, Any]:
+    """The container of a debugger, whose port is open to this machine alone."""
+    port = f"{number}/tcp"
+    ports = {port: [{"HostIp": "127.0.0.1", "HostPort": str(number)}]}
+    return config | {"ExposedPorts": {port: {}}, "HostConfig": config["HostConfig"] | {"PortBindings": ports}}

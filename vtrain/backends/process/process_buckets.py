@@ -63,7 +63,7 @@ def refusal() -> str:
     return tried.stdout.strip()
 
 
-def told_folder(uri: str, home: Path, aip_dirs: str = "") -> str:
+def seen_folder(uri: str, home: Path, aip_dirs: str = "") -> str:
     """A folder of a bucket as processes are told it: a path, or its gs:// URI; empty for none."""
     if not uri:
         return ""

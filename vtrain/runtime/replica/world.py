@@ -8,11 +8,7 @@ import msgspec
 
 from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.launcher import Runtime
-from vtrain.runtime.replica.vertex_view import MASTER_PORT, UNKNOWN_ENTRYPOINT, ReplicaId
-
-Program = tuple[tuple[str, ...], tuple[str, ...]]
-"""The ENTRYPOINT and the CMD of an image."""
-UNKNOWN_PROGRAM: Program = ((UNKNOWN_ENTRYPOINT,), ())
+from vtrain.runtime.replica.vertex_view import MASTER_PORT, Program, ReplicaId
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +37,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     """The terminal of the only replica."""
     runtimes: tuple[Runtime, ...] = ()
     """The environment or the image of each pool; empty: none is made yet."""
-    programs: dict[str, Program] = {}
-    """The programs of images, by their names, as far as they are known."""
+    programs: dict[int, Program] = {}
+    """The programs of the images of pools, as far as they are known."""
     devices: dict[ReplicaId, tuple[str, ...]] = {}
     """The GPUs that CUDA_VISIBLE_DEVICES shows to a replica; without an entry it sees all that there are."""
     debugger_host: str = ""
