@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from vtrain.backends.docker.order_part import docker_part, with_docker_part
+from vtrain.backends.docker.container import docker_part, with_docker_part
 from vtrain.backends.replica_options import Mount, ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.messages.custom_job import CustomJob

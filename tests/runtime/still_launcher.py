@@ -86,12 +86,10 @@ class StillLauncher:
         if self.on_stop is not None:
             self.on_stop(self, replica)
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
         self.killed += [(replica.name, replica.attempt) for replica in replicas]
         self.living.difference_update(replicas)
-
-    def salvage(self, replica: ReplicaFolder) -> str:
-        return ""
+        return {}
 
     def clear(self, order: JobOrder) -> str:
         return ""

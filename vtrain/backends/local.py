@@ -41,6 +41,7 @@ from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
+from vtrain.runtime.replica.vertex_view import PRIMARY, replica_ids, trial_spec
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 
@@ -111,7 +112,6 @@ class LocalBackend:
         """The job's replicas. Raises as `plan` does, except for conditions that matter only to a run."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
-        from vtrain.runtime.replica.vertex_view import trial_spec
 
         own = runnable(job)
         check_job(own, executor_required=False)
@@ -213,8 +213,6 @@ class LocalBackend:
 
     def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The job's output folder, and the working directory of the replica's newest attempt."""
-        from vtrain.runtime.replica.vertex_view import PRIMARY
-
         output = self._output(name)
         folder, task = self._folder(name), replica or PRIMARY.name
         if replica and replica not in folder.started_replicas():
@@ -300,7 +298,6 @@ class LocalBackend:
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
-        from vtrain.runtime.replica.vertex_view import replica_ids
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))
@@ -332,8 +329,6 @@ class LocalBackend:
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""
-        from vtrain.runtime.replica.vertex_view import replica_ids
-
         return files_needed(len(replica_ids(own.job_spec)), self._planner.files_per_replica)
 
     def _folder(self, name: str) -> JobFolder:
@@ -370,8 +365,6 @@ class LocalBackend:
 
 def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     """The newest attempt of each replica that has started and not ended."""
-    from vtrain.runtime.replica.vertex_view import replica_ids
-
     names = [member.name for member in replica_ids(job.job_spec)]
     newest = [folder.replica(name, folder.newest_attempt(name)) for name in names]
     return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
@@ -379,8 +372,6 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:
     """Raise ConfigError where the replica that is to be preempted is none of the job's."""
-    from vtrain.runtime.replica.vertex_view import replica_ids
-
     names = [member.name for member in replica_ids(job.job_spec)]
     if preemption is not None and preemption.replica and preemption.replica not in names:
         raise ConfigError(

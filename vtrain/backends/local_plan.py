@@ -37,7 +37,7 @@ class Planner(Protocol):
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submitting the job would do; touches nothing."""
 
-    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+    def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:
         """The job's replicas. Works without an engine or a network."""
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:

@@ -83,11 +83,11 @@ class Launcher(Protocol):
     def stop(self, replica: ReplicaFolder) -> None:
         """Ask the replica to end: SIGTERM, and SIGKILL after the grace period."""
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
-        """End what is left of the replicas now, all at the same time."""
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> Mapping[ReplicaFolder, str]:
+        """End what is left of the replicas now, all at the same time, and wait for that some seconds.
 
-    def salvage(self, replica: ReplicaFolder) -> str:
-        """Store the unread output of a replica that nothing watches. Return why some may be lost."""
+        Returns a sentence for each of those whose last output may be lost.
+        """
 
     def clear(self, order: JobOrder) -> str:
         """Remove what the job has outside its folder. Return a sentence on what could not be removed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,7 +16,7 @@ from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPacka
 from vtrain.privacy import home_label
 from vtrain.rooted import Root
 from vtrain.runtime.folder import ReplicaFolder, require_struct
-from vtrain.runtime.job_order import LentTerminal
+from vtrain.runtime.job_order import JobOrder, LentTerminal
 from vtrain.runtime.job_storage import GS, LOCAL
 from vtrain.runtime.launcher import PrepareFailed
 from vtrain.runtime.replica.vertex_view import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
@@ -34,13 +34,24 @@ REPORTS = str(PurePosixPath(HP_METRIC_FILE).parent)
 """The folder to which the primary of a trial reports."""
 
 
-class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources of a replica: processors (0: all), and bytes of memory and shared memory."""
+class DockerPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The `launcher` document of a job's order, as this backend writes it."""
 
-    cpus: float = 0.0
-    memory_bytes: int = 0
-    shm_bytes: int = 0
-    device_requests: tuple[dict[str, Any], ...] = ()
+    engine: EngineAddress
+    container: ReplicaOptions = ReplicaOptions()
+
+
+def with_docker_part(order: JobOrder, engine: EngineAddress, options: ReplicaOptions) -> JobOrder:
+    """The order with what its launcher will need."""
+    document = msgspec.json.encode(DockerPart(engine=engine, container=options))
+    return msgspec.structs.replace(order, launcher=msgspec.Raw(document))
+
+
+def docker_part(order: JobOrder) -> DockerPart:
+    """The part that was kept; its credentials are the job's own copy. Raises msgspec.DecodeError."""
+    part = msgspec.json.decode(order.launcher, type=DockerPart, strict=False)
+    options = msgspec.structs.replace(part.container, credentials_file=order.setting.credentials_file)
+    return msgspec.structs.replace(part, container=options)
 
 
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,31 +119,6 @@ def needs_network(spec: CustomJobSpec, aip_dirs: str) -> bool:
     return len(replica_ids(spec)) > 1 or aip_dirs == GS
 
 
-def container_config(
-    *,
-    image: str,
-    program: dict[str, Any],
-    env: Mapping[str, str],
-    host: str,
-    network: str,
-    labels: Mapping[str, str],
-    mounts: tuple[dict[str, Any], ...],
-    resources: Resources,
-    options: ReplicaOptions,
-) -> dict[str, Any]:
-    """The body of `POST /containers/create`."""
-    return {
-        "Image": image,
-        **program,
-        "Env": [f"{name}={value}" for name, value in env.items()],
-        "Hostname": host,
-        "User": options.user,
-        "Labels": dict(labels),
-        "HostConfig": _host_config(network, mounts, resources, options),
-        **({"NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [host]}}}} if network else {}),
-    }
-
-
 def program_of(task: ContainerSpec | PythonPackageSpec, argv: tuple[str, ...]) -> dict[str, Any]:
     """The program: `argv` of a Python package. A container leaves to the engine what its image has."""
     if isinstance(task, PythonPackageSpec):
@@ -168,31 +154,6 @@ def _mount(mount: Mount) -> dict[str, Any]:
     elif mount.tmpfs_size:
         body["TmpfsOptions"] = {"SizeBytes": mount.tmpfs_size}
     return body
-
-
-def _host_config(
-    network: str, mounts: tuple[dict[str, Any], ...], resources: Resources, options: ReplicaOptions
-) -> dict[str, Any]:
-    # The log driver is named, and without rotation, as the engine's default may be any: one without a log,
-    # or one whose rotation takes lines away from a follower that is slower than the trainer.
-    config: dict[str, Any] = {
-        "NetworkMode": network or DEFAULT_BRIDGE,
-        "Init": True,  # a trainer as process 1 would ignore SIGTERM, and leave orphans as zombies
-        "RestartPolicy": {"Name": "no"},
-        "LogConfig": {"Type": "json-file", "Config": {}},
-        "Mounts": [*mounts],
-        "ShmSize": resources.shm_bytes,
-        "CapAdd": list(options.cap_add),
-        "ExtraHosts": list(options.add_hosts),
-        "Ulimits": [{"Name": u.name, "Soft": u.soft, "Hard": u.hard} for u in options.ulimits],
-        "DeviceRequests": list(resources.device_requests),
-    }
-    if resources.memory_bytes:
-        # The same limit for both means no swap, which Vertex AI's machines do not have.
-        config |= {"Memory": resources.memory_bytes, "MemorySwap": resources.memory_bytes}
-    if resources.cpus:
-        config["NanoCpus"] = int(resources.cpus * 1_000_000_000)
-    return config
 
 
 MOUNT_POINT = "/gcs"

@@ -12,9 +12,8 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import msgspec
 
@@ -41,12 +40,6 @@ def own_terminal(order: JobOrder, folder: JobFolder) -> LentTerminal | None:
     if terminal is None or not terminal.stdout or not (terminal.stderr or terminal.interactive):
         return None
     return msgspec.structs.replace(terminal, fifo=str(folder.terminal_fifo))
-
-
-def with_terminal(config: Mapping[str, Any], terminal: LentTerminal) -> dict[str, Any]:
-    """The body of `POST /containers/create` for a program on a terminal of that size."""
-    host = config["HostConfig"] | {"ConsoleSize": [terminal.lines, terminal.columns]}
-    return {**config, "Tty": True, "OpenStdin": True, "HostConfig": host}
 
 
 class ContainerWindow:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import container_order, job_labels, needs_network, network_name
+from vtrain.backends.docker.container import (
+    container_order,
+    docker_part,
+    job_labels,
+    needs_network,
+    network_name,
+)
 from vtrain.backends.docker.job_engine import (
     JobEngine,
     can_listen,
@@ -20,7 +26,6 @@ from vtrain.backends.docker.job_engine import (
     has_default_bridge,
     remove_network,
 )
-from vtrain.backends.docker.order_part import docker_part
 from vtrain.backends.docker.orders import container_orders, first_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
@@ -146,7 +151,7 @@ class DockerLauncher:
             watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
             watch.stop()
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
         watches = []
         for replica in replicas:
             with suppress(DamagedFileError):  # the job's end removes its container
@@ -156,9 +161,7 @@ class DockerLauncher:
             for watch in left:
                 watch.kill()
             left[0].join(KILL_PAUSE_SECONDS)
-
-    def salvage(self, replica: ReplicaFolder) -> str:  # noqa: ARG002 - the engine keeps it
-        return ""
+        return {}  # the engine keeps the output
 
     def clear(self, order: JobOrder) -> str:
         folder = Home(Path(order.home)).job(order.name)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
-from vtrain.backends.docker.container import image_uri
+from vtrain.backends.docker.container import image_uri, with_docker_part
 from vtrain.backends.docker.device_requests import grant
-from vtrain.backends.docker.order_part import with_docker_part
 from vtrain.backends.docker.orders import container_world, host_resources, pool_limits
 from vtrain.backends.local_plan import (
     PLANNED_JOB_ID,
@@ -30,7 +29,7 @@ from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.notices import not_reproduced_by_containers
+from vtrain.runtime.notices import CONTAINER_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
 from vtrain.runtime.replica.vertex_view import UNKNOWN_PROGRAM, Program, host_name
 
@@ -61,11 +60,11 @@ class DockerPlanner:
             replicas=tuple(self._replicas(job, there)),
             notices=unique(self._unmet(job, info)),
             notes=unique(self._limits(job, info)),
-            not_reproduced=not_reproduced_by_containers(job),
+            not_reproduced=not_reproduced(job, CONTAINER_POOL_FIELDS),
             steps=unique(self._steps(there)),
         )
 
-    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+    def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:
         """The job's replicas. The ENTRYPOINT of an image that is not here is not known."""
         there: dict[str, dict[str, Any] | None] = dict.fromkeys(_images(job))
         with suppress(EngineError):

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import USER_BASE, image_uri
-from vtrain.backends.docker.order_part import docker_part
+from vtrain.backends.docker.container import USER_BASE, docker_part, image_uri
 from vtrain.backends.local_plan import package_files
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine

@@ -128,8 +128,9 @@ class ProcessLauncher:
             close_pipes(self._pipes.pop(replica, {}))
         return shim != 0
 
-    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:  # noqa: ARG002 - shims write exits at once
-        return True
+    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
+        end = replica.early_exit()  # which its shim stores at once
+        return end is None or end.ended >= moment
 
     def stop(self, replica: ReplicaFolder) -> None:
         """Once for each shim, which passes it on once to each process: a handler is not interrupted again."""
@@ -138,21 +139,25 @@ class ProcessLauncher:
             signal_all({shim}, signal.SIGTERM)
             self._asked.add(shim)
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
         shims = {replica: self._shims[replica] for replica in replicas if self._shim(replica) > 0}
         signal_all({*shims.values()}, signal.SIGQUIT)  # each kills its replica, and tells how that ended
         wait_until(lambda: not any(map(self._shim, shims)), SHIM_KILL_SECONDS)
         signal_all({*shims.values()}, signal.SIGKILL)
         kill_orphans(replicas)
+        wait_until(lambda: not any(map(self._shim, shims)), SHIM_KILL_SECONDS)
+        left = [each for each in replicas if self._shim(each) == 0 and each.exit() is None]
+        return {replica: UNREAD for replica in left if not self._salvage(replica)}
 
-    def salvage(self, replica: ReplicaFolder) -> str:
+    def _salvage(self, replica: ReplicaFolder) -> bool:
+        """Store the unread output of a replica whose shim is gone. False where some may be lost."""
         pipes = self._pipes.pop(replica, {})
         is_whole = bool(pipes) or not replica.started()
         try:
             salvage(replica, pipes)
         except DamagedFileError:
-            return UNREAD
-        return "" if is_whole else UNREAD
+            return False
+        return is_whole
 
     def clear(self, order: JobOrder) -> str:
         try:

@@ -21,7 +21,7 @@ from vtrain.runtime.folder import METRIC_FILE, JobFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.inheritance import EMPTY_CONFIGURATION
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.notices import not_reproduced_by_processes
+from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
 from vtrain.runtime.replica.vertex_view import MASTER_PORT, PRIMARY, TRAINING_PORT, replica_ids
 from vtrain.runtime.replica.world import World
@@ -51,7 +51,7 @@ class ProcessPlanner:
             backend=self.name,
             replicas=self.view(job),
             notices=unique([*pool_lines(job, self._accelerators(job)), *bucket_notices(job.job_spec)]),
-            not_reproduced=not_reproduced_by_processes(job),
+            not_reproduced=not_reproduced(job, PROCESS_POOL_FIELDS),
         )
 
     def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:

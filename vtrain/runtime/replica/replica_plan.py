@@ -32,6 +32,7 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     """A replica as it is started."""
 
     member: ReplicaId
+    task: ContainerSpec | PythonPackageSpec
     argv: tuple[str, ...]
     """The command line; for a container with the ENTRYPOINT of its image, as far as that is known."""
     surroundings: dict[str, str]
@@ -81,7 +82,7 @@ def _view(order: JobOrder, world: World, context: JobContext, member: ReplicaId)
         surroundings |= debugger_variables(task, _code_places(order, world, runtime))
     else:
         argv = order.debugger.planned_argv(task, python)
-    return ReplicaView(member=member, argv=argv, surroundings=surroundings, variables=variables)
+    return ReplicaView(member=member, task=task, argv=argv, surroundings=surroundings, variables=variables)
 
 
 def _surroundings(world: World, runtime: Runtime, task: ContainerSpec | PythonPackageSpec) -> dict[str, str]:
