@@ -15,8 +15,7 @@ from local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervi
 
 import vtrain
 from vtrain.backends import BackendSettings, Query
-from vtrain.backends.docker.container import with_docker_part
-from vtrain.backends.docker.orders import container_orders
+from vtrain.backends.docker.container import container_orders, with_docker_part
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
 from vtrain.backends.replica_options import ReplicaOptions

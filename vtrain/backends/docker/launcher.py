@@ -13,7 +13,9 @@ import msgspec
 
 from vtrain.backends.docker.container import (
     container_order,
+    container_orders,
     docker_part,
+    first_order,
     job_labels,
     needs_network,
     network_name,
@@ -26,7 +28,6 @@ from vtrain.backends.docker.job_engine import (
     has_default_bridge,
     remove_network,
 )
-from vtrain.backends.docker.orders import container_orders, first_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.docker.watch import ContainerWatch

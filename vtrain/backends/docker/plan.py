@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
-from vtrain.backends.docker.container import image_uri, with_docker_part
+from vtrain.backends.docker.container import (
+    container_world,
+    host_resources,
+    image_uri,
+    pool_limits,
+    with_docker_part,
+)
 from vtrain.backends.docker.device_requests import grant
-from vtrain.backends.docker.orders import container_world, host_resources, pool_limits
 from vtrain.backends.local_plan import (
     PLANNED_JOB_ID,
     completed,

@@ -49,7 +49,7 @@ class Process(RuntimeBackend):
 
     def seen_folder(self, uri: str, settings: BackendSettings) -> str:
         """A path of this machine."""
-        from vtrain.backends.process.process_buckets import seen_folder
+        from vtrain.backends.process.process_world import seen_folder
 
         return seen_folder(uri, settings.home, settings.aip_dirs)
 

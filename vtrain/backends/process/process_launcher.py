@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.local_plan import package_files
-from vtrain.backends.process.process_buckets import HOST, buckets_folder, seen_folder
-from vtrain.backends.process.process_plan import environment_spec, process_world
+from vtrain.backends.process.process_plan import environment_spec
+from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
 from vtrain.errors import VtrainError
 from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.privacy import make_private

@@ -12,19 +12,16 @@ import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.backends.local_plan import completed, local_claim, planned_order, pool_lines, unique
-from vtrain.backends.process.process_buckets import HOST, bucket_notices, seen_folder
+from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
 from vtrain.runtime.accelerators import process_notice
 from vtrain.runtime.capacity.leases import Claim, pool_devices
-from vtrain.runtime.folder import METRIC_FILE, JobFolder
 from vtrain.runtime.home import Home
-from vtrain.runtime.inheritance import EMPTY_CONFIGURATION
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
-from vtrain.runtime.replica.vertex_view import MASTER_PORT, PRIMARY, TRAINING_PORT, replica_ids
-from vtrain.runtime.replica.world import World
+from vtrain.runtime.replica.vertex_view import MASTER_PORT, TRAINING_PORT
 
 if TYPE_CHECKING:
     from vtrain.packaging.module_imports import Import, TrainerImports
@@ -100,24 +97,6 @@ class ProcessPlanner:
         return lambda number, pool: process_notice(
             pool.machine_spec, pool_devices(claim, number), required=required
         )
-
-
-def process_world(order: JobOrder, folder: JobFolder, master_port: int, ports: Iterable[int]) -> World:
-    """What processes see: this machine, and ports of its own for each replica."""
-    home, members = Path(order.home), replica_ids(order.job.job_spec)
-    configuration = {"CLOUDSDK_CONFIG": str(folder.path / EMPTY_CONFIGURATION)}
-    return World(
-        hosts={member: f"{HOST}:{port}" for member, port in zip(members, ports, strict=False)},
-        master_port=master_port,
-        folder=lambda uri: seen_folder(uri, home, order.setting.aip_dirs),
-        work=str(folder.replica(PRIMARY.name).work),
-        # Only what the primary reports counts: the others, on the same machine, do not write over it.
-        metric_files={member: str(folder.replica(member.name).path / METRIC_FILE) for member in members}
-        | {PRIMARY: str(folder.metric_file)},
-        credentials=order.setting.credentials_file,
-        variables={"PATH": os.defpath} | order.setting.variables | configuration,
-        terminal=order.terminal,
-    )
 
 
 def environment_spec(
