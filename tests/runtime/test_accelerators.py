@@ -13,7 +13,7 @@ from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import MachineSpec
-from vtrain.runtime.accelerators import gpu_count, process_notice
+from vtrain.runtime.accelerators import accelerator_notice, gpu_count, leased_devices
 
 RUNC = {"io.containerd.runc.v2": {"path": "runc"}, "runc": {"path": "runc"}}
 PLAIN: dict[str, Any] = {"Runtimes": RUNC, "DefaultRuntime": "runc"}
@@ -171,9 +171,8 @@ def test_what_is_leased_and_cannot_be_given(info: dict[str, Any], leased: tuple[
 @pytest.mark.parametrize(
     ("machine", "leased", "said"),
     [
-        (None, None, ""),
+        (None, (), ""),
         (MachineSpec(machine_type="n1-standard-4"), (), ""),
-        (T4, None, "as nvidia-smi lists no GPU here; its replicas run on the CPU."),
         (T4, (), "fewer GPUs than replicas that ask for them"),
         (T4, LEASED[:1], "this machine has 1 for each replica."),
         (T4, LEASED, "stand in for them, whatever their model."),
@@ -181,14 +180,14 @@ def test_what_is_leased_and_cannot_be_given(info: dict[str, Any], leased: tuple[
     ],
 )
 def test_processes_hear_what_they_get(
-    machine: MachineSpec | None, leased: tuple[str, ...] | None, said: str
+    machine: MachineSpec | None, leased: tuple[str, ...], said: str
 ) -> None:
-    notice = process_notice(machine, leased, required=False)
+    notice = accelerator_notice(machine, leased_devices(leased), required=False)
     assert said in notice
     assert bool(said) == bool(notice)
     if said and leased != LEASED:
         with pytest.raises(ConfigError, match="cannot be had here"):
-            process_notice(machine, leased, required=True)
+            accelerator_notice(machine, leased_devices(leased), required=True)
 
 
 def test_tpus_are_no_gpus() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from vtrain.backends.local_plan import completed, local_claim, planned_order, po
 from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
-from vtrain.runtime.accelerators import process_notice
+from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
@@ -47,7 +47,7 @@ class ProcessPlanner:
             job=job,
             backend=self.name,
             replicas=self.view(job),
-            notices=unique([*pool_lines(job, self._accelerators(job)), *bucket_notices(job.job_spec)]),
+            notices=unique([*self._accelerators(job), *bucket_notices(job.job_spec)]),
             not_reproduced=not_reproduced(job, PROCESS_POOL_FIELDS),
         )
 
@@ -91,12 +91,17 @@ class ProcessPlanner:
         # `--gpu` concerns containers.
         return local_claim(job.job_spec, memory_bytes=self._settings.options.memory_bytes)
 
-    def _accelerators(self, job: CustomJob) -> Callable[[int, WorkerPoolSpec], str]:
-        """The notice about a pool's accelerators. Raises ConfigError where missing ones are required."""
+    def _accelerators(self, job: CustomJob) -> Iterator[str]:
+        """Notices about the pools' accelerators. Raises ConfigError where missing ones are required."""
         claim, required = self._claim(job), self._settings.options.require_accelerators
-        return lambda number, pool: process_notice(
-            pool.machine_spec, pool_devices(claim, number), required=required
-        )
+
+        def notice(number: int, pool: WorkerPoolSpec) -> str:
+            leased = pool_devices(claim, number)
+            none = Devices(why="as nvidia-smi lists no GPU here")
+            devices = none if leased is None else leased_devices(leased)
+            return accelerator_notice(pool.machine_spec, devices, required=required)
+
+        return pool_lines(job, notice)
 
 
 def environment_spec(
