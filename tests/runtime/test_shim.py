@@ -101,6 +101,18 @@ class Case:
             time.sleep(0.01)
 
 
+def test_a_later_attempt_runs_by_the_first_order_in_its_own_folders(case: Case) -> None:
+    case.run(*python("import os; print(os.getcwd(), os.environ['TMPDIR'])"))
+    later = ReplicaFolder(case.replica.root, 1)
+    later.order_again()
+    lock = hold_lock(later.lock)
+    assert lock is not None
+    command = [sys.executable, "-I", "-S", str(SHIM), str(later.path), str(lock)]
+    subprocess.run(command, pass_fds=[lock], check=True)
+    os.close(lock)
+    assert case.lines() == [f"{each.work} {each.tmp}" for each in (case.replica, later)]
+
+
 def test_a_wake_up_call_that_nobody_takes_harms_nothing(case: Case) -> None:
     fifo = case.logs / "no-fifo"
     os.mkfifo(fifo)

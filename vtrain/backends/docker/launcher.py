@@ -143,9 +143,7 @@ class DockerLauncher:
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
         watch = self._watches.get(replica.path)
-        if watch is None or self._job_engine is None:
-            return False
-        return self._job_engine.ran_at(watch.order, moment) or watch.outlived(moment)
+        return watch is not None and watch.outlived(moment)
 
     def stop(self, replica: ReplicaFolder) -> None:
         with suppress(DamagedFileError):  # the job's end removes its container
