@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import vtrain as package
-from vtrain import cli
+from vtrain import cli, command_log
 from vtrain.flags.command import CommandInfo, given_groups
 
 LIST = ("custom-jobs", "list")
@@ -259,6 +260,25 @@ def test_the_log_lies_where_the_variable_says(
     monkeypatch.setenv("VTRAIN_LOG", str(tmp_path / "own.log"))
     vtrain(*LIST)
     assert "custom-jobs list" in (tmp_path / "own.log").read_text()
+
+
+def test_commands_that_end_at_once_rotate_the_log_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one would put a log of a few lines in the place of the long one."""
+    monkeypatch.setattr(command_log, "MAX_LOG_BYTES", 2000)
+    log = tmp_path / "own.log"
+    monkeypatch.setenv("VTRAIN_LOG", str(log))
+
+    def run(number: int) -> None:
+        with command_log.record_command([f"command-{number}", "x" * 100]):
+            pass
+
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            list(pool.map(run, range(40)))
+            assert log.with_suffix(".log.1").stat().st_size > 2000
+    assert not log.exists() or log.stat().st_size <= 2000
 
 
 @pytest.fixture

@@ -499,10 +499,10 @@ def _signals() -> Iterator[None]:
         raise HungUp("Hung up.") if number == signal.SIGHUP else TerminatedBySignal("Terminated.")
 
     set_haste(False)
-    heeded = [signal.SIGTERM]
+    caught = [signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # `nohup` has it ignored
-        heeded.append(signal.SIGHUP)
-    previous = {number: signal.signal(number, terminate) for number in heeded}
+        caught.append(signal.SIGHUP)
+    previous = {number: signal.signal(number, terminate) for number in caught}
     try:
         yield
     finally:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -108,12 +110,16 @@ def _append(file: Path, line: str, *, own_folder: bool) -> None:
         if not file.parent.parent.is_dir():
             return
         file.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
-    if file.is_file() and file.stat().st_size > MAX_LOG_BYTES:
-        file.replace(file.with_suffix(".log.1"))
     # Without blocking: VTRAIN_LOG may name a FIFO that nobody reads.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, FILE_MODE)
     with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
         log.write(line)
+        log.flush()
+        own = os.fstat(descriptor)
+        if stat.S_ISREG(own.st_mode) and own.st_size > MAX_LOG_BYTES:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(own, file.stat()):  # else another command has just renamed it
+                file.replace(file.with_suffix(".log.1"))
 
 
 def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:

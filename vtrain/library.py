@@ -323,7 +323,7 @@ def _check_replica(job: AnyJob, replica: str) -> None:
     """Raise NotFoundError for a replica that a custom job does not have; other jobs have those of trials."""
     from vtrain.messages.custom_job import CustomJob
     from vtrain.runtime.folder import SERVICE
-    from vtrain.runtime.replica import replica_ids
+    from vtrain.runtime.replica.vertex_view import replica_ids
 
     if replica in ("", SERVICE) or not isinstance(job, CustomJob):
         return

@@ -44,6 +44,14 @@ def epoch(text: str) -> float:
     return nanoseconds(text) / NANOSECONDS
 
 
+def seconds_between(start: str, end: str) -> float | None:
+    """The time from one RFC 3339 timestamp to another, or to now if `end` is empty; None for other texts."""
+    try:
+        return (epoch(end) if end else time.time()) - epoch(start)
+    except ValueError:
+        return None
+
+
 def nanoseconds(text: str) -> int:
     """Nanoseconds since 1970 of an RFC 3339 timestamp; later digits are cut off. Raises ValueError."""
     match = _RFC_3339.fullmatch(text)

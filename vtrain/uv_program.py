@@ -113,11 +113,11 @@ _RETRIES = "2"
 
 
 class UvCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A command line of uv, and its variables. `unheeded` names settings of pip's that uv does not have."""
+    """A command line of uv, and its variables. `ignored` names settings of pip's that uv does not have."""
 
     argv: list[str]
     environ: dict[str, str]
-    unheeded: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def uv_call(*words: str, folder: str = "") -> UvCall:
@@ -139,7 +139,7 @@ def uv_call(*words: str, folder: str = "") -> UvCall:
     return UvCall(
         argv=[find_uv(), "--no-progress", "--color=never", *words[:command], *flags, *words[command:]],
         environ=environ,
-        unheeded=options.unheeded,
+        ignored=options.ignored,
     )
 
 
@@ -166,37 +166,37 @@ class UvOptions(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     build_flags: tuple[str, ...] = ()
     variables: tuple[tuple[str, str], ...] = ()
-    unheeded: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def uv_options(environ: Mapping[str, str], folder: str = "") -> UvOptions:
     """Translate pip's configuration for uv. Relative paths count from `folder` (empty: the current one).
 
     Where uv is told something itself, by a variable of its own or in uv.toml, that holds, and pip's settings
-    on the same subject are left out. `unheeded` names settings that uv has no word for. Raises
+    on the same subject are left out. `ignored` names settings that uv has no word for. Raises
     ConfigError for a damaged file of pip's.
     """
     settings = read_pip_settings(environ)
     keys = {key for table in uv_settings(environ) for key in table}
-    heeded = {
+    used = {
         key: each
         for key, each in _TRANSLATIONS.items()
         if settings.get(key) and not any(map(environ.get, each.own)) and not keys.intersection(each.toml)
     }
-    flags = {key: list(_flags(each, settings[key], folder)) for key, each in heeded.items()}
+    flags = {key: list(_flags(each, settings[key], folder)) for key, each in used.items()}
     if "extra-index-url" in flags:
         # pip takes the best version of all indexes; uv by itself the first index that has the name.
         flags["extra-index-url"].append("--index-strategy=unsafe-best-match")
     variables = {} if environ.get("UV_HTTP_RETRIES") else {"UV_HTTP_RETRIES": _RETRIES}
     if trusted := certificates(settings, environ, folder):
         variables["SSL_CERT_FILE"] = trusted
-    for key, each in heeded.items():
+    for key, each in used.items():
         variables |= dict.fromkeys(each.variables, _value(key, settings[key], folder))
     return UvOptions(
         flags=tuple(flag for found in flags.values() for flag in found),
-        build_flags=tuple(flag for key, found in flags.items() if heeded[key].builds for flag in found),
+        build_flags=tuple(flag for key, found in flags.items() if used[key].builds for flag in found),
         variables=tuple(variables.items()),
-        unheeded=tuple(sorted(settings.keys() - _TRANSLATIONS.keys() - _HARMLESS)),
+        ignored=tuple(sorted(settings.keys() - _TRANSLATIONS.keys() - _HARMLESS)),
     )
 
 

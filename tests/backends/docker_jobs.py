@@ -8,7 +8,7 @@ import msgspec
 
 import vtrain
 from vtrain.backends import BackendSettings
-from vtrain.backends.container_options import ContainerOptions, Mount
+from vtrain.backends.replica_options import Mount, ReplicaOptions
 from vtrain.messages.custom_job import CustomJob, EnvVar, WorkerPoolSpec
 from vtrain.testing.script import Script, script_job
 
@@ -21,8 +21,8 @@ PLAYER_MOUNT = Mount(source=ROOT, target=SOURCES, read_only=True)
 def docker_settings(home: Path, **options: object) -> BackendSettings:
     """Settings with which the scripted trainer is found in containers."""
     wanted = {"mounts": (PLAYER_MOUNT,), "pull": "never", **options}
-    container = msgspec.structs.replace(ContainerOptions(), **wanted)
-    return BackendSettings(home=home, project="local", region="us-central1", container=container)
+    chosen = msgspec.structs.replace(ReplicaOptions(), **wanted)
+    return BackendSettings(home=home, project="local", region="us-central1", options=chosen)
 
 
 def docker_job(image: str, *scripts: Script, **spec: object) -> CustomJob:

@@ -119,9 +119,9 @@ def submitted(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Sub
         image = request.getfixturevalue("base_image")
         here = {"type": "bind", "source": str(tmp_path), "target": str(tmp_path)}
         settings = docker_settings(home)
-        mounts = (*settings.container.mounts, msgspec.convert(here, type=type(settings.container.mounts[0])))
-        container = msgspec.structs.replace(settings.container, mounts=mounts)
-        settings = msgspec.structs.replace(settings, container=container)
+        mounts = (*settings.options.mounts, msgspec.convert(here, type=type(settings.options.mounts[0])))
+        options = msgspec.structs.replace(settings.options, mounts=mounts)
+        settings = msgspec.structs.replace(settings, options=options)
 
     def submitted(
         aip_dirs: str, code: str, *args: str, requirements: tuple[str, ...] = ()
@@ -189,9 +189,9 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     backend = open_backend("process", settings_with(home))
     with pytest.raises(ConfigError, match="has no gs:// URI"):
         backend.plan(job_of(tmp_path, "", output=f"file://{tmp_path}"))
-    container = msgspec.structs.replace(settings_with(home).container, credentials_file="/key.json")
+    options = msgspec.structs.replace(settings_with(home).options, credentials_file="/key.json")
     with pytest.raises(ConfigError, match="would open the real ones"):
-        open_backend("process", settings_with(home, container=container)).plan(job_of(tmp_path, ""))
+        open_backend("process", settings_with(home, options=options)).plan(job_of(tmp_path, ""))
     monkeypatch.setattr(job_storage, "find_spec", lambda name: None if name == "uvicorn" else name)
     with pytest.raises(UnavailableError, match=r"needs uvicorn") as refused:
         backend.plan(job_of(tmp_path, ""))

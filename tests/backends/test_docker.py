@@ -25,13 +25,13 @@ from local_jobs import (
     until,
 )
 
-from vtrain.backends.container_options import Mount, Ulimit
 from vtrain.backends.docker import container
 from vtrain.backends.docker.container import container_name, network_name
 from vtrain.backends.docker.exits import REMOVED, STOPPED
 from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
+from vtrain.backends.replica_options import Mount, Ulimit
 from vtrain.containers.build import BuildRequest, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.images import remove_image
@@ -50,7 +50,7 @@ from vtrain.messages.custom_job import (
     Scheduling,
     WorkerPoolSpec,
 )
-from vtrain.runtime.replica import ReplicaId, host_name
+from vtrain.runtime.replica.vertex_view import ReplicaId, host_name
 from vtrain.testing.script import Script
 
 pytestmark = pytest.mark.docker

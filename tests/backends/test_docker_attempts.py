@@ -14,11 +14,10 @@ from local_jobs import PRIMARY, ended, lines, submit, until
 from stand_in_engine import stand_in_engine
 
 from vtrain.backends.docker import watch as watching
-from vtrain.backends.docker.container import WORK, ContainerOrder, bind, job_labels
+from vtrain.backends.docker.container import WORK, ContainerOrder, bind, container_order, job_labels
 from vtrain.backends.docker.container_view import ContainerView
 from vtrain.backends.docker.exits import ENGINE_AWAY, HALF_STARTED, STOPPED, replica_exit
 from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
-from vtrain.backends.docker.orders import later_order
 from vtrain.backends.docker.watch import STOP_RETRY_SECONDS, ContainerWatch, Faults, Stopping
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.address import EngineAddress
@@ -28,7 +27,7 @@ from vtrain.errors import EngineError
 from vtrain.messages import states
 from vtrain.messages.custom_job import ContainerSpec, CustomJob, CustomJobSpec, WorkerPoolSpec
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
-from vtrain.runtime.replica import ReplicaId, host_name
+from vtrain.runtime.replica.vertex_view import ReplicaId, host_name
 from vtrain.times import from_epoch
 
 SLEEPER = "echo here as $HOSTNAME; sleep 600"
@@ -102,7 +101,7 @@ def order(engine: Engine, image: str, folder: ReplicaFolder) -> ContainerOrder:
 
 def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None:
     class Nowhere:
-        address = None
+        address = EngineAddress(host="unix:///nowhere", origin="a test")
 
     job = JobFolder(tmp_path / "jobs" / "1")
     first = order(Nowhere(), "image", job.replica(PRIMARY))  # type: ignore[arg-type]
@@ -110,7 +109,9 @@ def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None
     mounts = [bind(job.replica(PRIMARY).work, WORK), data]
     host = first.config["HostConfig"] | {"Mounts": mounts}
     first = msgspec.structs.replace(first, config=first.config | {"HostConfig": host})
-    later = later_order(first, job.replica(PRIMARY, 3))
+    job.replica(PRIMARY).order(first)
+    job.replica(PRIMARY, 3).order_again()
+    later = container_order(job.replica(PRIMARY, 3))
     assert (later.name, later.attempt) == (f"{first.name}-r3", 3)
     assert later.config["HostConfig"]["Mounts"] == [bind(job.replica(PRIMARY, 3).work, WORK), data]
     own = {"Labels": first.labels | {ATTEMPT_LABEL: "3"}, "HostConfig": later.config["HostConfig"]}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from vtrain.backends.container_options import ContainerOptions, Mount
-from vtrain.backends.docker.order_part import docker_part, with_docker_part
+from vtrain.backends.docker.container import docker_part, with_docker_part
+from vtrain.backends.replica_options import Mount, ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.folder import JobFolder, ReplicaExit, write_struct
@@ -17,7 +17,7 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.service_log import ServiceLog
 
 ENGINE = EngineAddress(host="unix:///run/engine.sock", origin="DOCKER_HOST")
-OPTIONS = ContainerOptions(memory_bytes=2**30, mounts=(Mount(source="/data", target="/data"),))
+OPTIONS = ReplicaOptions(memory_bytes=2**30, mounts=(Mount(source="/data", target="/data"),))
 ORDER = JobOrder(
     home="/home",
     name="projects/local/locations/us-central1/customJobs/1",

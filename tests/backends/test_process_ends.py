@@ -31,6 +31,7 @@ from vtrain.backends.local import LocalBackend
 from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.messages import states
 from vtrain.messages.custom_job import Scheduling
+from vtrain.privacy import make_private
 from vtrain.runtime.cgroup import find_groups
 from vtrain.runtime.folder import LeftProcess, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.process_tree import identify, is_alive, signal_all
@@ -121,6 +122,15 @@ def test_a_daemon_ends_with_a_job_whose_folder_was_removed(
     shutil.rmtree(home / "aside")
     assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
     until(lambda: not is_alive(daemon))
+
+
+def test_a_program_that_has_ended_did_not_outlive_a_later_end(tmp_path: Path) -> None:
+    """Its shim still ends what it left. The ends of replicas are compared by the times of their programs."""
+    replica = folder_of(tmp_path, "projects/p/locations/l/customJobs/1").replica(PRIMARY)
+    make_private(replica.path)
+    write_struct(replica.path / "exited.json", ReplicaExit(code=3, started=1.0, ended=5.0))
+    launcher = ProcessLauncher()
+    assert [launcher.outlived(replica, moment) for moment in (4.0, 5.0, 6.0)] == [True, True, False]
 
 
 COUNTING = """

@@ -15,11 +15,10 @@ from local_jobs import ended, folder_of, kill_supervisor, lines, submit, supervi
 
 import vtrain
 from vtrain.backends import BackendSettings, Query
-from vtrain.backends.container_options import ContainerOptions
-from vtrain.backends.docker.order_part import with_docker_part
-from vtrain.backends.docker.orders import container_orders
+from vtrain.backends.docker.container import container_orders, with_docker_part
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.errors import ConfigError, ConflictError
 from vtrain.messages import states
@@ -319,7 +318,7 @@ def test_more_gpus_than_there_are_is_said_and_not_waited_for(
         home=home,
         project="local",
         region="us-central1",
-        container=ContainerOptions(require_accelerators=True),
+        options=ReplicaOptions(require_accelerators=True),
     )
     with pytest.raises(ConfigError, match="1 x NVIDIA_TESLA_T4 cannot be had here"):
         open_backend("process", strict).plan(job)
@@ -380,9 +379,7 @@ def test_containers_get_their_own_gpus_by_uuid(tmp_path: Path) -> None:
         grace_seconds=1,
         claim=Claim(accelerators=("GPU-a", "GPU-b"), counts={"workerpool0-0": 1, "workerpool0-1": 1}),
     )
-    order = with_docker_part(
-        order, EngineAddress(host="unix:///nowhere", origin="a test"), ContainerOptions()
-    )
+    order = with_docker_part(order, EngineAddress(host="unix:///nowhere", origin="a test"), ReplicaOptions())
     info = {"NCPU": 2, "MemTotal": 2**34, "Runtimes": {"nvidia": {}}}
     devices = {"workerpool0-0": ("GPU-a",), "workerpool0-1": ("GPU-b",)}
     runtimes = (Runtime(image="an/image"),)

@@ -9,9 +9,9 @@ from aftermath import check, check_all
 from places import Place, until
 from victims import kill_supervisor, replicas, until_running
 
-from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.container import container_order
 from vtrain.messages import states
-from vtrain.runtime.folder import ReplicaFolder, read_struct
+from vtrain.runtime.folder import ReplicaFolder
 
 pytestmark = [pytest.mark.chaos, pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -22,9 +22,9 @@ def end_container(place: Place, replica: ReplicaFolder) -> bool:
     """Remove, kill or stop a replica's container; whether it ran."""
     from docker.errors import APIError
 
-    order = read_struct(replica.path / "spec.json", ContainerOrder)
-    if order is None or not replica.started() or replica.exit() is not None:
+    if not replica.is_ordered or not replica.started() or replica.exit() is not None:
         return False
+    order = container_order(replica)
     way = place.chance.choice(["removed", "killed", "stopped"])
     with suppress(APIError), place.engine() as engine:
         if way == "removed":

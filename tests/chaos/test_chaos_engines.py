@@ -10,9 +10,8 @@ from places import Place, until
 from second_engine import SecondEngine
 from victims import kill_supervisor, replicas
 
-from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.container import container_order
 from vtrain.messages import states
-from vtrain.runtime.folder import read_struct
 
 pytestmark = [pytest.mark.chaos, pytest.mark.docker, pytest.mark.timeout(600)]
 
@@ -66,9 +65,8 @@ def containers_run(place: Place, name: str) -> bool:
         return False
     with place.engine() as engine:
         for attempt in attempts:
-            order = read_struct(attempt.path / "spec.json", ContainerOrder)
+            order = container_order(attempt)
             try:
-                assert order is not None
                 if not engine.client.inspect_container(order.name)["State"]["Running"]:
                     return False
             except NotFound:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from vtrain.runtime.environments.interpreters import (
     Interpreter,
     base_interpreter,
     site_packages,
-    write_virtual_environment,
 )
 from vtrain.runtime.environments.trainer_python import choose_python
 
@@ -27,7 +27,7 @@ HERE = base_interpreter()
 def active(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An active virtual environment that has one module."""
     folder = tmp_path / "active environment"
-    write_virtual_environment(folder, HERE)
+    venv.create(folder, symlinks=True)
     (site_packages(folder) / "only_here.py").write_text("WHO = 'mine'\n")
     monkeypatch.setenv("VIRTUAL_ENV", str(folder))
     return folder
@@ -212,10 +212,10 @@ def test_what_cannot_be_meant_is_refused(
 @pytest.mark.parametrize("flag", ["--python", "--environment"])
 def test_a_container_has_the_python_of_its_image(flag: str) -> None:
     with pytest.raises(ConfigError, match=f"^{flag} is for the backend process: a container") as refusal:
-        find_backend("docker").unheeded([flag])
+        find_backend("docker").ignored_flags([flag])
     assert "--backend=process" in refusal.value.hint
     with pytest.raises(ConfigError, match=f"^{flag} is for jobs on this machine"):
-        find_backend("vertex").unheeded([flag])
+        find_backend("vertex").ignored_flags([flag])
 
 
 def test_a_trainer_runs_on_another_python(

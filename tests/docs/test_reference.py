@@ -18,7 +18,7 @@ from vtrain.messages.yaml_reader import load_yaml
 from vtrain.output.expressions import transforms
 from vtrain.output.projection import FORMATS
 from vtrain.pyproject import ProjectJob, ProjectSettings
-from vtrain.runtime.replica import JobContext, replica_environment, replica_ids
+from vtrain.runtime.replica.vertex_view import JobContext, replica_environment, replica_ids
 
 DOCS = ROOT / "docs"
 COMMANDS = DOCS / "reference" / "commands.md"

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -15,6 +17,8 @@ import pytest
 from storage_service import Http, StorageEndpoint, storage_service
 
 from vtrain.atomic import publishing_file
+from vtrain.emulator.storage import object_store, service
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 
 UNIT = 256 * 1024
 ODD_NAMES = (
@@ -292,6 +296,76 @@ def test_bad_chunks_are_refused(http: Any, place: str) -> None:
     ):
         assert http("PUT", where, content, content_range=span).status == 400
     assert http("PUT", where, b"all of it").document["size"] == "9"
+
+
+def test_uploads_that_begin_at_once_push_out_old_ones_and_each_other_no_further(
+    endpoint: StorageEndpoint, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MOST_SESSIONS", 4)
+
+    def begin(number: int) -> int:
+        http = Http(endpoint.url)
+        path = f"/upload/storage/v1/{place}/o?uploadType=resumable&name={number}"
+        with closing(http.connection):
+            return http("POST", path, {"name": str(number)}).status
+
+    with ThreadPoolExecutor(16) as pool:
+        assert {*pool.map(begin, range(400))} == {200}
+    partials = [path for path in (endpoint.home / "storage" / "uploads").rglob("*") if path.is_file()]
+    assert len(partials) <= 4
+
+
+def test_a_list_reads_no_file_unless_its_checksum_is_asked_for(
+    endpoint: StorageEndpoint, http: Any, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What trainers have written may be of any size."""
+    read: list[object] = []
+    compute = object_store.file_crc32c
+    monkeypatch.setattr(object_store, "file_crc32c", lambda file: (read.append(file), compute(file))[1])
+    (endpoint.buckets / place.partition("/")[2] / "model").write_bytes(b"12345")
+    (item,) = http("GET", f"/storage/v1/{place}/o").document["items"]
+    assert (item["name"], item["size"], "crc32c" in item, read) == ("model", "5", False, [])
+    (item,) = http("GET", f"/storage/v1/{place}/o?fields=items(name,crc32c)").document["items"]
+    assert (item["crc32c"], len(read)) == (http("GET", object_path(place, "model")).document["crc32c"], 1)
+    (item,) = http("GET", f"/storage/v1/{place}/o").document["items"]
+    assert item["crc32c"], "it is known now"
+
+
+def test_the_parts_of_an_upload_may_come_by_post(http: Any, place: str) -> None:
+    """As gcsfs sends them."""
+    for name, parts in (("large", (b"x" * UNIT, b"end")), ("empty", (b"",))):
+        where, position, total = start(http, place, name), 0, sum(map(len, parts))
+        for part in parts:
+            end = position + len(part)
+            span = f"{position}-{end - 1}" if part else "*"
+            whole = str(total) if end == total else "*"
+            reply = http("POST", where, part, content_range=f"bytes {span}/{whole}")
+            position = end
+        assert (reply.status, reply.document["size"]) == (200, str(total))
+        assert http("GET", object_path(place, name) + "?alt=media").body == b"".join(parts)
+
+
+def test_the_policy_of_a_bucket_is_kept(http: Any, place: str) -> None:
+    path = f"/storage/v1/{place}/iam"
+    first = http("GET", path + "?optionsRequestedPolicyVersion=3").document
+    assert "bindings" not in first
+    bindings = [{"role": "roles/storage.objectViewer", "members": ["allUsers"]}]
+    kept = http("PUT", path, {**first, "bindings": bindings}).document
+    assert (kept["bindings"], kept == http("GET", path).document) == (bindings, True)
+    assert http("PUT", path, {"bindings": [], "etag": first["etag"]}).status == 412
+    assert http("PUT", path, {"bindings": []}).document["bindings"] == []
+    assert http("DELETE", f"/storage/v1/{place}").status == 204
+    assert http("GET", path).status == 404
+
+
+@pytest.mark.parametrize("bindings", [{}, [{"members": []}], [{"role": "r", "members": [1]}]])
+def test_a_policy_of_another_shape_is_refused(http: Any, place: str, bindings: Any) -> None:
+    assert http("PUT", f"/storage/v1/{place}/iam", {"bindings": bindings}).status == 400
+    assert "bindings" not in http("GET", f"/storage/v1/{place}/iam").document
+
+
+def test_a_bucket_has_the_number_that_jobs_have(http: Any, place: str) -> None:
+    assert http("GET", f"/storage/v1/{place}").document["projectNumber"] == LOCAL_PROJECT_NUMBER
 
 
 def test_a_cancelled_upload_is_gone(endpoint: StorageEndpoint, http: Any, place: str) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vtrain.emulator.storage.catalog import BucketRecord, Catalog
 from vtrain.emulator.storage.listing import Glob, NamePage, Selection, select
-from vtrain.emulator.storage.object_files import ObjectFile
+from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile
 from vtrain.emulator.storage.refusals import Refusal
 from vtrain.emulator.storage.uploads import MultipartBody
 from vtrain.rooted import Root
@@ -32,16 +36,20 @@ def test_only_a_file_is_opened_as_an_object(tmp_path: Path) -> None:
 NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=30)
 
 
+def pick(names: list[str], **asked: Any) -> NamePage:
+    return select(lambda start: sorted({name for name in names if name >= start}), Selection(**asked))
+
+
 @given(NAMES, st.text("ab/", max_size=2), st.sampled_from(["", "/", "ab"]), st.integers(1, 5), st.booleans())
 def test_pages_together_are_the_whole_list(
     names: list[str], prefix: str, delimiter: str, limit: int, trailing: bool
 ) -> None:
     asked = {"prefix": prefix, "delimiter": delimiter, "trailing": trailing}
-    whole = select(names, Selection(**asked))
+    whole = pick(names, **asked)
     pages: list[NamePage] = []
     while not pages or pages[-1].token:
         token = pages[-1].token if pages else ""
-        pages.append(select(names, Selection(**asked, limit=limit, token=token)))
+        pages.append(pick(names, **asked, limit=limit, token=token))
         assert len(pages[-1].names) + len(pages[-1].prefixes) <= limit
     assert tuple(name for page in pages for name in page.names) == whole.names
     assert tuple(group for page in pages for group in page.prefixes) == whole.prefixes
@@ -50,7 +58,7 @@ def test_pages_together_are_the_whole_list(
 
 @given(NAMES, st.text("ab/", max_size=2))
 def test_every_name_is_listed_or_below_a_prefix(names: list[str], prefix: str) -> None:
-    page = select(names, Selection(prefix=prefix, delimiter="/"))
+    page = pick(names, prefix=prefix, delimiter="/")
     for name in names:
         below = any(name.startswith(group) for group in page.prefixes)
         assert (name in page.names or below) == name.startswith(prefix)
@@ -119,3 +127,65 @@ def test_no_bytes_break_the_reader_of_bodies(data: bytes) -> None:
     with pytest.raises(Refusal):
         body.feed(data)
         body.close()
+
+
+def test_a_page_reads_no_more_names_than_it_has() -> None:
+    """Names that a delimiter gathers are skipped, and nothing behind the page is asked for."""
+    asked: list[str] = []
+
+    def names(start: str) -> Iterator[str]:
+        for name in sorted(f"{folder}/{number}" for folder in range(1000) for number in range(10)):
+            if name >= start:
+                asked.append(name)
+                yield name
+
+    page = select(names, Selection(delimiter="/", limit=5))
+    assert page.prefixes == ("0/", "1/", "10/", "100/", "101/")
+    assert asked == ["0/0", "1/0", "10/0", "100/0", "101/0", "102/0"]
+    asked.clear()
+    assert select(names, Selection(limit=3, token=page.token)).names == ("102/0", "102/1", "102/2")
+    assert asked == ["102/0", "102/1", "102/2", "102/3"]
+
+
+@pytest.mark.parametrize("last", ["a", "\ud7ff", "\U0010ffff"])
+def test_a_page_goes_on_behind_any_prefix(last: str) -> None:
+    names = sorted(["b", f"x{last}1", f"x{last}2", "y", "\U0010ffff"])
+    pages = [pick(names, delimiter=last, limit=1)]
+    while pages[-1].token:
+        pages.append(pick(names, delimiter=last, limit=1, token=pages[-1].token))
+    groups = (name[: name.find(last) + 1] if last in name else name for name in names)
+    assert [(*page.names, *page.prefixes) for page in pages] == [(group,) for group in dict.fromkeys(groups)]
+
+
+def test_names_come_in_order_and_folders_behind_the_page_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = BucketFolders(tmp_path, tmp_path / "aside")
+    paths = ["a.txt", "a/b", "a/c/d", "a-b/x", "b", "c/.unpublished-1", "c/d", "é/x", "日本/y"]
+    for path in paths:
+        (tmp_path / "bucket" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "bucket" / path).touch()
+    (tmp_path / "bucket" / "link").symlink_to(tmp_path)
+    kept = sorted(path for path in paths if ".unpublished" not in path)
+    assert [*folders.names("bucket", "", "")] == kept
+    for start in (*kept, "a/c", "a/c/", "b0"):
+        assert [*folders.names("bucket", "", start)] == [name for name in kept if name >= start]
+    for prefix in ("a", "a/", "a/c", "a//", "/", "none/x"):
+        assert [*folders.names("bucket", prefix, "")] == [name for name in kept if name.startswith(prefix)]
+    read: list[object] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda place: (read.append(place), scan(place))[1])
+    names = folders.names("bucket", "", "")
+    assert (next(names), len(read)) == ("a-b/x", 2)
+
+
+def test_a_full_disk_is_told_and_the_next_writer_goes_on(tmp_path: Path) -> None:
+    """SQLite has ended the transaction by then: there is nothing to roll back."""
+    catalog = Catalog(tmp_path)
+    catalog._execute("PRAGMA max_page_count = 16")
+    with pytest.raises(sqlite3.OperationalError, match="full"), catalog.writing():
+        catalog.save_bucket("b", BucketRecord(created=1, updated=1, fields={"x": "y" * 1_000_000}))
+    with catalog.writing():
+        catalog.save_bucket("b", BucketRecord(created=1, updated=1))
+    assert catalog.bucket("b") is not None
+    catalog.close()

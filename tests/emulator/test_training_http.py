@@ -15,6 +15,7 @@ from storage_service import Http
 
 import vtrain
 from vtrain.emulator.api.open_backends import OpenBackends
+from vtrain.messages.training_task import CUSTOM_TASK
 from vtrain.testing.script import Script, script_job
 
 ROOT = Path(vtrain.__file__).parent.parent
@@ -143,6 +144,58 @@ def test_numbers_and_snake_case_mean_the_same(http: Http) -> None:
     assert all(isinstance(job["state"], int) for job in listed)
     http("POST", f"/v1/{made['name']}:cancel", {})
     ended(http, made["name"])
+
+
+@pytest.mark.parametrize("unspecified", ["NAME", 0])
+def test_an_enum_that_is_not_specified_is_left_out(http: Http, unspecified: Any) -> None:
+    """Notebooks write it, as `algorithm: ALGORITHM_UNSPECIFIED`, for the default."""
+
+    def none_of(name: str) -> Any:
+        return unspecified if unspecified == 0 else f"{name}_UNSPECIFIED"
+
+    parameter = {
+        "parameterId": "lr",
+        "doubleValueSpec": {"minValue": 0.1, "maxValue": 1},
+        "scaleType": none_of("SCALE_TYPE"),
+    }
+    study = {
+        "metrics": [{"metricId": "a", "goal": "MAXIMIZE"}],
+        "parameters": [parameter],
+        "algorithm": none_of("ALGORITHM"),
+        "observationNoise": none_of("OBSERVATION_NOISE"),
+        "measurementSelectionType": none_of("MEASUREMENT_SELECTION_TYPE"),
+    }
+    spec = job_document(Script(), Script())["jobSpec"]
+    machine = {"machineType": "n1-standard-4", "acceleratorType": none_of("ACCELERATOR_TYPE")}
+    spec["workerPoolSpecs"][0]["machineSpec"] = machine
+    document = {
+        "displayName": "t",
+        "studySpec": study,
+        "trialJobSpec": {**spec, "scheduling": {"strategy": none_of("STRATEGY")}},
+        "maxTrialCount": 1,
+        "parallelTrialCount": 1,
+    }
+    made = http("POST", f"{PARENT}/hyperparameterTuningJobs", document).document
+    http("POST", f"/v1/{made['name']}:cancel")
+    assert (
+        set(made["studySpec"]) == {"metrics", "parameters"}
+        and "scaleType" not in made["studySpec"]["parameters"][0]
+    )
+    assert "acceleratorType" not in made["trialJobSpec"]["workerPoolSpecs"][0]["machineSpec"]
+
+
+def test_the_inputs_of_a_task_may_have_enums_by_number(http: Http) -> None:
+    """A dictionary with `AcceleratorType.NVIDIA_TESLA_T4` has numbers there once it is JSON."""
+    spec = job_document(Script())["jobSpec"]
+    spec["workerPoolSpecs"][0]["machineSpec"] |= {"acceleratorType": 5, "acceleratorCount": 1}
+    pipeline = {
+        "displayName": "p",
+        "trainingTaskDefinition": CUSTOM_TASK,
+        "trainingTaskInputs": spec | {"scheduling": {"strategy": 3.0}},
+    }
+    reply = http("POST", f"{PARENT}/trainingPipelines", pipeline)
+    assert reply.status == 200, reply.document
+    http("POST", f"/v1/{reply.document['name']}:cancel")
 
 
 @pytest.mark.parametrize(

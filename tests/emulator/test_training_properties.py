@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from job_strategies import valid_jobs
 from storage_service import Http
 
-from vtrain.emulator.api.documents import ENUMS, masked, read_body, with_enum_numbers, with_project
+from vtrain.emulator.api.documents import masked, read_body, with_enum_numbers, with_project
 from vtrain.emulator.api.filters import read_filter
 from vtrain.emulator.api.refusals import Refusal
 from vtrain.messages.codec import fields, to_document
@@ -113,8 +113,8 @@ def with_known_enums(cls: Any, document: dict[str, Any]) -> dict[str, Any]:
     """The document with names of the API in its enums."""
     made = dict(document)
     for name, field in fields(cls).items():
-        if (cls.__name__, name) in ENUMS and name in made:
-            names = [each for each, number in ENUMS[cls.__name__, name].items() if number]
+        if field.enum and name in made:
+            names = [each for number, each in field.enum.items() if number]
             made[name] = names[len(made[name]) % len(names)]
         elif field.message is not None and name in made:
             items = made[name] if field.repeated else [made[name]]

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.backends.container_options import ContainerOptions, Mount, Ulimit
+from vtrain.backends.replica_options import Mount, ReplicaOptions, Ulimit
 from vtrain.errors import UsageError, VtrainError
 from vtrain.flags.containers import (
     ULIMITS,
-    container_options,
     given_flags,
     platform_name,
     read_host,
     read_ulimit,
+    replica_options,
 )
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
@@ -41,7 +41,7 @@ def refuses(parse: Callable[[str], object], text: str) -> VtrainError | None:
 
 
 def test_without_flags_all_is_docker_s_own() -> None:
-    assert container_options(ContainerFlags(), GpuFlags()) == ContainerOptions()
+    assert replica_options(ContainerFlags(), GpuFlags()) == ReplicaOptions()
     assert given_flags(ContainerFlags(), GpuFlags()) == ()
 
 
@@ -62,7 +62,7 @@ def test_every_flag_has_its_place(tmp_path: Path) -> None:
         require_accelerators=True,
     )
     gpu = GpuFlags(gpu=True, service_account_key_file=str(key))
-    assert container_options(flags, gpu) == ContainerOptions(
+    assert replica_options(flags, gpu) == ReplicaOptions(
         pull="always",
         platform="linux/arm64",
         memory_bytes=2 * 2**30,
@@ -110,7 +110,7 @@ def test_sizes_as_docker_reads_them(text: str, size: int) -> None:
 )
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(UsageError, match=r"--shm-size: .* is not a size") as caught:
-        container_options(ContainerFlags(shm_size=text))
+        replica_options(ContainerFlags(shm_size=text))
     assert caught.value.exit_code == 2
 
 
@@ -258,11 +258,11 @@ def test_platforms(text: str) -> None:
 )
 def test_what_does_not_parse_is_exit_2(flags: ContainerFlags, words: str) -> None:
     with pytest.raises(UsageError) as caught:
-        container_options(flags)
+        replica_options(flags)
     assert words in caught.value.message
 
 
 def test_a_capability_that_is_written_otherwise_is_suggested() -> None:
     with pytest.raises(UsageError) as caught:
-        container_options(ContainerFlags(cap_add=["ptrace"]))
+        replica_options(ContainerFlags(cap_add=["ptrace"]))
     assert caught.value.hint == "Did you mean SYS_PTRACE?"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.containers import container_options, credentials_file, credentials_place
+from vtrain.flags.containers import credentials_file, credentials_place, replica_options
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
 
 
@@ -32,9 +32,9 @@ def test_application_default_credentials_are_where_google_s_libraries_look(
 
 def test_credentials_are_given_only_when_asked_for(key: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key))
-    assert container_options(ContainerFlags(), GpuFlags()).credentials_file == ""
-    assert container_options(ContainerFlags(credentials="none")).credentials_file == ""
-    assert container_options(ContainerFlags(credentials="adc")).credentials_file == str(key)
+    assert replica_options(ContainerFlags(), GpuFlags()).credentials_file == ""
+    assert replica_options(ContainerFlags(credentials="none")).credentials_file == ""
+    assert replica_options(ContainerFlags(credentials="adc")).credentials_file == str(key)
 
 
 @pytest.mark.parametrize("word", ["key.json", "./adc", "./none"])
@@ -44,9 +44,9 @@ def test_a_file_is_read_from_the_current_folder(
     monkeypatch.chdir(key.parent)
     file = key.rename(key.parent / word)
     assert credentials_file(word) == str(file)
-    assert container_options(
-        ContainerFlags(), GpuFlags(service_account_key_file=word)
-    ).credentials_file == str(file)
+    assert replica_options(ContainerFlags(), GpuFlags(service_account_key_file=word)).credentials_file == str(
+        file
+    )
 
 
 def test_credentials_come_from_one_place_only(key: Path) -> None:

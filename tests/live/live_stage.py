@@ -19,7 +19,7 @@ from vertex_service import VertexService
 
 from vtrain.messages.codec import from_document
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
-from vtrain.runtime.replica import ReplicaId, container_argv, replica_ids
+from vtrain.runtime.replica.vertex_view import ReplicaId, replica_argv, replica_ids
 from vtrain.times import timestamp
 
 TICK_SECONDS = 0.02
@@ -70,7 +70,7 @@ class Stage:
         for member in replica_ids(spec):
             task = spec.worker_pool_specs[member.pool].container_spec
             assert task is not None
-            _, *argv = container_argv(task, (), ())
+            _, *argv = replica_argv(task, program=((), ()))
             env = {"PATH": os.environ["PATH"], "PYTHONUNBUFFERED": "1"}
             env |= seen_on_the_service(spec, member, job_id, region)
             with self._output(name, member).open("wb") as output:

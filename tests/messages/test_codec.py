@@ -16,7 +16,7 @@ from vtrain.messages.custom_job import (
     Scheduling,
     WorkerPoolSpec,
 )
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.rules import check_formats
 from vtrain.messages.service_documents import canonical_document
 
@@ -138,8 +138,12 @@ def test_a_field_name_that_is_not_text_is_refused() -> None:
 
 
 def test_an_enum_may_be_given_by_number() -> None:
-    spec = read_message(Scheduling, {"strategy": 4})
-    assert to_document(spec) == {"strategy": 4}
+    """One that vtrain has no name for stays a number: the service may know it."""
+    for number, kept in ((4, "SPOT"), (0, "STRATEGY_UNSPECIFIED"), (99, 99)):
+        spec = read_message(Scheduling, {"strategy": number})
+        assert to_document(spec) == {"strategy": kept}
+    with pytest.raises(ConfigError, match=r"algorithm: expected one of .* found 1"):
+        read_message(StudySpec, {"algorithm": 1})
 
 
 @pytest.mark.parametrize(

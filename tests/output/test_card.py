@@ -139,6 +139,17 @@ def test_a_job_that_did_not_fail_has_a_summary(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("moment", ["yesterday", "2026-01-02", "9999-99-99T00:00:00Z", "1767323045"])
+def test_a_time_of_a_plug_in_that_is_none_is_left_out(capfd: pytest.CaptureFixture[str], moment: str) -> None:
+    created = "2026-01-02T03:04:05Z"
+    for start, end in ((created, moment), (moment, created)):
+        job = CustomJob(
+            name="n", display_name="demo", state=states.SUCCEEDED, create_time=start, end_time=end
+        )
+        show_end(Console(), job)
+        assert capfd.readouterr().err.splitlines() == ["SUCCEEDED  demo"]
+
+
 def test_the_summary_of_a_timeout_gives_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
     error = Status(code=1, message="CANCELED: the job ran longer than its timeout of 5s.")
     show_end(Console(quiet=True), CustomJob(name="n", display_name="d", state=states.CANCELLED, error=error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -159,6 +160,46 @@ def in_tree_backend(make_tree, code):
     """A project whose back end is the given module of its own."""
     system = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
     return source(make_tree({"pyproject.toml": system, "own.py": code, "trainer/task.py": ""}))
+
+
+TOGETHER = """
+import io, os, pathlib, tarfile, time
+def build_sdist(folder, settings=None):
+    pathlib.Path("PLACE", "NAME").touch()
+    for _ in range(200):
+        if len(os.listdir("PLACE")) == 2:
+            break
+        time.sleep(0.05)
+    version = os.environ["PBR_VERSION"]
+    name = f"own-{version}"
+    with tarfile.open(f"{folder}/{name}.tar.gz", "w:gz") as tar:
+        for path, text in (("PKG-INFO", f"Name: own\\nVersion: {version}\\n"), ("trainer/task.py", "")):
+            member = tarfile.TarInfo(f"{name}/{path}")
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return f"{name}.tar.gz"
+"""
+
+
+def test_two_threads_that_package_at_once_give_each_its_own_version(make_tree, tmp_path):
+    """Tools that ask version control are told one by a variable, which is not this process's."""
+    (tmp_path / "place").mkdir()
+    system = (
+        "[build-system]\nrequires = [\"pbr; python_version < '3'\"]\n"
+        'build-backend = "own"\nbackend-path = ["."]\n'
+    )
+    plans = []
+    for name in ("a", "b"):
+        code = TOGETHER.replace("PLACE", str(tmp_path / "place")).replace("NAME", name)
+        tree = {"pyproject.toml": system, "own.py": code, "trainer/task.py": ""}
+        plans.append(plan_sdist(source(make_tree(tree, name))))
+    with ThreadPoolExecutor(2) as pool:
+        built = [*pool.map(lambda plan: build_sdist(plan, tmp_path / "packages"), plans)]
+    for plan, made in zip(plans, built, strict=True):
+        with tarfile.open(made.sdist) as tar:
+            version = f"own-0+h{plan.content_hash[:16]}"
+            assert {name.partition("/")[0] for name in tar.getnames()} == {version}
+    assert "PBR_VERSION" not in os.environ
 
 
 def test_build_requirements_that_cannot_be_had_are_no_crash(make_tree, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from vtrain.packaging.archive import is_direct, unpack_direct
+from vtrain.packaging.archive import is_direct
 from vtrain.packaging.project import read_project
 from vtrain.packaging.sdist import build_sdist, plan_sdist
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.environments.environment import make_wheel
-from vtrain.runtime.environments.wheels import is_plain, unpack_wheel
+from vtrain.runtime.environments.wheels import is_plain, lay
 
 
 def output(folder: Path, tmp_path: Path, *args: str, **given: Any) -> list[str]:
@@ -22,10 +23,9 @@ def output(folder: Path, tmp_path: Path, *args: str, **given: Any) -> list[str]:
     plan = plan_sdist(TrainerSource(folder=folder, **given), strict=True)
     assert plan.warnings == ()
     sdist, site = build_sdist(plan, tmp_path / "packages").sdist, tmp_path / "site"
-    if is_direct(sdist):
-        unpack_direct(sdist, site)
-    else:
-        assert unpack_wheel(make_wheel(sdist, tmp_path / "home", [].append), site)
+    package = sdist if is_direct(sdist) else make_wheel(sdist, tmp_path / "home", [].append)
+    assert is_plain(package, platform.python_version())
+    lay(package, site)
     command = [sys.executable, "-S", "-m", plan.python_module, *args]
     environment = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

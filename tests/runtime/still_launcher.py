@@ -10,7 +10,7 @@ from vtrain.backends.programs import PREPARE, SUPERVISE
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launcher import Launcher, Log, Runtime
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.supervision import base
 from vtrain.runtime.supervision.job_supervisor import JobSupervisor
 
@@ -60,11 +60,8 @@ class StillLauncher:
         devices: Mapping[str, tuple[str, ...]],
     ) -> dict[str, ReplicaOrder]:
         return {
-            member.name: _order(folder.replica(member.name)) for member in replica_ids(order.job.job_spec)
+            member.name: order_of(folder.replica(member.name)) for member in replica_ids(order.job.job_spec)
         }
-
-    def another_order(self, attempt: ReplicaFolder) -> ReplicaOrder:
-        return _order(attempt)
 
     def start(self, replica: ReplicaFolder) -> None:
         self.started.append((replica.name, replica.attempt))
@@ -87,12 +84,10 @@ class StillLauncher:
         if self.on_stop is not None:
             self.on_stop(self, replica)
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
         self.killed += [(replica.name, replica.attempt) for replica in replicas]
         self.living.difference_update(replicas)
-
-    def salvage(self, replica: ReplicaFolder) -> str:
-        return ""
+        return {}
 
     def clear(self, order: JobOrder) -> str:
         return ""
@@ -111,6 +106,6 @@ def end(replica: ReplicaFolder, code: int, ended: float = 2.0, **fields: object)
     write_struct(replica.path / "exit.json", told)
 
 
-def _order(replica: ReplicaFolder) -> ReplicaOrder:
+def order_of(replica: ReplicaFolder) -> ReplicaOrder:
     log = str(replica.job.logs / replica.name)
-    return ReplicaOrder(argv=("true",), env={}, cwd="/", log=log, wake=log, grace_seconds=0.1)
+    return ReplicaOrder(argv=("true",), env={}, log=log, wake=log, grace_seconds=0.1)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from vtrain.backends.container_options import ContainerOptions
 from vtrain.backends.docker.device_requests import grant
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import MachineSpec
-from vtrain.runtime.accelerators import gpu_count, process_notice
+from vtrain.runtime.accelerators import accelerator_notice, gpu_count, leased_devices
 
 RUNC = {"io.containerd.runc.v2": {"path": "runc"}, "runc": {"path": "runc"}}
 PLAIN: dict[str, Any] = {"Runtimes": RUNC, "DefaultRuntime": "runc"}
@@ -31,7 +31,7 @@ CDI = {
 }
 NO_DEVICES = {**PLAIN, "CDISpecDirs": ["/etc/cdi"], "DiscoveredDevices": None}
 T4 = MachineSpec(machine_type="n1-standard-4", accelerator_type="NVIDIA_TESLA_T4", accelerator_count=2)
-STRICT = ContainerOptions(require_accelerators=True)
+STRICT = ReplicaOptions(require_accelerators=True)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_type_without_count_is_one() -> None:
 
 
 def test_the_flag_alone_gives_all() -> None:
-    options = ContainerOptions(gpus=True)
+    options = ReplicaOptions(gpus=True)
     assert grant(None, options, NVIDIA).device_requests[0]["Count"] == -1
     assert grant(None, options, CDI).device_requests == (
         {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]},
@@ -77,7 +77,7 @@ def test_devices_that_the_engine_found_are_named() -> None:
 
 def test_fewer_devices_than_asked_for_are_all_given_and_said() -> None:
     eight = MachineSpec(accelerator_type="NVIDIA_TESLA_A100", accelerator_count=8)
-    granted = grant(eight, ContainerOptions(), CDI)
+    granted = grant(eight, ReplicaOptions(), CDI)
     assert granted.device_requests[0]["DeviceIDs"] == ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]
     assert granted.notice == "8 x NVIDIA_TESLA_A100: this machine has 2, which its replicas get."
     with pytest.raises(ConfigError, match="8 x NVIDIA_TESLA_A100 cannot be had here, as this machine has 2"):
@@ -93,13 +93,13 @@ def test_devices_without_numbers_are_given_together() -> None:
 
 @pytest.mark.parametrize("info", [PLAIN, NO_DEVICES, {}, {"Runtimes": None}])
 def test_without_gpus_a_job_runs_on_the_cpu_and_hears_of_it(info: dict[str, Any]) -> None:
-    granted = grant(T4, ContainerOptions(), info)
+    granted = grant(T4, ReplicaOptions(), info)
     assert granted.device_requests == ()
     assert granted.notice == (
         "NO ACCELERATOR: 2 x NVIDIA_TESLA_T4 cannot be had here, as the Docker engine has no NVIDIA runtime; "
         "its replicas run on the CPU."
     )
-    assert "GPUs (--gpu)" in grant(None, ContainerOptions(gpus=True), info).notice
+    assert "GPUs (--gpu)" in grant(None, ReplicaOptions(gpus=True), info).notice
 
 
 def test_a_job_that_requires_gpus_is_refused_without() -> None:
@@ -119,7 +119,7 @@ def test_a_job_that_requires_gpus_is_refused_without() -> None:
 )
 @pytest.mark.parametrize("info", [PLAIN, NVIDIA, CDI])
 def test_tpus_are_never_here(machine: MachineSpec, info: dict[str, Any]) -> None:
-    granted = grant(machine, ContainerOptions(gpus=True), info)
+    granted = grant(machine, ReplicaOptions(gpus=True), info)
     assert granted.device_requests == ()
     assert "only Google's machines have TPUs" in granted.notice
     with pytest.raises(ConfigError, match="only Google's machines have TPUs"):
@@ -138,13 +138,13 @@ def test_leased_gpus_are_named_by_uuid() -> None:
         {"Driver": "cdi", "DeviceIDs": [f"nvidia.com/gpu={uuid}" for uuid in LEASED]},
     )
     assert granted.notice.startswith("2 x NVIDIA_TESLA_T4: the GPUs of this machine stand in for them")
-    assert grant(None, ContainerOptions(gpus=True), NVIDIA, LEASED[:1]).device_requests[0]["DeviceIDs"] == [
+    assert grant(None, ReplicaOptions(gpus=True), NVIDIA, LEASED[:1]).device_requests[0]["DeviceIDs"] == [
         LEASED[0]
     ]
 
 
 def test_a_share_is_said_and_may_be_refused() -> None:
-    granted = grant(T4, ContainerOptions(), NVIDIA, LEASED[:1])
+    granted = grant(T4, ReplicaOptions(), NVIDIA, LEASED[:1])
     assert granted.device_requests[0]["DeviceIDs"] == [LEASED[0]]
     assert granted.notice == "2 x NVIDIA_TESLA_T4: this machine has 1 for each replica."
     with pytest.raises(ConfigError, match="2 x NVIDIA_TESLA_T4 cannot be had here, as this machine has 1"):
@@ -160,7 +160,7 @@ def test_a_share_is_said_and_may_be_refused() -> None:
     ],
 )
 def test_what_is_leased_and_cannot_be_given(info: dict[str, Any], leased: tuple[str, ...], why: str) -> None:
-    granted = grant(T4, ContainerOptions(), info, leased)
+    granted = grant(T4, ReplicaOptions(), info, leased)
     assert granted.device_requests == ()
     assert granted.notice.startswith("NO ACCELERATOR: 2 x NVIDIA_TESLA_T4 cannot be had here")
     assert why in granted.notice
@@ -171,9 +171,8 @@ def test_what_is_leased_and_cannot_be_given(info: dict[str, Any], leased: tuple[
 @pytest.mark.parametrize(
     ("machine", "leased", "said"),
     [
-        (None, None, ""),
+        (None, (), ""),
         (MachineSpec(machine_type="n1-standard-4"), (), ""),
-        (T4, None, "as nvidia-smi lists no GPU here; its replicas run on the CPU."),
         (T4, (), "fewer GPUs than replicas that ask for them"),
         (T4, LEASED[:1], "this machine has 1 for each replica."),
         (T4, LEASED, "stand in for them, whatever their model."),
@@ -181,14 +180,14 @@ def test_what_is_leased_and_cannot_be_given(info: dict[str, Any], leased: tuple[
     ],
 )
 def test_processes_hear_what_they_get(
-    machine: MachineSpec | None, leased: tuple[str, ...] | None, said: str
+    machine: MachineSpec | None, leased: tuple[str, ...], said: str
 ) -> None:
-    notice = process_notice(machine, leased, required=False)
+    notice = accelerator_notice(machine, leased_devices(leased), required=False)
     assert said in notice
     assert bool(said) == bool(notice)
     if said and leased != LEASED:
         with pytest.raises(ConfigError, match="cannot be had here"):
-            process_notice(machine, leased, required=True)
+            accelerator_notice(machine, leased_devices(leased), required=True)
 
 
 def test_tpus_are_no_gpus() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from still_launcher import Death, StillLauncher, end, supervise
+from still_launcher import Death, StillLauncher, end, order_of, supervise
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
@@ -34,9 +34,8 @@ def folder(tmp_path: Path) -> JobFolder:
     """A job's folder with two replicas that were ordered."""
     folder = JobFolder(tmp_path / "jobs" / "1")
     make_private(folder.logs)
-    launcher = StillLauncher()
     for name in NAMES:
-        folder.replica(name).order(launcher.another_order(folder.replica(name)))
+        folder.replica(name).order(order_of(folder.replica(name)))
     return folder
 
 

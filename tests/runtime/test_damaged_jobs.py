@@ -198,7 +198,7 @@ def test_a_damaged_exit_is_told(submitted: Submitted, damage: Callable[[Path], N
     first = submitted.folder.replica(PRIMARY)
     first.path.mkdir(parents=True)
     (first.path / "spec.json").write_text(
-        '{"argv": ["x"], "env": {}, "cwd": "/", "log": "/l", "wake": "/w", "grace_seconds": 1}'
+        '{"argv": ["x"], "env": {}, "log": "/l", "wake": "/w", "grace_seconds": 1}'
     )
     job = submitted.supervise(launcher)
     assert job.state == states.FAILED

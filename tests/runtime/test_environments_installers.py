@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,6 @@ from vtrain.runtime.environments.installer import (
     explain,
     explain_build,
 )
-from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 from vtrain.runtime.environments.layers import EnvironmentFailed
 from vtrain.uv_program import UvOptions, find_uv, uv_options
 
@@ -84,7 +84,7 @@ def test_what_uv_has_no_word_for_is_told(
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv(setting, "elsewhere")
-    assert uv_options(offline | {setting: "elsewhere"}).unheeded == (setting[4:].lower(),)
+    assert uv_options(offline | {setting: "elsewhere"}).ignored == (setting[4:].lower(),)
     assert trained(tmp_path) == "1.0\n"
 
 
@@ -140,7 +140,7 @@ def test_pips_settings_are_handed_to_uv(
     options = uv_options(offline | settings)
     assert options.flags == flags
     assert dict(options.variables) == {"UV_HTTP_RETRIES": "2"} | variables
-    assert options.unheeded == ()
+    assert options.ignored == ()
 
 
 def test_paths_are_those_of_the_folder_that_vtrain_runs_in(
@@ -281,7 +281,7 @@ def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest
     failed = explain(InstallerFault("uv", (f"fetch {line}",)), installation)
     assert "s3cret" not in failed.message
     assert f"left[x] @ git+http://****@127.0.0.1:1{rest} cannot be installed" in failed.message
-    write_virtual_environment(tmp_path / "made", base_interpreter())
+    venv.create(tmp_path / "made", symlinks=True)
     descriptor = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(EnvironmentFailed):
         Installer(told.append).install(installation, descriptor)

@@ -9,9 +9,10 @@ import pytest
 from vtrain.messages.codec import read_message
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.notices import (
+    CONTAINER_POOL_FIELDS,
+    PROCESS_POOL_FIELDS,
     declaration,
-    not_reproduced_by_containers,
-    not_reproduced_by_processes,
+    not_reproduced,
     notes_on,
     without_consequence,
 )
@@ -47,8 +48,8 @@ def job_of(*pools: dict[str, Any], **fields: Any) -> CustomJob:
     ],
 )
 def test_fields_of_the_job(fields: dict[str, Any], expected: tuple[str, ...]) -> None:
-    assert not_reproduced_by_containers(job_of(**fields)) == expected
-    assert not_reproduced_by_processes(job_of(**fields)) == expected
+    assert not_reproduced(job_of(**fields), CONTAINER_POOL_FIELDS) == expected
+    assert not_reproduced(job_of(**fields), PROCESS_POOL_FIELDS) == expected
 
 
 def test_fields_of_pools_are_named_with_all_their_pools() -> None:
@@ -64,8 +65,8 @@ def test_fields_of_pools_are_named_with_all_their_pools() -> None:
         "bootDiskType of workerPoolSpecs[2]",
         "bootDiskSizeGb of workerPoolSpecs[2]",
     )
-    assert not_reproduced_by_containers(job) == declared
-    assert not_reproduced_by_processes(job) == ("machineType of workerPoolSpecs[0]", *declared)
+    assert not_reproduced(job, CONTAINER_POOL_FIELDS) == declared
+    assert not_reproduced(job, PROCESS_POOL_FIELDS) == ("machineType of workerPoolSpecs[0]", *declared)
     assert declaration(declared) == (
         "Not reproduced here: nfsMounts of workerPoolSpecs[0], [2] and [3], "
         "bootDiskType of workerPoolSpecs[2], bootDiskSizeGb of workerPoolSpecs[2]."
@@ -108,12 +109,14 @@ def test_a_note_says_what_is_left_of_a_field(
 ) -> None:
     machine = {"machineSpec": {"machineType": "n1-standard-4"}, "diskSpec": {"bootDiskSizeGb": 500}}
     job = job_of(machine, **fields)
-    harmless, _ = without_consequence(not_reproduced_by_processes(job))
+    harmless, _ = without_consequence(not_reproduced(job, PROCESS_POOL_FIELDS))
     notes = notes_on(harmless, job.job_spec, "process", memory_is_given=memory_is_given)
     assert tuple(notes) == told
 
 
 def test_a_machine_type_without_known_memory_has_no_effect() -> None:
     job = job_of({"machineSpec": {"machineType": "no-such"}})
-    (note,) = notes_on(not_reproduced_by_processes(job), job.job_spec, "process", memory_is_given=False)
+    (note,) = notes_on(
+        not_reproduced(job, PROCESS_POOL_FIELDS), job.job_spec, "process", memory_is_given=False
+    )
     assert note == "machineType of workerPoolSpecs[0] has no effect on the backend process."

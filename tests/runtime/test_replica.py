@@ -15,16 +15,15 @@ from vtrain.messages.custom_job import (
     PythonPackageSpec,
     WorkerPoolSpec,
 )
-from vtrain.runtime.replica import (
+from vtrain.runtime.replica.vertex_view import (
     OUTPUT_FOLDERS,
     JobContext,
     ReplicaId,
     cluster_spec,
-    container_argv,
     expand_env,
     is_reduction_server,
     job_string,
-    module_argv,
+    replica_argv,
     replica_environment,
     replica_ids,
     tf_config,
@@ -228,14 +227,14 @@ def test_the_command_line_of_a_container(
     command: tuple[str, ...], args: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     task = ContainerSpec(image_uri="i", command=command, args=args)
-    assert container_argv(task, ("entry",), ("default",)) == expected
+    assert replica_argv(task, program=(("entry",), ("default",))) == expected
 
 
 def test_a_packages_job_string_argv_and_output() -> None:
     task = PythonPackageSpec(
         python_module="trainer.task", package_uris=("gs://b/t.tar.gz",), args=("--a=b c", "")
     )
-    assert module_argv(task, "python3") == ("python3", "-m", "trainer.task", "--a=b c", "")
+    assert replica_argv(task) == ("python3", "-m", "trainer.task", "--a=b c", "")
     assert job_string(task) == (
         '{"python_module":"trainer.task","package_uris":["gs://b/t.tar.gz"],"job_args":["--a=b c",""]}'
     )

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.runtime.replica import JobContext, ReplicaId, replica_environment, replica_ids, service_hosts
+from vtrain.runtime.replica.vertex_view import (
+    JobContext,
+    ReplicaId,
+    replica_environment,
+    replica_ids,
+    service_hosts,
+)
 
 TASK_TYPES = ("chief", "worker", "evaluator", "ps")
 POOLS = [(1, 1), (1, 2), (1, 0, 1), (1, 2, 1), (1, 2, 1, 1), (1, 0, 0, 1), (1, 3, 2, 1), (1, 1, 0, 1)]

@@ -100,9 +100,9 @@ def test_a_resource_is_not_rebooted_under_a_job(
     seen: list[list[Record]] = []
     end = resource_registry.end_warm_slots
 
-    def look_and_end(home: Path, owner: str) -> None:
-        seen.append(Store.open(home).living())
-        end(home, owner)
+    def look_and_end(folder: Path) -> None:
+        seen.append(Store.open(vtrain_home).living())
+        end(folder)
 
     monkeypatch.setattr(resource_registry, "end_warm_slots", look_and_end)
     other = in_the_middle(monkeypatch, lambda: submit(vtrain_home))
@@ -116,7 +116,7 @@ def test_a_killed_delete_can_be_repeated(
     registry: ResourceRegistry, vtrain_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The folder of the preloaders goes with the row: without that nobody would look for it again."""
-    slots = Home(vtrain_home).slots(TEAM)
+    slots = Home(vtrain_home).slots_of(TEAM)
     slots.mkdir(parents=True)
     with monkeypatch.context() as patched:
 

@@ -28,8 +28,8 @@ from vtrain.runtime.job_order import LentTerminal, ReplicaOrder
 from vtrain.runtime.journal import STDOUT
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.log_reader import read_logs
-from vtrain.runtime.orphans import LISTED, end_all, kill_orphans, listed_orphans, salvage
-from vtrain.runtime.process_tree import identify, is_alive, read_stat, snapshot
+from vtrain.runtime.orphans import LISTED, end_all, find_processes, kill_orphans, salvage
+from vtrain.runtime.process_tree import Process, identify, is_alive, read_stat
 
 PATIENCE_SECONDS = 60.0
 SHIM = Path(vtrain.__file__).parent / "runtime" / "shim.py"
@@ -47,8 +47,8 @@ class Case:
         self,
         *argv: str,
         grace: float = 1.0,
-        cwd: str = "",
-        group: str = "",
+        groups: str = "",
+        has_work: bool = True,
         largest: int = resource.RLIM_INFINITY,
         as_nobody: bool = False,
         processes: int = -1,
@@ -57,15 +57,16 @@ class Case:
         """Start a replica under a shim whose files may not grow beyond `largest` bytes."""
         order = ReplicaOrder(
             argv=argv,
-            env={"PATH": os.environ["PATH"], "TMPDIR": str(self.replica.tmp)},
-            cwd=cwd or str(self.replica.work),
+            env={"PATH": os.environ["PATH"]},
             log=str(self.logs / "workerpool0-0"),
             wake=str(self.logs / "no-fifo"),
             grace_seconds=grace,
-            group=group,
+            groups=groups,
             terminal=terminal,
         )
         self.replica.order(order)
+        if not has_work:
+            self.replica.work.rmdir()
         lock = hold_lock(self.replica.lock)
         assert lock is not None
         if as_nobody:
@@ -98,6 +99,18 @@ class Case:
         while not (list(self.logs.glob("*.idx")) and self.lines()):
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_later_attempt_runs_by_the_first_order_in_its_own_folders(case: Case) -> None:
+    case.run(*python("import os; print(os.getcwd(), os.environ['TMPDIR'])"))
+    later = ReplicaFolder(case.replica.root, 1)
+    later.order_again()
+    lock = hold_lock(later.lock)
+    assert lock is not None
+    command = [sys.executable, "-I", "-S", str(SHIM), str(later.path), str(lock)]
+    subprocess.run(command, pass_fds=[lock], check=True)
+    os.close(lock)
+    assert case.lines() == [f"{each.work} {each.tmp}" for each in (case.replica, later)]
 
 
 def test_a_wake_up_call_that_nobody_takes_harms_nothing(case: Case) -> None:
@@ -163,8 +176,8 @@ def test_programs_that_cannot_start(case: Case, tmp_path: Path) -> None:
     report = case.run("sh", "-c", "a\0b")
     assert (report.code, report.message) == (126, "embedded null byte")
     assert case.lines() == []
-    report = case.run("sh", "-c", "true", cwd="/no/such/folder")
-    assert (report.code, report.message) == (127, "No such file or directory: /no/such/folder")
+    report = case.run("sh", "-c", "true", has_work=False)
+    assert (report.code, report.message) == (127, f"No such file or directory: {case.replica.work}")
 
 
 def test_stdin_is_empty_and_signals_are_normal(case: Case) -> None:
@@ -328,7 +341,7 @@ def test_a_folder_in_the_place_of_the_list_keeps_nobody_from_going_on(case: Case
 def test_pipes_of_any_number_are_salvaged(case: Case) -> None:
     """A supervisor of many replicas holds more descriptors than select() takes."""
     order = ReplicaOrder(
-        argv=("true",), env={}, cwd="/", log=str(case.logs / "workerpool0-0"), wake="/", grace_seconds=1
+        argv=("true",), env={}, log=str(case.logs / "workerpool0-0"), wake="/", grace_seconds=1
     )
     case.replica.order(order)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 1100:
@@ -345,16 +358,16 @@ def test_pipes_of_any_number_are_salvaged(case: Case) -> None:
 @pytest.mark.parametrize("group", ["", "vtrain-test-{pid}"], ids=["list", "cgroup"])
 def test_a_daemon_without_an_environment_is_found_after_its_shim(case: Case, group: str) -> None:
     name = group.format(pid=os.getpid())
-    if name and not (made := make_group(name)):
+    if name and not (made := make_group(f"{name}-r0")):
         pytest.skip("this user may make no cgroup here")
-    shim = case.start(sys.executable, "-c", DAEMON, group=name)
+    shim = case.start(sys.executable, "-c", DAEMON, groups=name)
     case.until_line()
     daemon = identify(int(case.lines()[0]))
     until(lambda: bool(name) or daemon[0] in listed(case))
     os.kill(shim.pid, signal.SIGKILL)
     shim.wait(PATIENCE_SECONDS)
     assert is_alive(daemon)
-    end_all(lambda: listed_orphans(case.replica.path, snapshot()), [made] if name else [])
+    end_all(lambda: processes_listed(case), [made] if name else [])
     until(lambda: not is_alive(daemon))
     assert not name or not Path(made).exists()
 
@@ -365,29 +378,29 @@ def test_a_list_of_another_start_of_the_machine_names_nobody(case: Case) -> None
     for boot, found in ((boot_id(), True), ("another", False)):
         text = json.dumps({"boot_id": boot, "processes": [own]})
         (case.replica.path / LISTED).write_text(text)
-        assert (own in listed_orphans(case.replica.path, snapshot())) is found
+        assert (own in processes_listed(case)) is found
     (case.replica.path / LISTED).write_text(json.dumps({"boot_id": boot_id(), "processes": [[own[0], 1]]}))
-    assert listed_orphans(case.replica.path, snapshot()) == set(), "its id is another process's by now"
+    assert processes_listed(case) == set(), "its id is another process's by now"
 
 
 def test_a_cgroup_is_gone_with_a_daemon_of_a_program_that_ends_at_once(tmp_path: Path) -> None:
     """The program may have left its cgroup before the shim looks who is in it."""
     name = f"vtrain-test-{os.getpid()}"
-    if not make_group(name):
+    if not make_group(f"{name}-r0"):
         pytest.skip("this user may make no cgroup here")
     for turn in range(10):
         (tmp_path / str(turn)).mkdir()
-        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", group=name).code == 0
-        assert find_groups(name) == []
+        assert Case(tmp_path / str(turn)).run("sh", "-c", "sleep 60 &", groups=name).code == 0
+        assert find_groups(f"{name}-r0") == []
 
 
 def test_a_cgroup_is_gone_with_its_replica(case: Case) -> None:
     name = f"vtrain-test-{os.getpid()}"
-    if not make_group(name):
+    if not make_group(f"{name}-r0"):
         pytest.skip("this user may make no cgroup here")
-    report = case.run("sh", "-c", "grep -c vtrain-test /proc/self/cgroup", group=name)
+    report = case.run("sh", "-c", "grep -c vtrain-test /proc/self/cgroup", groups=name)
     assert (report.code, case.lines()) == (0, ["1"])
-    assert find_groups(name) == []
+    assert find_groups(f"{name}-r0") == []
     assert not (case.replica.path / LISTED).exists()
 
 
@@ -402,6 +415,11 @@ if os.fork() == 0:
     os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", WAIT], {})
 time.sleep(600)
 """.replace("WAIT", repr("import os, time; print(os.getpid(), flush=True); time.sleep(600)"))
+
+
+def processes_listed(case: Case) -> set[Process]:
+    """The living processes that are found by the shim's list."""
+    return set(find_processes({}, {case.replica.path: case.replica.name}, None))
 
 
 def listed(case: Case) -> set[int]:

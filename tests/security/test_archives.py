@@ -15,7 +15,7 @@ from vtrain.errors import PackagingError
 from vtrain.packaging.archive import METADATA_LIMIT, _metadata, is_direct, metadata_name, unpack_direct
 from vtrain.packaging.direct import MARKER, Member, write_direct
 from vtrain.packaging.unpacking import unpack_tar, unpack_zip
-from vtrain.runtime.environments.wheels import unpack_wheel
+from vtrain.runtime.environments.wheels import lay
 
 LEADING_OUT = ("../evil", "a/../../evil", "/tmp/evil-of-vtrain", "a/b/../../../evil", "..", "x" * 300)
 METADATA = "Metadata-Version: 2.1\nName: t\nVersion: 1\n"
@@ -107,7 +107,7 @@ def test_names_that_lead_out_of_a_wheel(tmp_path: Path, name: str, how: str) -> 
     site = tmp_path / "deep" / "site"
     unpack: dict[str, Callable[[], object]] = {
         "zip": lambda: unpack_zip(wheel, site),
-        "wheel": lambda: unpack_wheel(wheel, site),
+        "wheel": lambda: lay(wheel, site),
         "container": lambda: PackagePlan(steps=(), overlays=(wheel,)).unpack(site),
     }
     with pytest.raises(PackagingError, match=r"t-1-py3-none-any\.whl holds"):

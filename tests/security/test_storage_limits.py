@@ -123,6 +123,24 @@ def test_a_batch_has_no_batches(http: Http, target: str) -> None:
     assert reply.status == 200 and b"HTTP/1.1 404 " in reply.body and b"HTTP/1.1 200" not in reply.body
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "GET /storage/v1/b/good/o/mine?alt=media",
+        "GET /storage/v1/b/good/o/mine?alt=json&alt=media",
+        "GET /download/storage/v1/b/good/o/mine",
+        "POST /upload/storage/v1/b/good/o?uploadType=media&name=x",
+        "POST http://127.0.0.1/resumable/upload/storage/v1/b/good/o?uploadType=resumable&name=x",
+    ],
+)
+def test_a_batch_carries_no_content(http: Http, target: str) -> None:
+    """A hundred downloads would be held in memory, each of any size."""
+    body = f"--x\r\nContent-Type: application/http\r\n\r\n{target} HTTP/1.1\r\n\r\n\r\n--x--".encode()
+    reply = http("POST", "/batch/storage/v1", body, content_type="multipart/mixed; boundary=x")
+    assert reply.status == 200 and b"HTTP/1.1 400 " in reply.body
+    assert b"uploads or downloads no content" in reply.body
+
+
 def test_a_batch_has_at_most_100_parts_and_none_below_a_part(http: Http) -> None:
     """Parts in parts, ten thousand deep, once ended in a RecursionError."""
     one = b"--x\r\n\r\nGET /storage/v1/b/good HTTP/1.1\r\n\r\n"

@@ -7,6 +7,7 @@ import shutil
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,6 @@ from terminal.pseudo_terminal import PseudoTerminal
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
 from vtrain.errors import VtrainError
-from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 
 SHORT_ID = 6
 """Digits of the beginning of an id that a terminal may show."""
@@ -66,7 +66,7 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     project.mkdir()
     monkeypatch.setenv("HOME", str(top))
     monkeypatch.setenv("VTRAIN_HOME", str(top / ".vtrain"))
-    write_virtual_environment(top / "env", base_interpreter())
+    venv.create(top / "env", symlinks=True)
     monkeypatch.setenv("VIRTUAL_ENV", str(top / "env"))  # the Python of trainers that declare nothing
     yield project
     shutil.rmtree(top, ignore_errors=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import venv
 from pathlib import Path
 
 import pytest
 from terminal.conftest import Golden, Start, Trainer
-
-from vtrain.runtime.environments.interpreters import base_interpreter, write_virtual_environment
 
 
 @pytest.mark.parametrize("columns", [80, 120])
@@ -34,7 +33,7 @@ def test_missing_imports_are_told_before_anything_is_made(
 def test_a_run_in_the_active_environment_names_it(
     start: Start, trainer: Trainer, golden: Golden, place: Path
 ) -> None:
-    write_virtual_environment(place / "env", base_interpreter())
+    venv.create(place / "env", symlinks=True)
     code = "print(os.path.relpath(sys.executable, os.environ['HOME']))\n"
     terminal = start("run", trainer(code), "--environment=current", env={"VIRTUAL_ENV": str(place / "env")})
     assert terminal.end() == 0

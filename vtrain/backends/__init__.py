@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from vtrain.backends.container_options import ContainerOptions
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.messages.base import Query as Query
 from vtrain.messages.log import LogPage, LogQuery
 from vtrain.rooted import Root
@@ -129,14 +129,14 @@ class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
 class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings with which a backend is opened: the place of jobs, and options of new ones.
 
-    A plug-in may ignore what it has no use for: `Backend.heeded_flags` decides which flags reach it.
+    A plug-in may ignore what it has no use for: `Backend.used_flags` decides which flags reach it.
     """
 
     home: Path
     """vtrain's folder of this machine (VTRAIN_HOME)."""
     project: str
     region: str
-    container: ContainerOptions = ContainerOptions()
+    options: ReplicaOptions = ReplicaOptions()
     preemption: SimulatedPreemption | None = None
     debugger: Debugger | None = None
     aip_dirs: str = ""

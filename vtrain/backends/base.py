@@ -104,7 +104,7 @@ class Backend(ABC):
     """The form of a trainer where the command line does not say."""
     image_form: TrainerForm | None = None
     """The image that a trainer becomes where one is asked for; None: the backend runs no images."""
-    heeded_flags: frozenset[str] = frozenset()
+    used_flags: frozenset[str] = frozenset()
     """Flags about how a job is run that have an effect here, such as `--memory`."""
     no_entry_hint: str = ""
     """A hint how else to look into a replica; for `exec` and `shell` on a backend without hosts."""
@@ -148,7 +148,7 @@ class Backend(ABC):
         """The address of a resource; its name, where nothing serves it."""
         return str(name)
 
-    def told_folder(self, uri: str, settings: BackendSettings) -> str:  # noqa: ARG002 - for those with paths
+    def seen_folder(self, uri: str, settings: BackendSettings) -> str:  # noqa: ARG002 - for those with paths
         """A folder of a bucket as trainers here can open it without Google's libraries; else its URI."""
         return uri
 
@@ -161,14 +161,14 @@ class Backend(ABC):
         """Whether the backend knows all fields of a document, none of which vtrain knows."""
         return False
 
-    def unheeded(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:
+    def ignored_flags(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:
         """Sentences about flags that have no effect here. Raises ConfigError for one that is refused.
 
         `builds_image` says that an image is made of the trainer, which some flags of containers concern.
         """
         told = []
         for flag in flags:
-            if flag in self.heeded_flags or (builds_image and flag in IMAGE_FLAGS):
+            if flag in self.used_flags or (builds_image and flag in IMAGE_FLAGS):
                 continue
             if flag in RUNTIME_FLAGS:
                 hint = "Leave it out, or take --backend=local."
@@ -219,7 +219,7 @@ class Backend(ABC):
 class RuntimeBackend(Backend):
     """A backend whose jobs vtrain's local runtime keeps: it says how they are planned, and launched."""
 
-    heeded_flags = QUEUE_FLAGS | RUNTIME_FLAGS | {CREDENTIALS_FLAG}
+    used_flags = QUEUE_FLAGS | RUNTIME_FLAGS | {CREDENTIALS_FLAG}
 
     def open(self, settings: BackendSettings) -> JobBackend:
         """The jobs of this machine, of which new ones run in this backend."""

@@ -24,7 +24,7 @@ from vtrain.backends import (
     Steps,
 )
 from vtrain.backends.local_parents import check_parent, parent_parts, without_parent
-from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, runnable, with_spec
+from vtrain.backends.local_plan import PLANNED_JOB_ID, check_replicas, order_of, runnable, with_spec
 from vtrain.backends.programs import SUPERVISE
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError, StorageError
 from vtrain.messages import states
@@ -41,7 +41,8 @@ from vtrain.runtime.file_limit import check_files, files_needed
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
-from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TrainerSetting, TypedCommand
+from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
+from vtrain.runtime.replica.vertex_view import PRIMARY, replica_ids, trial_spec
 from vtrain.runtime.store import Record, Store, delete_job, not_found
 from vtrain.runtime.supervisor_process import new_job_id, start_supervisor
 
@@ -98,7 +99,7 @@ class LocalBackend:
         check_aip_dirs(
             self._settings.aip_dirs,
             own.job_spec,
-            has_credentials=bool(self._settings.container.credentials_file),
+            has_credentials=bool(self._settings.options.credentials_file),
         )
         _grace_seconds()  # refuses what is no time
         plan = self._planner.plan(own)
@@ -112,7 +113,6 @@ class LocalBackend:
         """The job's replicas. Raises as `plan` does, except for conditions that matter only to a run."""
         from vtrain.messages.rules import check_job
         from vtrain.runtime.default_output import with_output
-        from vtrain.runtime.replica import trial_spec
 
         own = runnable(job)
         check_job(own, executor_required=False)
@@ -214,8 +214,6 @@ class LocalBackend:
 
     def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The job's output folder, and the working directory of the replica's newest attempt."""
-        from vtrain.runtime.replica import PRIMARY
-
         output = self._output(name)
         folder, task = self._folder(name), replica or PRIMARY.name
         if replica and replica not in folder.started_replicas():
@@ -301,29 +299,16 @@ class LocalBackend:
         from vtrain.runtime.default_output import with_output
         from vtrain.runtime.enrolment import pending
         from vtrain.runtime.inheritance import inherited_environment
-        from vtrain.runtime.replica import replica_ids
 
         own = with_output(pending(runnable(plan.job), str(name)), name.id)
         job = own if runnable(plan.job) is plan.job else pending(with_spec(plan.job, own.job_spec), str(name))
-        order = JobOrder(
-            home=str(self._home.absolute()),
-            name=job.name,
-            job=own,
+        order = order_of(own, job.name, self._settings).with_setting(variables=inherited_environment())
+        order = msgspec.structs.replace(
+            order,
             backend=self._name,
             grace_seconds=_grace_seconds(),
-            setting=TrainerSetting(
-                variables=inherited_environment(),
-                python=self._settings.python,
-                active_python=self._settings.active_python,
-                python_downloads=self._settings.python_downloads,
-                credentials_file=self._settings.container.credentials_file,
-                aip_dirs=self._settings.aip_dirs,
-            ),
             source_folder=plan.source_folder,
             in_pool_spec=plan.in_pool_spec,
-            preemption=self._settings.preemption,
-            debugger=self._settings.debugger,
-            command=self._settings.command,
             terminal=self._settings.terminal if len(replica_ids(own.job_spec)) == 1 else None,
             boot_id=boot_id(),
             files=self._files(own),
@@ -345,8 +330,6 @@ class LocalBackend:
 
     def _files(self, own: CustomJob) -> int:
         """How many files a supervisor of the job has open."""
-        from vtrain.runtime.replica import replica_ids
-
         return files_needed(len(replica_ids(own.job_spec)), self._planner.files_per_replica)
 
     def _folder(self, name: str) -> JobFolder:
@@ -383,8 +366,6 @@ class LocalBackend:
 
 def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
     """The newest attempt of each replica that has started and not ended."""
-    from vtrain.runtime.replica import replica_ids
-
     names = [member.name for member in replica_ids(job.job_spec)]
     newest = [folder.replica(name, folder.newest_attempt(name)) for name in names]
     return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
@@ -392,8 +373,6 @@ def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:
     """Raise ConfigError where the replica that is to be preempted is none of the job's."""
-    from vtrain.runtime.replica import replica_ids
-
     names = [member.name for member in replica_ids(job.job_spec)]
     if preemption is not None and preemption.replica and preemption.replica not in names:
         raise ConfigError(

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol, cast
 
 import msgspec
 
-from vtrain.backends import Plan, Replica, Steps
+from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
+from vtrain.messages.names import CUSTOM_JOBS, ResourceName
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.messages.training_task import TaskJob, task_of, with_task
-from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.job_order import JobOrder, TrainerSetting
 
 if TYPE_CHECKING:
     from vtrain.messages.custom_job import CustomJobSpec
@@ -36,7 +37,7 @@ class Planner(Protocol):
     def plan(self, job: CustomJob) -> Plan:
         """Exactly what submitting the job would do; touches nothing."""
 
-    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+    def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:
         """The job's replicas. Works without an engine or a network."""
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
@@ -44,6 +45,42 @@ class Planner(Protocol):
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the parts that only this backend needs."""
+
+
+def order_of(job: CustomJob, name: str, settings: BackendSettings) -> JobOrder:
+    """The part of a job's order that settings decide: what is shown of replicas is made of it as well."""
+    return JobOrder(
+        home=str(settings.home.absolute()),
+        name=name,
+        job=job,
+        backend="",
+        grace_seconds=0.0,
+        setting=TrainerSetting(
+            python=settings.python,
+            active_python=settings.active_python,
+            python_downloads=settings.python_downloads,
+            credentials_file=settings.options.credentials_file,
+            aip_dirs=settings.aip_dirs,
+        ),
+        preemption=settings.preemption,
+        debugger=settings.debugger,
+        command=settings.command,
+    )
+
+
+def planned_order(job: CustomJob, settings: BackendSettings, trial_id: str = "") -> JobOrder:
+    """The order of a job that is only shown."""
+    name = ResourceName(
+        project=settings.project, location=settings.region, collection=CUSTOM_JOBS, id=PLANNED_JOB_ID
+    )
+    return msgspec.structs.replace(order_of(job, str(name), settings), trial_id=trial_id)
+
+
+def pool_lines(job: CustomJob, line: Callable[[int, WorkerPoolSpec], str]) -> Iterator[str]:
+    """What is to be said about each pool that has replicas, after the place of that pool."""
+    for number, pool in enumerate(job.job_spec.worker_pool_specs):
+        if pool.task is not None and (said := line(number, pool)):
+            yield f"workerPoolSpecs[{number}]: {said}"
 
 
 def runnable(job: Job) -> CustomJob:

@@ -62,7 +62,7 @@ def with_study(target: Target, study: StudyFlags, place: PlaceFlags) -> Target:
     The job to continue from may be named as in any other command.
     """
     options = study_options(study)
-    for sentence in target.backend.unheeded(given_flags(study)):
+    for sentence in target.backend.ignored_flags(given_flags(study)):
         target.console.warn(sentence)
     if options.continue_from:
         reference = find_reference(options.continue_from, TUNING_JOB, place)

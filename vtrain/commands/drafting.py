@@ -15,7 +15,7 @@ from vtrain.backends.image_order import ImageOrder, ImageWish
 from vtrain.commands.session import Session, Target, check_current_folder
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, compose
-from vtrain.flags.containers import container_options, given_flags
+from vtrain.flags.containers import given_flags, replica_options
 from vtrain.flags.input_files import ConfigFile
 from vtrain.flags.job_options import ContainerFlags, GpuFlags, TrainerFlags
 from vtrain.flags.local import (
@@ -122,7 +122,7 @@ def with_local_flags(target: Target, local: RuntimeFlags) -> Target:
         active_python=active,
         debugger=debugger,
     )
-    for sentence in target.backend.unheeded([*given, *_python_flags(settings)]):
+    for sentence in target.backend.ignored_flags([*given, *_python_flags(settings)]):
         target.console.warn(sentence)
     return msgspec.structs.replace(target, settings=settings)
 
@@ -177,7 +177,7 @@ def open_for(
 
     `baked` says that the trainer becomes an image, which only containers run.
     """
-    options = container_options(container, gpu)
+    options = replica_options(container, gpu)
     images = draft.images
     if baked:
         images = msgspec.structs.replace(images, containers=(*images.containers, *images.executors))
@@ -187,7 +187,7 @@ def open_for(
     session = target.open(images, options)
     credentials = [CREDENTIALS_FLAG] * bool(options.credentials_file)
     given = (*given_flags(container, gpu), *credentials, *python_flags)
-    for sentence in session.backend.unheeded(given, builds_image=baked):
+    for sentence in session.backend.ignored_flags(given, builds_image=baked):
         session.console.warn(sentence)
     return session
 
@@ -231,7 +231,7 @@ def image_order(session: Session, draft: Draft) -> ImageOrder:
     """
     if draft.source is None:
         raise UsageError("There is no trainer to make an image of.", hint="Give --local-package-path=DIR.")
-    options = session.settings.container
+    options = session.settings.options
     wish = ImageWish(
         name=draft.output_image_uri,
         platform=options.platform,
@@ -300,7 +300,7 @@ def show_plan(session: Session, prepared: Prepared, *, dry_run: bool) -> None:
     harmless, others = without_consequence(prepared.plan.not_reproduced)
     if others:
         console.warn(declaration(others))
-    limited = bool(session.settings.container.memory_bytes)
+    limited = bool(session.settings.options.memory_bytes)
     spec, backend = spec_of(prepared.plan.job), prepared.plan.backend
     for note in notes_on(harmless, spec, backend, memory_is_given=limited):
         console.progress(dim(f"Note: {note}"))

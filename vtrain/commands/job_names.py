@@ -61,7 +61,7 @@ def newest_models(given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def replicas_of(job: str, given: Mapping[str, Any]) -> list[str]:
     """The names of a job's replicas, of a tuning job those of its trials; none where it cannot be asked."""
-    from vtrain.runtime.replica import replica_ids
+    from vtrain.runtime.replica.vertex_view import replica_ids
 
     with suppress(VtrainError, OSError), _at_most(PATIENCE):
         common, place = _flags(given)

@@ -210,7 +210,7 @@ def _with_terminal(target: Target, typing: InteractiveFlag) -> Target:
 
 def _check_typing(session: Session, job: Job, typing: InteractiveFlag) -> None:
     """Raise ConfigError or UsageError where no replica could read the keyboard."""
-    if typing.interactive and INTERACTIVE_FLAG not in session.backend.heeded_flags:
+    if typing.interactive and INTERACTIVE_FLAG not in session.backend.used_flags:
         raise ConfigError(
             f"{INTERACTIVE_FLAG} does not work on {session.backend.name}.",
             hint="Add --backend=process, or open a shell in the running job: vtrain shell @last",

@@ -28,7 +28,7 @@ def create(spec: PersistentResourceFlags, run: DryRunFlag, place: PlaceFlags, co
     check_given(spec)
     modules = preload_modules(spec)
     target = find_target(common, place, kind=PERSISTENT_RESOURCE)
-    target.backend.unheeded([PRELOAD_FLAG] if modules else [])
+    target.backend.ignored_flags([PRELOAD_FLAG] if modules else [])
     own_settings = msgspec.structs.replace(target.settings, preload=modules)
     session = msgspec.structs.replace(target, settings=own_settings).open()
     backend, settings = session.resources, session.settings

@@ -11,8 +11,8 @@ import msgspec
 
 from vtrain.backends import BackendSettings, JobBackend, ResourceBackend, ServiceAccess
 from vtrain.backends.base import Backend, CommandLine, RuntimeBackend
-from vtrain.backends.container_options import ContainerOptions
 from vtrain.backends.registry import LOCAL, choose_for, find_backend, is_choice, open_found
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.command_log import current_command
 from vtrain.commands.asking import prompted_region
 from vtrain.commands.kinds import CUSTOM_JOB, ResourceKind
@@ -70,7 +70,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         settings = found.settings(CommandLine())
         return msgspec.structs.replace(self, choice=choice, backend=found, settings=settings, name="")
 
-    def open(self, images: Images | None = None, container: ContainerOptions | None = None) -> Session:
+    def open(self, images: Images | None = None, options: ReplicaOptions | None = None) -> Session:
         """The session. `images` are those of the job to be started, which decide what `local` means.
 
         Without them it is about what is there: jobs and models of every backend of this machine.
@@ -87,7 +87,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
             self.console.warn(notice)
         settings = msgspec.structs.replace(
             self.settings,
-            container=container or ContainerOptions(),
+            options=options or ReplicaOptions(),
             command=_typed_command() if isinstance(backend, RuntimeBackend) else None,
             tell=self.console.progress,
         )

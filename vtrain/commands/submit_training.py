@@ -108,7 +108,7 @@ def _told_job_dir(target: Target, request: LegacyRequest, *, dry_run: bool) -> s
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"--job-dir: {folder} cannot be written: {error.strerror}.") from error
-    return backend.told_folder(uri, target.settings)
+    return backend.seen_folder(uri, target.settings)
 
 
 def _staging(spec: SubmitFlags, request: LegacyRequest) -> str:

@@ -13,7 +13,7 @@ from vtrain.flags.options import BoardFlags, CommonFlags, PlaceFlags
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.default_output import BUCKET
 from vtrain.runtime.foreground import run_in_foreground
-from vtrain.runtime.replica import OUTPUT_FOLDERS
+from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
 from vtrain.staging import LocalBuckets, join_uri
 
 PROGRAM = "tensorboard"

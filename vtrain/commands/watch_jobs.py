@@ -31,7 +31,7 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.log import LogQuery
 from vtrain.output.log_sinks import LogSink, RecordSink
 from vtrain.runtime.folder import SERVICE
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.verdict import raise_verdict
 
 

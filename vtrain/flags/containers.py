@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from vtrain.backends.base import CREDENTIALS_FLAG
-from vtrain.backends.container_options import PULL_POLICIES, ContainerOptions, Ulimit
+from vtrain.backends.replica_options import PULL_POLICIES, ReplicaOptions, Ulimit
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.flags.job_options import ContainerFlags, GpuFlags
@@ -45,15 +45,15 @@ _HOST = re.compile(r"([^\s:=]+)[:=](\S+)")
 _ULIMIT = re.compile(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?")
 
 
-def container_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ContainerOptions:
-    """The options of containers.
+def replica_options(flags: ContainerFlags, gpu: GpuFlags | None = None) -> ReplicaOptions:
+    """The options of replicas.
 
     An empty value is refused, since it usually comes from a variable that is not set. An empty value of
     gcloud's own flags counts as none.
 
     Raises UsageError where one does not parse, ConfigError where a file that is named is missing.
     """
-    return ContainerOptions(
+    return ReplicaOptions(
         pull=pull_policy(flags.pull),
         platform=platform_name(flags.platform),
         shm_size=size_in_bytes(flags.shm_size, "--shm-size") if flags.shm_size is not None else 0,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from vtrain.backends.container_options import Mount
+from vtrain.backends.replica_options import Mount
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import size_in_bytes
 from vtrain.settings import user_path

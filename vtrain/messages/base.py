@@ -3,7 +3,7 @@
 The annotations of messages are evaluated at every start, so their modules do not import `annotations`.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,21 @@ MOST_SECONDS = 315_576_000_000
 """The limit of a duration: 10,000 years. Source: `google/protobuf/duration.proto`."""
 
 EnumName = Annotated[str, "enum"]
-"""An enum by name. Every name is accepted, as the service may know new ones."""
+"""An enum by name, of which vtrain knows no name."""
+
+
+class EnumNames(NamedTuple):
+    """The names of an enum by their numbers. With `is_open` the service may know others."""
+
+    by_number: dict[int, str]
+    is_open: bool
+
+
+def enum(names: str, prefix: str = "", *, is_open: bool = False) -> EnumNames:
+    """The names in the order of their numbers, which begin at 0; a number without a name is a `-`."""
+    numbered = {number: prefix + name for number, name in enumerate(names.split()) if name != "-"}
+    return EnumNames(numbered, is_open)
+
 
 Value = Annotated[Any, "value"]
 """`google.protobuf.Value`: any JSON."""

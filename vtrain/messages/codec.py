@@ -19,24 +19,28 @@ from typing import Any, TypeVar
 import msgspec
 
 from vtrain.errors import ConfigError, FieldError
+from vtrain.messages.base import EnumNames
 from vtrain.messages.nearest import did_you_mean
 
 M = TypeVar("M", bound=msgspec.Struct)
 
 _NUMBER = re.compile(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _ENUM_NUMBER = re.compile(r"[0-9]{1,10}")
+_NO_ENUM = EnumNames({}, is_open=True)
 _YAML_11_BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """The description of one field of a message. `kind` is int32, int64, string, … or `message`.
 
-    `names` are those of an enum whose names are all known; empty where every name is accepted.
+    `enum` has the names of an enum by their numbers. `names` are those of one whose names are all known;
+    empty where every name is accepted.
     """
 
     attribute: str
     name: str
     kind: str
+    enum: dict[int, str]
     names: tuple[str, ...]
     message: type[msgspec.Struct] | None
     repeated: bool
@@ -95,12 +99,16 @@ def fields(cls: type[msgspec.Struct]) -> dict[str, Field]:
 def _describe(info: Any, hint: Any) -> Field:
     default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
     kind, message, repeated = _kind(hint)
-    _, *names = getattr(hint, "__metadata__", ("",))
+    annotations = [
+        each for part in (hint, *typing.get_args(hint)) for each in getattr(part, "__metadata__", ())
+    ]
+    known = next((each for each in annotations if isinstance(each, EnumNames)), _NO_ENUM)
     return Field(
         attribute=info.name,
         name=info.encode_name,
         kind=kind,
-        names=tuple(names[0]) if names else (),
+        enum=known.by_number,
+        names=() if known.is_open else tuple(known.by_number.values()),
         message=message,
         repeated=repeated,
         default=default,
@@ -214,6 +222,8 @@ def _read(field: Field, value: Any, path: str) -> Any:
 def _read_one(field: Field, value: Any, path: str) -> Any:
     if field.message:
         return read_message(field.message, value, path)
+    if field.kind == "enum" and type(value) is int:
+        value = field.enum.get(value, value)
     if field.names and value not in field.names:
         hint = did_you_mean(str(value).upper().replace("-", "_"), field.names, otherwise="")
         raise _wrong_type(path, f"one of {', '.join(field.names)}", value, hint)
@@ -227,7 +237,7 @@ def _read_string(value: Any, path: str) -> str:
 
 
 def _read_enum(value: Any, path: str) -> str:
-    """A name, or its number."""
+    """A name, or a number that vtrain has no name for."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return _read_string(value, path)

@@ -1,31 +1,65 @@
 """The messages of a CustomJob, under the API's own names and with all of its fields.
 
 Source: `google/cloud/aiplatform/v1/{custom_job,machine_resources,env_var,encryption_spec,io,
-reservation_affinity,service_networking}.proto`. Enum values are kept by name, and unknown names are accepted,
-as the service may know new ones.
+job_state,reservation_affinity,service_networking,accelerator_type}.proto`. Enum values are kept by name, and
+unknown names are accepted, as the service may know new ones.
 """
+
+from typing import Annotated
 
 from vtrain.messages.base import (
     Duration,
     EncryptionSpec,
-    EnumName,
     GcsDestination,
     Int64,
     Message,
     Resource,
     Status,
+    enum,
 )
+
+AcceleratorType = Annotated[
+    str,
+    "enum",
+    enum(
+        "ACCELERATOR_TYPE_UNSPECIFIED NVIDIA_TESLA_K80 NVIDIA_TESLA_P100 NVIDIA_TESLA_V100 NVIDIA_TESLA_P4 "
+        "NVIDIA_TESLA_T4 TPU_V2 TPU_V3 NVIDIA_TESLA_A100 NVIDIA_A100_80GB TPU_V4_POD NVIDIA_L4 "
+        "TPU_V5_LITEPOD NVIDIA_H100_80GB NVIDIA_H100_MEGA_80GB NVIDIA_H200_141GB NVIDIA_B200 NVIDIA_GB200 "
+        "NVIDIA_RTX_PRO_6000",
+        is_open=True,
+    ),
+]
+ReservationAffinityType = Annotated[
+    str,
+    "enum",
+    enum("TYPE_UNSPECIFIED NO_RESERVATION ANY_RESERVATION SPECIFIC_RESERVATION", is_open=True),
+]
+Strategy = Annotated[
+    str,
+    "enum",
+    enum("STRATEGY_UNSPECIFIED ON_DEMAND LOW_COST STANDARD SPOT - FLEX_START", is_open=True),
+]
+JobState = Annotated[
+    str,
+    "enum",
+    enum(
+        "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED EXPIRED UPDATING "
+        "PARTIALLY_SUCCEEDED",
+        "JOB_STATE_",
+        is_open=True,
+    ),
+]
 
 
 class ReservationAffinity(Message, frozen=True):
-    reservation_affinity_type: EnumName = ""
+    reservation_affinity_type: ReservationAffinityType = ""
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class MachineSpec(Message, frozen=True):
     machine_type: str = ""
-    accelerator_type: EnumName = ""
+    accelerator_type: AcceleratorType = ""
     accelerator_count: int = 0
     gpu_partition_size: str = ""
     tpu_topology: str = ""
@@ -90,7 +124,7 @@ class WorkerPoolSpec(Message, frozen=True):
 class Scheduling(Message, frozen=True):
     timeout: Duration = ""
     restart_job_on_worker_restart: bool = False
-    strategy: EnumName = ""
+    strategy: Strategy = ""
     disable_retries: bool = False
     max_wait_duration: Duration = ""
 
@@ -135,7 +169,7 @@ class CustomJob(Resource, frozen=True):
     name: str = ""
     display_name: str = ""
     job_spec: CustomJobSpec = CustomJobSpec()
-    state: EnumName = ""
+    state: JobState = ""
     create_time: str = ""
     start_time: str = ""
     end_time: str = ""

@@ -1,28 +1,24 @@
 """HyperparameterTuningJob, its study and its trials.
 
 Source: `google/cloud/aiplatform/v1/{hyperparameter_tuning_job,study}.proto`. Enums carry the names that the
-API knows.
+API knows, by their numbers.
 """
 
 from typing import Annotated, ClassVar
 
-from vtrain.messages.base import Duration, EncryptionSpec, EnumName, Int64, Message, Resource, Status, Value
-from vtrain.messages.custom_job import CustomJobSpec
+from vtrain.messages.base import Duration, EncryptionSpec, Int64, Message, Resource, Status, Value, enum
+from vtrain.messages.custom_job import CustomJobSpec, JobState
 
-GoalType = Annotated[str, "enum", ("GOAL_TYPE_UNSPECIFIED", "MAXIMIZE", "MINIMIZE")]
+GoalType = Annotated[str, "enum", enum("GOAL_TYPE_UNSPECIFIED MAXIMIZE MINIMIZE")]
 ScaleType = Annotated[
-    str,
-    "enum",
-    ("SCALE_TYPE_UNSPECIFIED", "UNIT_LINEAR_SCALE", "UNIT_LOG_SCALE", "UNIT_REVERSE_LOG_SCALE"),
+    str, "enum", enum("SCALE_TYPE_UNSPECIFIED UNIT_LINEAR_SCALE UNIT_LOG_SCALE UNIT_REVERSE_LOG_SCALE")
 ]
-Algorithm = Annotated[str, "enum", ("ALGORITHM_UNSPECIFIED", "GRID_SEARCH", "RANDOM_SEARCH")]
-ObservationNoise = Annotated[str, "enum", ("OBSERVATION_NOISE_UNSPECIFIED", "LOW", "HIGH")]
+Algorithm = Annotated[str, "enum", enum("ALGORITHM_UNSPECIFIED - GRID_SEARCH RANDOM_SEARCH")]
+ObservationNoise = Annotated[str, "enum", enum("OBSERVATION_NOISE_UNSPECIFIED LOW HIGH")]
 MeasurementSelectionType = Annotated[
-    str, "enum", ("MEASUREMENT_SELECTION_TYPE_UNSPECIFIED", "LAST_MEASUREMENT", "BEST_MEASUREMENT")
+    str, "enum", enum("MEASUREMENT_SELECTION_TYPE_UNSPECIFIED LAST_MEASUREMENT BEST_MEASUREMENT")
 ]
-TrialState = Annotated[
-    str, "enum", ("STATE_UNSPECIFIED", "REQUESTED", "ACTIVE", "STOPPING", "SUCCEEDED", "INFEASIBLE")
-]
+TrialState = Annotated[str, "enum", enum("STATE_UNSPECIFIED REQUESTED ACTIVE STOPPING SUCCEEDED INFEASIBLE")]
 
 
 class SafetyMetricConfig(Message, frozen=True):
@@ -180,7 +176,7 @@ class HyperparameterTuningJob(Resource, frozen=True):
     max_failed_trial_count: int = 0
     trial_job_spec: CustomJobSpec | None = None
     trials: tuple[Trial, ...] = ()
-    state: EnumName = ""
+    state: JobState = ""
     create_time: str = ""
     start_time: str = ""
     end_time: str = ""

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from vtrain.messages.codec import Field, fields
-from vtrain.messages.rules import ENUM_NAMES
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _REFERENCE = "#/definitions/{name}"
@@ -68,9 +67,8 @@ def _define(cls: type[msgspec.Struct], definitions: dict[str, Any]) -> None:
 
 def _field_schema(field: Field) -> dict[str, Any]:
     one = _reference(field.message) if field.message is not None else dict(_TYPES[field.kind])
-    names = field.names or sorted(ENUM_NAMES.get(field.name, ()) if field.kind == "enum" else ())
-    if names:
-        one["enum"] = list(names)
+    if field.enum:
+        one["enum"] = [*field.enum.values()]
     return {"type": "array", "items": one} if field.repeated else one
 
 

@@ -3,12 +3,30 @@
 Explanations, exports and what only Vertex AI makes of a model stay free documents.
 """
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from vtrain.messages.base import Duration, EncryptionSpec, EnumName, Int64, Message, Resource, Value
+from vtrain.messages.base import Duration, EncryptionSpec, Int64, Message, Resource, Value, enum
 from vtrain.messages.custom_job import EnvVar
+
+ModelSourceType = Annotated[
+    str,
+    "enum",
+    enum(
+        "MODEL_SOURCE_TYPE_UNSPECIFIED AUTOML CUSTOM BQML MODEL_GARDEN GENIE CUSTOM_TEXT_EMBEDDING "
+        "MARKETPLACE",
+        is_open=True,
+    ),
+]
+DeploymentResourcesType = Annotated[
+    str,
+    "enum",
+    enum(
+        "DEPLOYMENT_RESOURCES_TYPE_UNSPECIFIED DEDICATED_RESOURCES AUTOMATIC_RESOURCES SHARED_RESOURCES",
+        is_open=True,
+    ),
+]
 
 Document = dict[str, Any]
 
@@ -57,7 +75,7 @@ class PredictSchemata(Message, frozen=True):
 
 
 class ModelSourceInfo(Message, frozen=True):
-    source_type: EnumName = ""
+    source_type: ModelSourceType = ""
     copy: bool = False
 
 
@@ -106,7 +124,7 @@ class Model(Resource, frozen=True):
     pipeline_job: str = ""
     container_spec: ModelContainerSpec | None = None
     artifact_uri: str = ""
-    supported_deployment_resources_types: tuple[EnumName, ...] = ()
+    supported_deployment_resources_types: tuple[DeploymentResourcesType, ...] = ()
     supported_input_storage_formats: tuple[str, ...] = ()
     supported_output_storage_formats: tuple[str, ...] = ()
     create_time: str = ""

@@ -1,11 +1,17 @@
 """PersistentResource (`google/cloud/aiplatform/v1/persistent_resource.proto`)."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import msgspec
 
-from vtrain.messages.base import EncryptionSpec, EnumName, Int64, Message, Resource, Status
+from vtrain.messages.base import EncryptionSpec, Int64, Message, Resource, Status, enum
 from vtrain.messages.custom_job import DiskSpec, MachineSpec, PscInterfaceConfig
+
+ResourceState = Annotated[
+    str,
+    "enum",
+    enum("STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING", is_open=True),
+]
 
 
 class AutoscalingSpec(Message, frozen=True):
@@ -61,7 +67,7 @@ class PersistentResource(Resource, frozen=True):
     name: str = ""
     display_name: str = ""
     resource_pools: tuple[ResourcePool, ...] = ()
-    state: EnumName = ""
+    state: ResourceState = ""
     error: Status | None = None
     create_time: str = ""
     start_time: str = ""

@@ -37,25 +37,12 @@ MAX_ARGS = 100_000
 MAX_DISPLAY_NAME = 128
 MAX_LABELS = 64
 DISK_GB = range(100, 64001)
-ACCELERATORS = frozenset(
-    "NVIDIA_A100_80GB NVIDIA_B200 NVIDIA_GB200 NVIDIA_H100_80GB NVIDIA_H100_MEGA_80GB "
-    "NVIDIA_H200_141GB NVIDIA_L4 NVIDIA_RTX_PRO_6000 NVIDIA_TESLA_A100 NVIDIA_TESLA_K80 "
-    "NVIDIA_TESLA_P100 NVIDIA_TESLA_P4 NVIDIA_TESLA_T4 NVIDIA_TESLA_V100 TPU_V2 TPU_V3 "
-    "TPU_V4_POD TPU_V5_LITEPOD".split()
-)
+ACCELERATORS = frozenset(fields(MachineSpec)["acceleratorType"].enum.values()) - {
+    "ACCELERATOR_TYPE_UNSPECIFIED"
+}
 """Accelerators that a pool can be given. Source: `accelerator_type.proto`."""
 _RESOURCE_ACCELERATORS = frozenset(name for name in ACCELERATORS if name.startswith("NVIDIA_"))
 """Accelerators of a persistent resource. Source: gcloud's `--resource-pool-spec`."""
-ENUM_NAMES = {
-    "acceleratorType": ACCELERATORS | {"ACCELERATOR_TYPE_UNSPECIFIED"},
-    "reservationAffinityType": frozenset(
-        ["TYPE_UNSPECIFIED", "NO_RESERVATION", "ANY_RESERVATION", "SPECIFIC_RESERVATION"]
-    ),
-    "strategy": frozenset(
-        ["STRATEGY_UNSPECIFIED", "ON_DEMAND", "LOW_COST", "STANDARD", "SPOT", "FLEX_START"]
-    ),
-}
-"""The names of a CustomJobSpec's enums. Sources: `custom_job.proto`, `reservation_affinity.proto`."""
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of a variable: a C identifier. Source: `env_var.proto`."""
 _LONGEST_LABEL = 63
@@ -305,8 +292,8 @@ def check_enum_names(message: msgspec.Struct, path: str) -> None:
     for field in fields(type(message)).values():
         value = getattr(message, field.attribute)
         below = f"{path}.{field.name}"
-        if field.kind == "enum" and value:
-            names = ENUM_NAMES.get(field.name, frozenset({value}))
+        if field.kind == "enum" and value and not field.repeated:
+            names = frozenset(field.enum.values())
             if value not in names:
                 raise FieldError(below, f"the API has no {value!r}.", hint=enum_hint(value, names))
         elif field.message is not None and field.repeated:

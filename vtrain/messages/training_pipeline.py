@@ -3,8 +3,20 @@
 Task inputs and task metadata stay free documents.
 """
 
-from vtrain.messages.base import EncryptionSpec, EnumName, GcsDestination, Message, Resource, Status, Value
+from typing import Annotated
+
+from vtrain.messages.base import EncryptionSpec, GcsDestination, Message, Resource, Status, Value, enum
 from vtrain.messages.model import Model
+
+PipelineState = Annotated[
+    str,
+    "enum",
+    enum(
+        "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED",
+        "PIPELINE_STATE_",
+        is_open=True,
+    ),
+]
 
 
 class FractionSplit(Message, frozen=True):
@@ -68,7 +80,7 @@ class TrainingPipeline(Resource, frozen=True):
     model_to_upload: Model | None = None
     model_id: str = ""
     parent_model: str = ""
-    state: EnumName = ""
+    state: PipelineState = ""
     error: Status | None = None
     create_time: str = ""
     start_time: str = ""

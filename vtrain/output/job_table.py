@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +10,7 @@ from vtrain.output.colours import Role, paint, state_role
 from vtrain.output.table import beginning, display_width
 from vtrain.output.terminal import on_one_line
 from vtrain.runtime.tuning.study import ENDED
-from vtrain.times import ago, duration_in_words, epoch
+from vtrain.times import ago, duration_in_words, seconds_between
 
 HEADINGS = ("ID", "NAME", "STATE", "TRIALS", "CREATED", "TOOK", "EXIT", "BACKEND")
 GAP = 2
@@ -83,12 +82,8 @@ def _trials(document: Mapping[str, Any]) -> str:
 
 def _took(document: Mapping[str, Any]) -> str:
     """How long the job ran, or has run so far."""
-    try:
-        began = epoch(str(document["startTime"]))
-        ended = epoch(str(document["endTime"])) if "endTime" in document else time.time()
-    except (KeyError, ValueError):
-        return ""
-    return duration_in_words(ended - began)
+    took = seconds_between(str(document.get("startTime", "")), str(document.get("endTime", "")))
+    return "" if took is None else duration_in_words(took)
 
 
 def _exit_code(document: Mapping[str, Any]) -> str:

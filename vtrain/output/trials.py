@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from vtrain.output.table import display_width
 from vtrain.output.terminal import on_one_line, visible
 from vtrain.runtime.tuning.ranking import best, ranked
 from vtrain.runtime.tuning.study import ENDED, INFEASIBLE, SUCCEEDED, StudyTrial
-from vtrain.times import duration_in_words, epoch
+from vtrain.times import duration_in_words, seconds_between
 
 GAP = "  "
 MOST_NAMED = 5
@@ -150,11 +149,8 @@ class TrialTable:
 
 def _took(trial: Trial) -> str:
     """How long the trial ran, or has run so far; empty where the message does not tell."""
-    try:
-        ended = epoch(trial.end_time) if trial.end_time else time.time()
-        return duration_in_words(ended - epoch(trial.start_time))
-    except ValueError:
-        return ""
+    took = seconds_between(trial.start_time, trial.end_time)
+    return "" if took is None else duration_in_words(took)
 
 
 def progress_text(job: HyperparameterTuningJob) -> str:

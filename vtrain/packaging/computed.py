@@ -14,7 +14,7 @@ import msgspec
 from vtrain.atomic import publish_file, scratch_folder
 from vtrain.digests import document_digest
 from vtrain.errors import PackagingError
-from vtrain.packaging.pep517 import copy_files, pretended_version, run_back_end
+from vtrain.packaging.pep517 import copy_files, run_back_end, version_given
 from vtrain.packaging.project import Project, read_project_file, table_of
 from vtrain.packaging.sdist_plan import SdistPlan, with_dependencies
 from vtrain.privacy import make_private
@@ -66,8 +66,13 @@ def _computed_dependencies(plan: SdistPlan) -> tuple[str, ...]:
         copy_files(plan, tree)
         _let_poetry_build(tree / "pyproject.toml")
         project = plan.project or Project()
-        with pretended_version(plan):
-            info = run_back_end(project, tree, lambda builder: builder.metadata_path(work / "info"), "wheel")
+        info = run_back_end(
+            project,
+            tree,
+            lambda builder: builder.metadata_path(work / "info"),
+            "wheel",
+            variables=version_given(plan),
+        )
         text = (info / "METADATA").read_bytes()
     from packaging.requirements import Requirement
 

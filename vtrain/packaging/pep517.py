@@ -6,8 +6,8 @@ import os
 import subprocess
 import tarfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Literal
@@ -27,6 +27,7 @@ from vtrain.uv_program import uv_call
 
 if TYPE_CHECKING:
     from build import ProjectBuilder
+    from pyproject_hooks import SubprocessRunner
 
 Kind = Literal["sdist", "wheel"]
 
@@ -42,10 +43,12 @@ def build_project(plan: SdistPlan, out: Path) -> None:
     with scratch_folder(home_folder()) as work:
         tree, dist, unpacked = (work / name for name in ("tree", "dist", "unpacked"))
         copy_files(plan, tree)
-        with pretended_version(plan):
-            built = run_back_end(
-                plan.project or Project(), tree, lambda builder: builder.build("sdist", dist)
-            )
+        built = run_back_end(
+            plan.project or Project(),
+            tree,
+            lambda builder: builder.build("sdist", dist),
+            variables=version_given(plan),
+        )
         top = _unpack(built, unpacked)
         names = tuple(sorted(_names(unpacked / top)))
         _check_credentials(unpacked / top, names)
@@ -64,37 +67,40 @@ def copy_files(plan: SdistPlan, tree: Path) -> None:
         target.chmod(0o755 if file.executable else 0o644)
 
 
-@contextmanager
-def pretended_version(plan: SdistPlan) -> Iterator[None]:
-    """A block in which tools that ask version control get a version: a copy of the files has no history."""
+def version_given(plan: SdistPlan) -> dict[str, str]:
+    """Variables with a version for tools that ask version control: a copy of the files has no history."""
     wanted = version_variables(plan.project) if plan.project else ()
-    names = [name for name in wanted if name not in os.environ]
-    os.environ.update(dict.fromkeys(names, f"0+h{plan.content_hash[:16]}"))
-    try:
-        yield
-    finally:
-        for name in names:
-            del os.environ[name]
+    return {name: f"0+h{plan.content_hash[:16]}" for name in wanted if name not in os.environ}
 
 
 def run_back_end(
-    project: Project, tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind = "sdist"
+    project: Project,
+    tree: Path,
+    work: Callable[[ProjectBuilder], str],
+    kind: Kind = "sdist",
+    variables: Mapping[str, str] = {},
 ) -> Path:
     """The path that the back end answers with, which makes a distribution of the kind, or its metadata.
 
-    Raises BuildRequirementsError, and PackagingError where it fails.
+    It has `variables` beside those of this process. Raises BuildRequirementsError, and PackagingError where
+    it fails.
     """
     from build import BuildBackendException, BuildException, ProjectBuilder
     from pyproject_hooks import quiet_subprocess_runner
+
+    def run(
+        cmd: Sequence[str], cwd: str | None = None, extra_environ: Mapping[str, str] | None = None
+    ) -> None:
+        quiet_subprocess_runner(cmd, cwd, {**variables, **(extra_environ or {})})
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if tool_versions(project.build_requires) is not None:
-                builder = ProjectBuilder(tree, runner=quiet_subprocess_runner)
+                builder = ProjectBuilder(tree, runner=run)
                 if not _asks_for_more(builder, project, tree, kind):
                     return Path(work(builder))
-            return _run_isolated(tree, work, kind)
+            return _run_isolated(tree, work, kind, run)
     except CalledProcessError as error:  # of uv: those of the back end come as build's own
         raise BuildRequirementsError(
             f"The build requirements cannot be installed: {_reason(error)}.",
@@ -117,14 +123,15 @@ def _asks_for_more(builder: ProjectBuilder, project: Project, tree: Path, kind: 
     return bool(builder.check_dependencies(kind))
 
 
-def _run_isolated(tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind) -> Path:
+def _run_isolated(
+    tree: Path, work: Callable[[ProjectBuilder], str], kind: Kind, run: SubprocessRunner
+) -> Path:
     """Build in an environment of its own, whose `install` would tell uv nothing of pip's settings."""
     from build import ProjectBuilder
     from build.env import DefaultIsolatedEnv
-    from pyproject_hooks import quiet_subprocess_runner
 
     with DefaultIsolatedEnv(installer="uv") as env:
-        builder = ProjectBuilder.from_isolated_env(env, tree, runner=quiet_subprocess_runner)
+        builder = ProjectBuilder.from_isolated_env(env, tree, runner=run)
         _install(builder.build_system_requires, env.python_executable, tree)
         _install(builder.get_requires_for_build(kind), env.python_executable, tree)
         return Path(work(builder))

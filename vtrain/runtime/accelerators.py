@@ -5,13 +5,24 @@ A replica gets whatever NVIDIA GPUs this machine has; their model is not compare
 
 from __future__ import annotations
 
+import msgspec
+
 from vtrain.errors import ConfigError
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hardware import is_tpu
 
 NO_ACCELERATOR = ("", "ACCELERATOR_TYPE_UNSPECIFIED")
-TPUS_ELSEWHERE = "as only Google's machines have TPUs"
-TOO_FEW = "as this machine has fewer GPUs than replicas that ask for them"
+
+
+class Devices(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs that a replica gets."""
+
+    count: int = 0
+    are_shared: bool = False
+    """Whether all replicas get the same ones."""
+    why: str = ""
+    """Why it gets none."""
+    hint: str = ""
 
 
 def gpu_count(machine: MachineSpec) -> int:
@@ -21,22 +32,38 @@ def gpu_count(machine: MachineSpec) -> int:
     return max(machine.accelerator_count, 1)
 
 
-def process_notice(machine: MachineSpec | None, leased: tuple[str, ...] | None, *, required: bool) -> str:
-    """A sentence on GPUs that a pool's processes lack, or on those that stand in for them; may be empty.
+def leased_devices(leased: tuple[str, ...], why: str = "", hint: str = "") -> Devices:
+    """The GPUs that a replica has for itself. `why` says that it cannot be given them."""
+    if not leased:
+        return Devices(why="as this machine has fewer GPUs than replicas that ask for them")
+    return Devices(count=len(leased), why=why, hint=hint)
 
-    Raises ConfigError where there are fewer GPUs than asked for and `required`.
+
+def accelerator_notice(
+    machine: MachineSpec | None, devices: Devices, *, required: bool, all_gpus: bool = False
+) -> str:
+    """A sentence on GPUs that a pool's replicas lack, or on those that stand in for them; may be empty.
+
+    With `all_gpus` replicas ask for every GPU where their machine has none. Raises ConfigError where there
+    are fewer than asked for and they are `required`.
     """
     machine = machine or MachineSpec()
-    asked = accelerators_of(machine)
-    if not asked:
+    asked, count = accelerators_of(machine), gpu_count(machine)
+    if not (asked or all_gpus):
         return ""
     if is_tpu(machine):
-        return none_notice(asked, TPUS_ELSEWHERE, required=required)
-    if not leased:
-        why = TOO_FEW if leased == () else "as nvidia-smi lists no GPU here"
-        return none_notice(asked, why, required=required)
-    count = gpu_count(machine)
-    return short_notice(asked, count, len(leased), required=required) or stand_in_notice(asked)
+        devices = Devices(why="as only Google's machines have TPUs")
+    asked = asked or "GPUs (--gpu)"
+    each = "" if devices.are_shared else " for each replica"
+    why = devices.why or (f"as this machine has {devices.count}{each}" if devices.count < count else "")
+    if why and required:
+        hint = devices.hint or "Leave out --require-accelerators to do without."
+        raise ConfigError(f"{asked} cannot be had here, {why}.", hint=hint)
+    if devices.why:
+        return f"NO ACCELERATOR: {asked} cannot be had here, {why}; its replicas run on the CPU."
+    if why:
+        return f"{asked}: this machine has {devices.count}{each or ', which its replicas get'}."
+    return f"{asked}: the GPUs of this machine stand in for them, whatever their model." if count else ""
 
 
 def accelerators_of(machine: MachineSpec) -> str:
@@ -44,31 +71,3 @@ def accelerators_of(machine: MachineSpec) -> str:
     if machine.accelerator_type not in NO_ACCELERATOR:
         return f"{max(machine.accelerator_count, 1)} x {machine.accelerator_type}"
     return f"the TPU of {machine.machine_type}" if is_tpu(machine) else ""
-
-
-def short_notice(asked: str, count: int, given: int, *, required: bool) -> str:
-    """A sentence where a replica gets some of what it asks for; raises ConfigError if all is `required`."""
-    if given >= count:
-        return ""
-    if required:
-        raise refused_accelerators(asked, f"as this machine has {given} for each replica")
-    return f"{asked}: this machine has {given} for each replica."
-
-
-def stand_in_notice(asked: str) -> str:
-    """A sentence that this machine's GPUs stand in for those of the spec; empty where it asks for none."""
-    return f"{asked}: the GPUs of this machine stand in for them, whatever their model." if asked else ""
-
-
-def none_notice(asked: str, why: str, *, required: bool, hint: str = "") -> str:
-    """A sentence where a replica gets none; raises ConfigError if they are `required`."""
-    if required:
-        raise refused_accelerators(asked, why, hint)
-    return f"NO ACCELERATOR: {asked} cannot be had here, {why}; its replicas run on the CPU."
-
-
-def refused_accelerators(asked: str, why: str, hint: str = "") -> ConfigError:
-    """The error for a job that requires accelerators which are not here."""
-    return ConfigError(
-        f"{asked} cannot be had here, {why}.", hint=hint or "Leave out --require-accelerators to do without."
-    )

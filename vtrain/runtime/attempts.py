@@ -194,11 +194,9 @@ class Attempts:
         """End attempts now. Where no process is left that stores its exit, store that it was lost."""
         if not attempts:
             return
-        self._launcher.kill(attempts)
-        lives = self._launcher.lives
-        wait_until(lambda: not any(map(lives, attempts)), KILL_MARGIN_SECONDS, KILL_PAUSE_SECONDS)
+        losses = self._launcher.kill(attempts)
         for attempt in filter(self._is_lost, attempts):
-            self._write_lost(attempt)
+            self._write_lost(attempt, losses.get(attempt, ""))
 
     def abandon(self) -> None:
         """End all started attempts of a job whose folder is gone. Nothing can be stored."""
@@ -210,12 +208,13 @@ class Attempts:
 
     def _start(self, attempt: ReplicaFolder) -> None:
         if not self._folder.replica(attempt.name).is_ordered:
-            self._launcher.kill([attempt])
-            self._write_lost(attempt)  # also where its backend cannot tell whether it lives
+            losses = self._launcher.kill([attempt])
+            # Also where its backend cannot tell whether it lives.
+            self._write_lost(attempt, losses.get(attempt, ""))
             return
         if not attempt.is_ordered:
             fill(attempt, opened=self._launcher.opens_work)
-            attempt.order(self._launcher.another_order(attempt))
+            attempt.order_again()
         self._launcher.start(attempt)
 
     def _has_left(self, attempt: ReplicaFolder) -> bool:
@@ -236,14 +235,14 @@ class Attempts:
         # The order matters: a shim writes the exit before it releases its lock.
         return not self._launcher.lives(attempt) and attempt.exit() is None
 
-    def _write_lost(self, attempt: ReplicaFolder) -> None:
+    def _write_lost(self, attempt: ReplicaFolder, log_error: str) -> None:
         """Store the exit of an attempt that no process watches: that of its program, if it is known."""
-        lost, now = self._launcher.salvage(attempt), time.time()
+        now = time.time()
         why = LOST if attempt.is_ordered else FOLDER_REMOVED
         start = min(attempt.start_time() or now, now)  # the clock may have been set back
         end = attempt.early_exit() or ReplicaExit(code=LOST_CODE, started=start, ended=now, interruption=why)
         make_private(attempt.path)
-        write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=lost))
+        write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=log_error))
         attempt.clear_begun()
 
     def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:

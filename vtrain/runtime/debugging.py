@@ -45,17 +45,8 @@ class Debugger(msgspec.Struct, frozen=True, kw_only=True):
     def planned_argv(self, task: PythonPackageSpec, python: str) -> tuple[str, ...]:
         """The command line, as plans show it."""
         wait = ("--wait-for-client",) if self.waits else ()
-        return (
-            python,
-            "-m",
-            REQUIREMENT,
-            "--listen",
-            self.address,
-            *wait,
-            "-m",
-            task.python_module,
-            *task.args,
-        )
+        debugger = (python, "-m", REQUIREMENT, "--listen", self.address, *wait)
+        return (*debugger, "-m", task.python_module, *task.args)
 
     def argv(self, task: PythonPackageSpec, python: str, host: str) -> tuple[str, ...]:
         """The command line of a replica that listens on an address of its own machine."""

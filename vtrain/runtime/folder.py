@@ -120,7 +120,12 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     @property
     def group(self) -> str:
         """The name of the attempt's cgroup, unlike that of any other attempt on this machine."""
-        return f"{group_prefix(self.root.parents[3])}{self.root.parents[1].name}-{self.name}-r{self.attempt}"
+        return f"{self.groups}-r{self.attempt}"
+
+    @property
+    def groups(self) -> str:
+        """The beginning of the names of the cgroups of all its attempts."""
+        return f"{group_prefix(self.root.parents[3])}{self.root.parents[1].name}-{self.name}"
 
     @property
     def lock(self) -> Path:
@@ -134,11 +139,19 @@ class ReplicaFolder(msgspec.Struct, frozen=True):
     def tmp(self) -> Path:
         return self.path / "tmp"
 
-    def order(self, order: msgspec.Struct) -> None:
+    def order(self, order: msgspec.Struct | dict[str, Any]) -> None:
         """Make the folders of the replica, and write the order by which a launcher starts it."""
         for folder in (self.path, self.work, self.tmp):
             make_private(folder)
         write_struct(self.path / "spec.json", order)
+
+    def order_again(self) -> None:
+        """Order a later attempt: as the first one, whose order tells nothing of its attempt but the number.
+
+        Raises DamagedFileError where that cannot be read.
+        """
+        first = require_struct(self.root / "spec.json", dict[str, Any])
+        self.order(first | {"attempt": self.attempt})
 
     def exit(self) -> ReplicaExit | None:
         """How the replica ended, once it has; a damaged file says only that it did."""

@@ -44,6 +44,11 @@ class Home(msgspec.Struct, frozen=True):
         """A folder for each `gs://` bucket of this machine."""
         return LocalBuckets(self.path).folder
 
-    def slots(self, resource: str) -> Path:
+    @property
+    def slots(self) -> Path:
+        """A folder for the warm slots of each persistent resource."""
+        return self.path / "slots"
+
+    def slots_of(self, resource: str) -> Path:
         """The warm slots of the persistent resource of that full name."""
-        return self.path / "slots" / content_digest(resource.encode())[:16]
+        return self.slots / content_digest(resource.encode())[:16]

@@ -28,7 +28,11 @@ EMPTY_CONFIGURATION = "gcloud"
 """A folder that nobody makes: what gcloud's own sign-in left in the caller's is not found there."""
 _READ_BY_ALL = 0o444
 NO_METADATA = {"NO_GCE_CHECK": "true"}
-"""Keeps Google's library for Python from the credentials of the virtual machine that it may run on."""
+"""Keeps Google's library for Python from the credentials of the virtual machine that it may run on.
+
+It looks at GOOGLE_APPLICATION_CREDENTIALS first, then into gcloud's configuration (CLOUDSDK_CONFIG). Source:
+google.auth.default.
+"""
 
 
 def inherited_environment() -> dict[str, str]:
@@ -73,15 +77,3 @@ def keep_credentials(file: str, folder: JobFolder) -> None:
 def drop_credentials(folder: JobFolder) -> None:
     """Remove the copy, if there is one: the job has ended."""
     discard(folder.path / COPY)
-
-
-def credentials_variables(order: JobOrder, folder: JobFolder) -> dict[str, str]:
-    """The variables that point to the credentials, and keep Google's libraries from finding others.
-
-    They look at GOOGLE_APPLICATION_CREDENTIALS, into gcloud's configuration, and ask the metadata server of a
-    virtual machine in Google's cloud. Source: google.auth.default.
-    """
-    variables = {"CLOUDSDK_CONFIG": str(folder.path / EMPTY_CONFIGURATION)}
-    if order.setting.credentials_file:
-        return variables | {"GOOGLE_APPLICATION_CREDENTIALS": order.setting.credentials_file}
-    return variables | NO_METADATA

@@ -173,22 +173,25 @@ class WarmSlot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a shim needs to run a replica. Paths are absolute, `argv` has at least one element.
+    """All that a shim needs to run a replica. Paths are absolute.
 
-    `task` is its name. `gcs` is the folder that it sees as /gcs; empty: it sees none. `group` is the name of
-    its cgroup. `start_note` is a sentence about its start, for the job's log.
+    The working directory, TMPDIR and the cgroup are those of the attempt in whose folder the order lies.
     """
 
     argv: tuple[str, ...]
+    """At least one element."""
     env: dict[str, str]
-    cwd: str
     log: str
     wake: str
     grace_seconds: float
     attempt: int = 0
     gcs: str = ""
-    group: str = ""
+    """The folder that it sees as /gcs; empty: it sees none."""
+    groups: str = ""
+    """How the names of its cgroups begin; empty: it has none."""
     terminal: LentTerminal | None = None
     task: str = ""
+    """Its name."""
     warm: WarmSlot | None = None
     start_note: str = ""
+    """A sentence about its start, for the job's log."""

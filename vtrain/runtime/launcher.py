@@ -97,12 +97,10 @@ class Launcher(Protocol):
     ) -> Mapping[str, msgspec.Struct]:
         """The orders that `start` will read: how each replica is run, the primary first.
 
+        They hold for all attempts: a later one has the order of the first, with its own `attempt`.
         `devices` are the UUIDs of the accelerators that each replica has for itself. A replica without an
         entry has none.
         """
-
-    def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
-        """The order for a later attempt: that of the first attempt, with the folder of this one."""
 
     def start(self, replica: ReplicaFolder) -> None:
         """Start an ordered replica. If a previous supervisor started it, watch it."""
@@ -116,11 +114,11 @@ class Launcher(Protocol):
     def stop(self, replica: ReplicaFolder) -> None:
         """Ask the replica to end: SIGTERM, and SIGKILL after the grace period."""
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
-        """End what is left of the replicas now, all at the same time."""
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> Mapping[ReplicaFolder, str]:
+        """End what is left of the replicas now, all at the same time, and wait for that some seconds.
 
-    def salvage(self, replica: ReplicaFolder) -> str:
-        """Store the unread output of a replica that nothing watches. Return why some may be lost."""
+        Returns a sentence for each of those whose last output may be lost.
+        """
 
     def clear(self, order: JobOrder) -> str:
         """Remove what the job has outside its folder. Return a sentence on what could not be removed."""

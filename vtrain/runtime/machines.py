@@ -14,7 +14,7 @@ import msgspec
 
 from vtrain.messages.custom_job import CustomJobSpec, MachineSpec, WorkerPoolSpec
 from vtrain.messages.nearest import did_you_mean
-from vtrain.messages.rules import ACCELERATORS, ENUM_NAMES
+from vtrain.messages.rules import ACCELERATORS
 from vtrain.sizes import GIB as GIB
 from vtrain.sizes import memory_in_words
 
@@ -74,7 +74,7 @@ def name_notices(spec: CustomJobSpec) -> tuple[str, ...]:
         path, given = f"workerPoolSpecs[{index}].machineSpec", pool.machine_spec or MachineSpec()
         if given.machine_type and given.machine_type not in machines:
             told.append(f"{path}.machineType: {_unknown(given.machine_type, machines)}")
-        if given.accelerator_type not in ENUM_NAMES["acceleratorType"] | {""}:
+        if given.accelerator_type not in ACCELERATORS | {"", "ACCELERATOR_TYPE_UNSPECIFIED"}:
             told.append(f"{path}.acceleratorType: {_unknown(given.accelerator_type, ACCELERATORS)}")
     return tuple(told)
 

@@ -68,14 +68,19 @@ PROCESS_POOL_FIELDS: dict[str, PoolRule] = {
 }
 
 
-def not_reproduced_by_processes(job: CustomJob) -> tuple[str, ...]:
-    """The parts of a job that processes on this machine do not reproduce."""
-    return tuple(_declared(job, PROCESS_POOL_FIELDS))
-
-
-def not_reproduced_by_containers(job: CustomJob) -> tuple[str, ...]:
-    """The parts of a job that containers on this machine do not reproduce."""
-    return tuple(_declared(job, CONTAINER_POOL_FIELDS))
+def not_reproduced(job: CustomJob, pool_fields: dict[str, PoolRule]) -> tuple[str, ...]:
+    """The parts of a job that replicas on this machine do not reproduce, by one of the tables above."""
+    spec, scheduling = job.job_spec, job.job_spec.scheduling
+    pools = list(enumerate(spec.worker_pool_specs))
+    found = [_of_pools(name, [n for n, pool in pools if rule(pool)]) for name, rule in pool_fields.items()]
+    found += [name for name, attribute in SPEC_FIELDS.items() if getattr(spec, attribute)]
+    if scheduling is not None and scheduling.strategy not in REPRODUCED_STRATEGIES:
+        found.append(f"scheduling.strategy {scheduling.strategy}")
+    if scheduling is not None and scheduling.max_wait_duration:
+        found.append("scheduling.maxWaitDuration")
+    if job.encryption_spec is not None:
+        found.append("encryptionSpec")
+    return tuple(filter(None, found))
 
 
 def without_consequence(names: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -122,20 +127,6 @@ def _field(name: str) -> str:
 def declaration(names: Iterable[str]) -> str:
     """The fields that are not reproduced, in one line."""
     return f"Not reproduced here: {', '.join(names)}."
-
-
-def _declared(job: CustomJob, pool_fields: dict[str, PoolRule]) -> list[str]:
-    spec, scheduling = job.job_spec, job.job_spec.scheduling
-    pools = list(enumerate(spec.worker_pool_specs))
-    found = [_of_pools(name, [n for n, pool in pools if rule(pool)]) for name, rule in pool_fields.items()]
-    found += [name for name, attribute in SPEC_FIELDS.items() if getattr(spec, attribute)]
-    if scheduling is not None and scheduling.strategy not in REPRODUCED_STRATEGIES:
-        found.append(f"scheduling.strategy {scheduling.strategy}")
-    if scheduling is not None and scheduling.max_wait_duration:
-        found.append("scheduling.maxWaitDuration")
-    if job.encryption_spec is not None:
-        found.append("encryptionSpec")
-    return list(filter(None, found))
 
 
 def _of_pools(name: str, numbers: list[int]) -> str:

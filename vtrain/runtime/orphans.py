@@ -14,7 +14,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from vtrain.runtime.cgroup import find_groups, kill_group, members, remove_group
 from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, read_struct, require_struct
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
-from vtrain.runtime.process_tree import Process, Stat, offspring, signal_all, snapshot
+from vtrain.runtime.process_tree import Process, Stat, signal_all, snapshot, with_children
 
 KILL_SECONDS = 2.0
 """How long processes may take to be gone that have been sent SIGKILL."""
@@ -50,10 +50,16 @@ class Listed(msgspec.Struct, frozen=True):
 
 def kill_orphans(attempts: Sequence[ReplicaFolder]) -> set[Process]:
     """Kill every process of these attempts that this user may kill; those that are left. Needs /proc."""
-    groups = {attempt: find_groups(attempt.group) for attempt in attempts}
-    folders = [folder for found in groups.values() for folder in found]
-    others = [attempt.path for attempt, found in groups.items() if not found]
-    left = end_all(lambda: _orphans(others, folders), folders)
+    found = {attempt: find_groups(attempt.group) for attempt in attempts}
+    groups = {folder: attempt.name for attempt, folders in found.items() for folder in folders}
+    others = {attempt.path: attempt.name for attempt, folders in found.items() if not folders}
+    marks = {attempt / "tmp": name for attempt, name in others.items()}
+
+    def orphans() -> set[Process]:
+        processes = find_processes(groups, others, (lambda mark: marks.get(mark, "")) if marks else None)
+        return {process for process in processes if process[0] != os.getpid()}
+
+    left = end_all(orphans, groups)
     if not left:
         for attempt in attempts:
             discard(attempt.path / LISTED)
@@ -76,31 +82,28 @@ def end_all(find: Find, groups: Iterable[str]) -> set[Process]:
     return find()
 
 
-def group_members(folder: str, living: dict[int, Stat]) -> set[Process]:
-    """The living members of a group."""
-    return {(pid, living[pid].start) for pid in members(folder) if pid in living}
+def find_processes(
+    groups: Mapping[str, str], attempts: Mapping[Path, str], owner_of: Callable[[Path], str] | None
+) -> dict[Process, str]:
+    """The living processes of replicas and all that came from them, each with its owner. Needs /proc.
 
-
-def listed_orphans(attempt: Path, living: dict[int, Stat]) -> set[Process]:
-    """The living processes that the shim's list tells of, and those that are in their sessions."""
-    known = _listed(attempt, living)
-    sessions = {living[pid].session for pid, _ in known} - {0, os.getsid(0)}
-    peers = {(pid, stat.start) for pid, stat in living.items() if stat.session in sessions}
-    return known | peers
-
-
-def _orphans(attempts: Sequence[Path], groups: Sequence[str]) -> set[Process]:
-    """The processes of attempts without a group, and of groups."""
+    `groups` has the owners of cgroups, and `attempts` those of folders in which a shim may have left its
+    list. `owner_of` answers for a TMPDIR, nothing for anybody else's; with None no process is asked for its.
+    """
     living = snapshot()
-    found = {process for folder in groups for process in group_members(folder, living)}
-    if attempts:
-        found |= {process for attempt in attempts for process in listed_orphans(attempt, living)}
-        marks = {f"TMPDIR={attempt / 'tmp'}".encode() for attempt in attempts}
-        found |= {
-            (pid, stat.start) for pid, stat in living.items() if not marks.isdisjoint(_environment(pid))
-        }
-    found |= offspring({pid for pid, _ in found}, living)
-    return {process for process in found if process[0] != os.getpid()}
+    found: dict[Process, str] = {}
+    for folder, owner in groups.items():
+        found |= dict.fromkeys(((pid, living[pid].start) for pid in members(folder) if pid in living), owner)
+    for attempt, owner in attempts.items():
+        listed = _listed(attempt, living)
+        sessions = {living[pid].session for pid, _ in listed} - {0, os.getsid(0)}
+        peers = ((pid, stat.start) for pid, stat in living.items() if stat.session in sessions)
+        found |= dict.fromkeys((*listed, *peers), owner)
+    if owner_of is not None:
+        owners = ((pid, owner_of(own)) for pid in living if (own := _temporary_folder(pid)))
+        found |= {(pid, living[pid].start): owner for pid, owner in owners if owner}
+    owned = {pid: owner for (pid, _), owner in found.items()}
+    return {(pid, living[pid].start): owner for pid, owner in with_children(owned, living).items()}
 
 
 def _listed(attempt: Path, living: dict[int, Stat]) -> set[Process]:
@@ -113,12 +116,14 @@ def _listed(attempt: Path, living: dict[int, Stat]) -> set[Process]:
     return {(pid, start) for pid, start in told.processes if pid in living and living[pid].start == start}
 
 
-def _environment(pid: int) -> list[bytes]:
-    """The environment that a process began with; nothing where it may not be read."""
+def _temporary_folder(pid: int) -> Path | None:
+    """The TMPDIR that a process began with; None where its environment has none, or may not be read."""
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
-        return []
+        return None
+    mark = next((entry for entry in environment if entry.startswith(b"TMPDIR=")), b"")
+    return Path(os.fsdecode(mark.partition(b"=")[2])) if mark else None
 
 
 class _Started(msgspec.Struct):

@@ -68,16 +68,23 @@ def descendants(child: int) -> set[Process]:
 
 def offspring(parents: set[int], living: dict[int, Stat]) -> set[Process]:
     """The children of these processes, their children, and so on; not the parents themselves."""
+    found = with_children(dict.fromkeys(parents, ""), living)
+    return {(pid, living[pid].start) for pid in found if pid not in parents}
+
+
+def with_children(owners: dict[int, str], living: dict[int, Stat]) -> dict[int, str]:
+    """The owners of these processes, and of their children, and so on; those that live."""
     children: dict[int, list[int]] = {}
     for pid, stat in living.items():
         children.setdefault(stat.parent, []).append(pid)
-    found: set[Process] = set()
-    waiting = list(parents)
+    found = {pid: owner for pid, owner in owners.items() if pid in living}
+    waiting = [*owners.items()]
     while waiting:
-        for pid in children.pop(waiting.pop(), ()):
-            found.add((pid, living[pid].start))
-            waiting.append(pid)
-    return {process for process in found if process[0] not in parents}
+        parent, owner = waiting.pop()
+        new = {pid: owner for pid in children.pop(parent, ()) if pid not in found}
+        found |= new
+        waiting += new.items()
+    return found
 
 
 def identify(pid: int) -> Process:

@@ -28,6 +28,7 @@ from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import read_queue
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import has_store
+from vtrain.runtime.home import Home
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import random_job_id
 from vtrain.runtime.warm_slots import end_warm_slots
@@ -126,7 +127,7 @@ class ResourceRegistry:
                     f"Jobs run on {resource.name.rpartition('/')[2]}: {', '.join(holders)}.",
                     hint="Wait for their end, or cancel them.",
                 )
-            end_warm_slots(self._home, name)
+            end_warm_slots(Home(self._home).slots_of(name))
             now = timestamp()
             rebooted = msgspec.structs.replace(resource, start_time=now, update_time=now, answer=None)
             connection.execute(
@@ -157,7 +158,7 @@ class ResourceRegistry:
                     hint="Wait for their end, or add --force, which cancels them.",
                 )
             # Before the row goes: without that nobody would look for them again.
-            end_warm_slots(self._home, name)
+            end_warm_slots(Home(self._home).slots_of(name))
             connection.execute("DELETE FROM persistent_resources WHERE name = ?", (name,))
         return _done(name, {"@type": _EMPTY})
 
@@ -222,6 +223,12 @@ class ResourceRegistry:
             for pool in resource.resource_pools
         )
         return msgspec.structs.replace(resource, resource_pools=pools)
+
+
+def resource_names(home: Path) -> list[str]:
+    """The names of all persistent resources of a home, also of those whose entry is damaged."""
+    rows = Store.open(home).execute("SELECT name FROM persistent_resources") if has_store(home) else ()
+    return [name for (name,) in rows]
 
 
 def resource_row(store: Store, name: str) -> tuple[str, ...]:

@@ -104,6 +104,9 @@ class Shim:
         execute: Callable[[dict], None],  # type: ignore[type-arg]
     ) -> None:
         """`execute` makes the forked child the trainer's program; it never returns."""
+        # An order holds for all attempts of a replica: what is of this one alone is added here.
+        spec["cwd"] = f"{folder}/work"
+        spec["env"].setdefault("TMPDIR", f"{folder}/tmp")
         self._folder = folder
         self._spec = spec
         self._execute = execute
@@ -174,7 +177,8 @@ class Shim:
         out, failure = self._output("stdout"), os.pipe()
         is_one = self._terminal is not None and self._terminal.is_for_both
         err = out if is_one else self._output("stderr")
-        self._group = make_group(self._spec["group"]) if self._spec.get("group") else ""
+        groups = self._spec.get("groups")
+        self._group = make_group(f"{groups}-r{self._spec['attempt']}") if groups else ""
         try:
             self._child = os.fork()
         except OSError as error:  # this user may have no more processes

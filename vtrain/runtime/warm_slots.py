@@ -67,7 +67,7 @@ def warm_slot(
     path = kept.get("PATH", os.defpath).split(os.pathsep)
     kept["PATH"] = os.pathsep.join(entry for entry in path if not entry.startswith(jobs))
     key = content_digest(msgspec.json.encode((python, modules, kept, _inherited())))[:16]
-    folder = str(Home(home).slots(owner))
+    folder = str(Home(home).slots_of(owner))
     return WarmSlot(folder=folder, key=key, python=python, modules=modules, env=kept, most=most)
 
 
@@ -132,11 +132,9 @@ def cold_note(slot: WarmSlot) -> str:
     return f"{', '.join(slot.modules)} cannot be kept imported: {why}."
 
 
-def end_warm_slots(home: Path, owner: str) -> None:
-    """End the preloaders of a resource, and forget what they have said. Replicas that run go on."""
-    folder = Home(home).slots(owner)
-    found = list(folder.glob("*.lock"))
-    for path in found:
+def end_warm_slots(folder: Path) -> None:
+    """End the preloaders of a resource, and remove the folder of its slots. Replicas that run go on."""
+    for path in list(folder.glob("*.lock")):
         _end(path)
     remove_folder(folder)
 

@@ -21,7 +21,7 @@ from vtrain.messages.resources import Job
 from vtrain.messages.rules import check_job
 from vtrain.runtime.folder import ReplicaExit
 from vtrain.runtime.recovery import Action, Restart, action_after, cause_of
-from vtrain.runtime.replica import JobContext, module_argv, replica_environment, replica_ids
+from vtrain.runtime.replica.vertex_view import JobContext, replica_argv, replica_environment, replica_ids
 from vtrain.testing.script import Script, read_script
 from vtrain.times import timestamp
 
@@ -75,7 +75,7 @@ class MemoryBackend:
             task = spec.worker_pool_specs[member.pool].python_package_spec
             assert task is not None
             env = replica_environment(spec, member, context)
-            replicas.append(Replica(name=member.name, argv=module_argv(task, "python3"), env=env))
+            replicas.append(Replica(name=member.name, argv=replica_argv(task), env=env))
         return Plan(job=job, backend="memory", replicas=tuple(replicas))
 
     def submit(self, plan: Plan) -> CustomJob:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import venv
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,7 @@ import pytest
 from vtrain.atomic import clear, set_aside
 from vtrain.runtime.environments.interpreters import (
     add_site,
-    base_interpreter,
     site_packages,
-    write_virtual_environment,
 )
 from vtrain.runtime.environments.layers import SITE, claim, is_complete, last_claimed, make_once, withdraw
 from vtrain.runtime.gc.candidate import ELSEWHERE
@@ -27,7 +26,7 @@ def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Pat
     folder = home.path / "environments" / name
 
     def build(_lock: int) -> None:
-        write_virtual_environment(folder, base_interpreter())
+        venv.create(folder, symlinks=True)
         if reads is not None:
             add_site(folder, SITE, site_packages(reads))
 

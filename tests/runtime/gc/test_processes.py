@@ -40,15 +40,13 @@ def until(reached: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def leave_daemon(replica: ReplicaFolder, *, group: str) -> tuple[int, int]:
+def leave_daemon(replica: ReplicaFolder, *, groups: str) -> tuple[int, int]:
     """A daemon whose trainer and shim were killed."""
     make_private(replica.job.logs)
     log = str(replica.job.logs / replica.name)
     argv = (sys.executable, "-c", DAEMON)
-    wake, work = str(replica.job.wake_fifo), str(replica.work)
-    replica.order(
-        ReplicaOrder(argv=argv, env={}, cwd=work, log=log, wake=wake, grace_seconds=1.0, group=group)
-    )
+    wake = str(replica.job.wake_fifo)
+    replica.order(ReplicaOrder(argv=argv, env={}, log=log, wake=wake, grace_seconds=1.0, groups=groups))
     lock = hold_lock(replica.lock)
     assert lock is not None
     shim = subprocess.Popen(
@@ -58,7 +56,7 @@ def leave_daemon(replica: ReplicaFolder, *, group: str) -> tuple[int, int]:
     found: list[int] = []
     until(lambda: found.extend(daemons_of(shim.pid)) or found)
     daemon = identify(found[0])
-    until(lambda: group or str(daemon[0]) in (replica.path / LISTED).read_text())
+    until(lambda: groups or str(daemon[0]) in (replica.path / LISTED).read_text())
     trainers = [identify(pid) for pid in children(shim.pid)]
     shim.send_signal(signal.SIGKILL)
     shim.wait()
@@ -88,7 +86,7 @@ def test_gc_ends_daemons_that_nothing_else_tells_of(tmp_path: Path, way: str) ->
         folder = make_group(replica.group)
         if not folder:
             pytest.skip("this user may make no cgroup here")
-    daemon = leave_daemon(replica, group=replica.group if way == "cgroup" else "")
+    daemon = leave_daemon(replica, groups=replica.groups if way == "cgroup" else "")
     other = Search(home=tmp_path / "other", older_than=0.0, now=time.time())
     assert list(orphaned_processes(other)) == []
     found = swept(home)

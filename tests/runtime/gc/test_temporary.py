@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from vtrain.atomic import UNPUBLISHED, holding, publishing_file, publishing_folder, scratch_folder
+from vtrain.messages.custom_job import MachineSpec
+from vtrain.messages.names import PERSISTENT_RESOURCES, ResourceName
+from vtrain.messages.persistent_resource import PersistentResource, ResourcePool
 from vtrain.privacy import home_label
+from vtrain.retry import wait_until
 from vtrain.runtime.gc.jobs import orphaned_processes
+from vtrain.runtime.home import Home
+from vtrain.runtime.job_order import WarmSlot
+from vtrain.runtime.locks import lock_holder
+from vtrain.runtime.resource_registry import ResourceRegistry
+from vtrain.runtime.warm_slots import keep_warm
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +117,43 @@ def test_processes_go_when_their_job_does_not_live(home, state: str) -> None:
             assert stray.wait(60) == -9 if found else stray.poll() is None
         finally:
             stray.kill()
+
+
+def test_slots_go_whose_resource_is_not_in_the_store(home) -> None:
+    place = ResourceName(project="local", location="us-central1", collection=PERSISTENT_RESOURCES, id="")
+    resource = PersistentResource(
+        resource_pools=(
+            ResourcePool(machine_spec=MachineSpec(machine_type="n1-standard-4"), replica_count=1),
+        )
+    )
+    ResourceRegistry(home.path, place).create_resource("team", resource, {})
+    names = {
+        which: f"projects/local/locations/us-central1/{PERSISTENT_RESOURCES}/{which}"
+        for which in ("team", "gone")
+    }
+    folders = {which: Home(home.path).slots_of(name) for which, name in names.items()}
+    for folder in folders.values():
+        slot = WarmSlot(
+            folder=str(folder),
+            key="a",
+            python=sys.executable,
+            modules=("json",),
+            env=dict(os.environ),
+            most=1,
+        )
+        keep_warm(slot)
+    assert wait_until(lambda: all((folder / "a.socket").exists() for folder in folders.values()), 60)
+    assert home.found("temporary") == []  # they were made just now
+    kept, gone = [lock_holder(folders[which] / "a.lock") for which in ("team", "gone")]
+    for folder in folders.values():
+        home.age(folder)
+    try:
+        assert [one.discard() for one in home.found("temporary")] == [""]
+        assert not folders["gone"].exists() and folders["team"].exists()
+        assert (
+            not Path(f"/proc/{gone}/stat").exists()
+            or Path(f"/proc/{gone}/stat").read_text().split()[2] == "Z"
+        )
+        assert Path(f"/proc/{kept}").exists()
+    finally:
+        ResourceRegistry(home.path, place).delete_resource(names["team"])

@@ -32,7 +32,7 @@ class Docker(RuntimeBackend):
 
     name = "docker"
     image_form = TrainerForm.LOCAL_IMAGE
-    heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
+    used_flags = RuntimeBackend.used_flags | {INTERACTIVE_FLAG}
 
     def planner(self, settings: BackendSettings) -> Planner:
         """The planner of jobs that run in containers."""
@@ -58,12 +58,12 @@ class Docker(RuntimeBackend):
 
         return ContainerServing(settings)
 
-    def told_folder(self, uri: str, settings: BackendSettings) -> str:
+    def seen_folder(self, uri: str, settings: BackendSettings) -> str:
         """A path below /gcs, unless buckets are served."""
-        from vtrain.backends.docker.container import told_folder
+        from vtrain.backends.docker.container import seen_folder
         from vtrain.backends.job_storage import LOCAL
 
-        return told_folder(uri, settings.aip_dirs or LOCAL)
+        return seen_folder(uri, settings.aip_dirs or LOCAL)
 
     def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
         """The checks of what containers need on this machine."""
@@ -71,7 +71,7 @@ class Docker(RuntimeBackend):
 
         return docker_checks()
 
-    def unheeded(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:  # noqa: ARG002
+    def ignored_flags(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:  # noqa: ARG002
         """Containers heed every flag but those of an interpreter: theirs is the image's."""
         flags = tuple(flags)
         for flag in ENVIRONMENT_FLAGS.intersection(flags):

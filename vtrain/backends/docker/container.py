@@ -1,46 +1,79 @@
-"""The container of one replica, as the Engine API describes it, and its mounts."""
+"""The containers of a job: what they see, and how the Engine API describes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from vtrain.backends.container_options import CREDENTIALS_TARGET, ContainerOptions, Mount
+from vtrain.backends.docker.container_terminal import own_terminal
+from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.job_storage import GS, LOCAL
+from vtrain.backends.replica_options import CREDENTIALS_TARGET, Mount, ReplicaOptions
 from vtrain.containers.address import EngineAddress
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
-from vtrain.messages.custom_job import ContainerSpec, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
+from vtrain.containers.labels import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
+from vtrain.messages.custom_job import (
+    ContainerSpec,
+    CustomJobSpec,
+    MachineSpec,
+    PythonPackageSpec,
+    WorkerPoolSpec,
+)
 from vtrain.privacy import home_label
 from vtrain.rooted import Root
-from vtrain.runtime.job_order import LentTerminal
-from vtrain.runtime.launcher import PrepareFailed
-from vtrain.runtime.replica import HP_METRIC_FILE, OUTPUT_FOLDERS, replica_ids
+from vtrain.runtime.debugging import Debugger
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.job_order import JobOrder, LentTerminal
+from vtrain.runtime.launcher import PrepareFailed, Runtime
+from vtrain.runtime.machines import HostResources, Limits, limits
+from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
+from vtrain.runtime.replica.vertex_view import (
+    HP_METRIC_FILE,
+    OUTPUT_FOLDERS,
+    PRIMARY,
+    host_name,
+    replica_ids,
+    service_hosts,
+)
+from vtrain.runtime.replica.world import World
 from vtrain.staging import LocalBuckets, join_uri, split_uri
 
 SITE = "/opt/vtrain/site"
 """The folder of a Python package's code in its container; the runtime image looks there."""
 USER_BASE = "/opt/vtrain/user"
 """In a runtime image, the link to the packages installed for the image's own user (PYTHONUSERBASE)."""
-PYTHON = "python3"
 DEFAULT_BRIDGE = "bridge"
 """The network that Docker makes when it starts, unless it is told not to; Podman has none of that name."""
 WORK = "/usr/app"
 """The working directory of a Python package, where gcloud's local-run has it; on Vertex AI it is `/`."""
+SHARED_MEMORY_PART = 2
+"""Half of a replica's memory can be shared: with Docker's default of 64 MB, PyTorch's data loaders die."""
 REPORTS = str(PurePosixPath(HP_METRIC_FILE).parent)
 """The folder to which the primary of a trial reports."""
 
 
-class Resources(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources of a replica: processors (0: all), and bytes of memory and shared memory."""
+class DockerPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The `launcher` document of a job's order, as this backend writes it."""
 
-    cpus: float = 0.0
-    memory_bytes: int = 0
-    shm_bytes: int = 0
-    device_requests: tuple[dict[str, Any], ...] = ()
+    engine: EngineAddress
+    container: ReplicaOptions = ReplicaOptions()
+
+
+def with_docker_part(order: JobOrder, engine: EngineAddress, options: ReplicaOptions) -> JobOrder:
+    """The order with what its launcher will need."""
+    document = msgspec.json.encode(DockerPart(engine=engine, container=options))
+    return replace(order, launcher=msgspec.Raw(document))
+
+
+def docker_part(order: JobOrder) -> DockerPart:
+    """The part that was kept; its credentials are the job's own copy. Raises msgspec.DecodeError."""
+    part = msgspec.json.decode(order.launcher, type=DockerPart, strict=False)
+    options = replace(part.container, credentials_file=order.setting.credentials_file)
+    return replace(part, container=options)
 
 
 class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +100,24 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.config["HostConfig"].get("Memory", 0))
 
 
+def container_order(attempt: ReplicaFolder) -> ContainerOrder:
+    """The order of an attempt. Raises DamagedFileError where it cannot be read.
+
+    A later attempt runs as the first one, with the same host name, in a container and a working directory of
+    its own.
+    """
+    order = require_struct(attempt.path / "spec.json", ContainerOrder)
+    if order.attempt == 0:
+        return order
+    labels = order.labels | {ATTEMPT_LABEL: str(order.attempt)}
+    host = order.config["HostConfig"]
+    mounts = [
+        bind(attempt.work, WORK) if mount["Target"] == WORK else mount for mount in host.get("Mounts", ())
+    ]
+    config = order.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}}
+    return replace(order, name=f"{order.name}-r{order.attempt}", labels=labels, config=config)
+
+
 def job_labels(home: str, job_id: str) -> dict[str, str]:
     """The labels by which all that was made for a job is found again."""
     return {JOB_LABEL: job_id, HOME_LABEL: home_label(Path(home))}
@@ -90,39 +141,10 @@ def needs_network(spec: CustomJobSpec, aip_dirs: str) -> bool:
     return len(replica_ids(spec)) > 1 or aip_dirs == GS
 
 
-def container_config(
-    *,
-    image: str,
-    program: dict[str, Any],
-    env: Mapping[str, str],
-    host: str,
-    network: str,
-    labels: Mapping[str, str],
-    mounts: tuple[dict[str, Any], ...],
-    resources: Resources,
-    options: ContainerOptions,
-) -> dict[str, Any]:
-    """The body of `POST /containers/create`."""
-    return {
-        "Image": image,
-        **program,
-        "Env": [f"{name}={value}" for name, value in env.items()],
-        "Hostname": host,
-        "User": options.user,
-        "Labels": dict(labels),
-        "HostConfig": _host_config(network, mounts, resources, options),
-        **({"NetworkingConfig": {"EndpointsConfig": {network: {"Aliases": [host]}}}} if network else {}),
-    }
-
-
-def program_of(task: ContainerSpec | PythonPackageSpec) -> dict[str, Any]:
-    """The program. A command replaces the image's ENTRYPOINT and CMD, arguments replace its CMD.
-
-    Source: Vertex AI, "Configure container settings for training".
-    """
+def program_of(task: ContainerSpec | PythonPackageSpec, argv: tuple[str, ...]) -> dict[str, Any]:
+    """The program: `argv` of a Python package. A container leaves to the engine what its image has."""
     if isinstance(task, PythonPackageSpec):
-        argv = [PYTHON, "-m", task.python_module, *task.args]
-        return {"Entrypoint": argv, "Cmd": [], "WorkingDir": WORK}
+        return {"Entrypoint": list(argv), "Cmd": [], "WorkingDir": WORK}
     if task.command:
         return {"Entrypoint": list(task.command), "Cmd": list(task.args)}
     return {"Cmd": list(task.args)} if task.args else {}
@@ -139,7 +161,7 @@ def bind(source: Path | str, target: str, *, read_only: bool = False) -> dict[st
     return {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": read_only}
 
 
-def option_mounts(options: ContainerOptions) -> tuple[dict[str, Any], ...]:
+def option_mounts(options: ReplicaOptions) -> tuple[dict[str, Any], ...]:
     """The mounts that the command line asked for."""
     found = [_mount(mount) for mount in options.mounts]
     if options.credentials_file:
@@ -156,38 +178,13 @@ def _mount(mount: Mount) -> dict[str, Any]:
     return body
 
 
-def _host_config(
-    network: str, mounts: tuple[dict[str, Any], ...], resources: Resources, options: ContainerOptions
-) -> dict[str, Any]:
-    # The log driver is named, and without rotation, as the engine's default may be any: one without a log,
-    # or one whose rotation takes lines away from a follower that is slower than the trainer.
-    config: dict[str, Any] = {
-        "NetworkMode": network or DEFAULT_BRIDGE,
-        "Init": True,  # a trainer as process 1 would ignore SIGTERM, and leave orphans as zombies
-        "RestartPolicy": {"Name": "no"},
-        "LogConfig": {"Type": "json-file", "Config": {}},
-        "Mounts": [*mounts],
-        "ShmSize": resources.shm_bytes,
-        "CapAdd": list(options.cap_add),
-        "ExtraHosts": list(options.add_hosts),
-        "Ulimits": [{"Name": u.name, "Soft": u.soft, "Hard": u.hard} for u in options.ulimits],
-        "DeviceRequests": list(resources.device_requests),
-    }
-    if resources.memory_bytes:
-        # The same limit for both means no swap, which Vertex AI's machines do not have.
-        config |= {"Memory": resources.memory_bytes, "MemorySwap": resources.memory_bytes}
-    if resources.cpus:
-        config["NanoCpus"] = int(resources.cpus * 1_000_000_000)
-    return config
-
-
 MOUNT_POINT = "/gcs"
 OPEN_TO_ALL = 0o777
 """Mode of the folders that a job writes to: an image may run as any user. Others on this machine do not
 reach them, as vtrain's home is the caller's own."""
 
 
-def told_folder(uri: str, aip_dirs: str = "") -> str:
+def seen_folder(uri: str, aip_dirs: str = "") -> str:
     """A folder of a bucket as replicas are told it, without a trailing slash: `gs://…`, or a path."""
     if not uri:
         return ""
@@ -231,3 +228,160 @@ def _possible(root: Root) -> Iterator[None]:
             f"The job's output folder {root.path} cannot be made: {error.strerror}.",
             "Another job may have put a link or a file there. Remove it, or name another --base-output-dir.",
         ) from error
+
+
+def container_orders(
+    info: dict[str, Any],
+    order: JobOrder,
+    folder: JobFolder,
+    runtimes: tuple[Runtime, ...],
+    devices: Mapping[str, tuple[str, ...]],
+    storage: Mapping[str, str],
+    network: str,
+) -> dict[str, ContainerOrder]:
+    """The orders of all replicas, the primary first. `info` is the engine's description of itself.
+
+    `devices` are the accelerators that each replica has for itself, by UUID; `storage` are the variables by
+    which they find Cloud Storage on this machine. `network` is the job's own; empty: it has none.
+    """
+    spec, job_id = order.job.job_spec, order.resource.id
+    part, terminal = docker_part(order), own_terminal(order, folder)
+    world = replace(
+        container_world(order, part.container),
+        storage=storage,
+        terminal=terminal,
+        runtimes=runtimes,
+        debugger_host="0.0.0.0",
+    )
+    data_uri = order.data.uri if order.data else ""
+    mounts = [*bucket_mounts(spec, Path(order.home), data_uri), *option_mounts(part.container)]
+    found = {}
+    for view in replica_views(order, world):
+        member, pool = view.member, spec.worker_pool_specs[view.member.pool]
+        leased = None if order.claim.accelerators is None else devices.get(member.name, ())
+        host = _host_config(pool.machine_spec, part.container, info, leased)
+        host["Mounts"] = [*_own_mounts(order, folder, view, runtimes[member.pool].site), *mounts]
+        labels = job_labels(order.home, job_id) | {REPLICA_LABEL: member.name, ATTEMPT_LABEL: "0"}
+        config = {
+            "Image": runtimes[member.pool].image,
+            **program_of(view.task, view.argv),
+            "Env": [f"{name}={value}" for name, value in view.env.items()],
+            "Hostname": host_name(job_id, member),
+            "User": part.container.user,
+            "Labels": labels,
+            "HostConfig": host,
+        }
+        _connect(config, network, order.debugger if member == PRIMARY else None, terminal)
+        found[member.name] = ContainerOrder(
+            engine=part.engine,
+            name=container_name(job_id, member.name),
+            network=network,
+            replicas=len(world.hosts),
+            labels=labels,
+            config=config,
+            log=str(folder.logs / member.name),
+            grace_seconds=order.grace_seconds,
+            terminal=terminal,
+        )
+    return found
+
+
+def _connect(
+    config: dict[str, Any], network: str, debugger: Debugger | None, terminal: LentTerminal | None
+) -> None:
+    """Add the container's network, the port of its debugger, and its terminal."""
+    host = config["HostConfig"]
+    host["NetworkMode"] = network or DEFAULT_BRIDGE
+    if network:
+        config["NetworkingConfig"] = {"EndpointsConfig": {network: {"Aliases": [config["Hostname"]]}}}
+    if debugger is not None:  # open to this machine alone
+        port = f"{debugger.port}/tcp"
+        config["ExposedPorts"] = {port: {}}
+        host["PortBindings"] = {port: [{"HostIp": "127.0.0.1", "HostPort": str(debugger.port)}]}
+    if terminal is not None:
+        config |= {"Tty": True, "OpenStdin": True}
+        host["ConsoleSize"] = [terminal.lines, terminal.columns]
+
+
+def container_world(order: JobOrder, options: ReplicaOptions) -> World:
+    """What containers see: the same as on Vertex AI, and what their options say."""
+    hosts = service_hosts(order.job.job_spec, order.resource.id)
+    return World(
+        hosts=hosts,
+        folder=lambda uri: seen_folder(uri, order.setting.aip_dirs),
+        work=WORK,
+        site=SITE,
+        metric_files=dict.fromkeys(hosts, HP_METRIC_FILE),
+        credentials=CREDENTIALS_TARGET if options.credentials_file else "",
+        # The home of another user than the image's own is another, or there is none.
+        package_variables={"PYTHONUSERBASE": USER_BASE} if options.user else {},
+    )
+
+
+def _own_mounts(
+    order: JobOrder, folder: JobFolder, view: ReplicaView, site: str
+) -> tuple[dict[str, Any], ...]:
+    """The working directory of a Python package, as an image has its own; its code; a trial's reports.
+
+    The primary of a trial reports to a folder of this machine, whichever user it runs as.
+    """
+    mounts = []
+    if isinstance(view.task, PythonPackageSpec):
+        mounts.append(bind(folder.replica(view.member.name).work, WORK))
+    if site:
+        mounts.append(bind(site, SITE, read_only=True))
+    if order.trial_id and view.member == PRIMARY:
+        reports = folder.metric_file.parent
+        reports.mkdir(exist_ok=True)
+        reports.chmod(OPEN_TO_ALL)
+        mounts.append(bind(reports, REPORTS))
+    return tuple(mounts)
+
+
+def first_order(folder: JobFolder) -> ContainerOrder | None:
+    """The order of the first replica that can be read; None where no replica was ordered."""
+    for file in sorted(folder.path.glob("replicas/*/spec.json")):
+        with suppress(DamagedFileError):
+            return require_struct(file, ContainerOrder)
+    return None
+
+
+def host_resources(info: dict[str, Any]) -> HostResources:
+    """The processors and the memory of the engine's machine."""
+    return HostResources(cpus=info["NCPU"], memory_bytes=info["MemTotal"])
+
+
+def pool_limits(machine: MachineSpec | None, options: ReplicaOptions, host: HostResources) -> Limits:
+    """The limits of a pool's containers: `--cpus` and `--memory` take the place of the machine type's."""
+    machine_type = machine.machine_type if machine is not None else ""
+    return limits(machine_type, host, cpus=options.cpus, memory_bytes=options.memory_bytes)
+
+
+def _host_config(
+    machine: MachineSpec | None, options: ReplicaOptions, info: dict[str, Any], leased: tuple[str, ...] | None
+) -> dict[str, Any]:
+    """A container's resources, as far as the engine's machine has them, and its options.
+
+    `leased` are its own GPUs, by UUID; None where only the engine knows which there are.
+    """
+    host = host_resources(info)
+    allowed = pool_limits(machine, options, host)
+    shared = (allowed.memory_bytes or host.memory_bytes) // SHARED_MEMORY_PART
+    # The log driver is named, and without rotation, as the engine's default may be any: one without a log,
+    # or one whose rotation takes lines away from a follower that is slower than the trainer.
+    config: dict[str, Any] = {
+        "Init": True,  # a trainer as process 1 would ignore SIGTERM, and leave orphans as zombies
+        "RestartPolicy": {"Name": "no"},
+        "LogConfig": {"Type": "json-file", "Config": {}},
+        "ShmSize": options.shm_size or shared,
+        "CapAdd": list(options.cap_add),
+        "ExtraHosts": list(options.add_hosts),
+        "Ulimits": [{"Name": u.name, "Soft": u.soft, "Hard": u.hard} for u in options.ulimits],
+        "DeviceRequests": list(grant(machine, options, info, leased).device_requests),
+    }
+    if allowed.memory_bytes:
+        # The same limit for both means no swap, which Vertex AI's machines do not have.
+        config |= {"Memory": allowed.memory_bytes, "MemorySwap": allowed.memory_bytes}
+    if allowed.cpus:
+        config["NanoCpus"] = int(allowed.cpus * 1_000_000_000)
+    return config

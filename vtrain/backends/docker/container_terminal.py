@@ -12,9 +12,8 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
 
 import msgspec
 
@@ -41,16 +40,6 @@ def own_terminal(order: JobOrder, folder: JobFolder) -> LentTerminal | None:
     if terminal is None or not terminal.stdout or not (terminal.stderr or terminal.interactive):
         return None
     return msgspec.structs.replace(terminal, fifo=str(folder.terminal_fifo))
-
-
-def with_terminal(config: Mapping[str, Any], terminal: LentTerminal) -> dict[str, Any]:
-    """The body of `POST /containers/create` for a program on a terminal of that size.
-
-    The job's own variables come after the terminal's: the last of a name counts.
-    """
-    host = config["HostConfig"] | {"ConsoleSize": [terminal.lines, terminal.columns]}
-    env = [*(f"{name}={value}" for name, value in terminal.variables.items()), *config["Env"]]
-    return {**config, "Tty": True, "OpenStdin": True, "Env": env, "HostConfig": host}
 
 
 class ContainerWindow:

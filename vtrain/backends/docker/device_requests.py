@@ -6,18 +6,15 @@ from typing import Any
 
 import msgspec
 
-from vtrain.backends.container_options import ContainerOptions
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.messages.custom_job import MachineSpec
 from vtrain.messages.hardware import is_tpu
 from vtrain.runtime.accelerators import (
-    TOO_FEW,
-    TPUS_ELSEWHERE,
+    Devices,
+    accelerator_notice,
     accelerators_of,
     gpu_count,
-    none_notice,
-    refused_accelerators,
-    short_notice,
-    stand_in_notice,
+    leased_devices,
 )
 
 NVIDIA_RUNTIME = "nvidia"
@@ -39,7 +36,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
 
 def grant(
     machine: MachineSpec | None,
-    options: ContainerOptions,
+    options: ReplicaOptions,
     info: dict[str, Any],
     leased: tuple[str, ...] | None = None,
 ) -> Grant:
@@ -49,22 +46,38 @@ def grant(
     Raises ConfigError where there are fewer than asked for and `--require-accelerators` is given.
     """
     machine = machine or MachineSpec()
-    wanted = accelerators_of(machine)
-    if not wanted and not options.gpus:
-        return Grant()
-    what = wanted or "GPUs (--gpu)"
-    if is_tpu(machine):
-        return _without(what, TPUS_ELSEWHERE, options)
-    count = gpu_count(machine)
+    request, devices = _request(gpu_count(machine), info, leased)
+    notice = accelerator_notice(
+        machine, devices, required=options.require_accelerators, all_gpus=options.gpus
+    )
+    is_wanted = (accelerators_of(machine) or options.gpus) and not is_tpu(machine)
+    return Grant(device_requests=(request,) if request and is_wanted else (), notice=notice)
+
+
+def _request(
+    count: int, info: dict[str, Any], leased: tuple[str, ...] | None
+) -> tuple[dict[str, Any], Devices]:
+    """The request for `count` GPUs (0: all that there are), or for those that are leased; what it gives."""
+    found, has_runtime = _cdi_devices(info), NVIDIA_RUNTIME in (info.get("Runtimes") or {})
+    # An empty driver, as `docker run --gpus` has it: the engine chooses by the capability.
+    by_runtime = {"Driver": "", "Capabilities": [["gpu"]]}
     if leased is not None:
-        return _from_lease(what, count, leased, options, info)
-    if devices := _cdi_devices(info):
-        return _from_devices(what, count, devices, options)
-    if NVIDIA_RUNTIME in (info.get("Runtimes") or {}):
-        # An empty driver, as `docker run --gpus` has it: the engine chooses by the capability.
-        request = {"Driver": "", "Count": count or -1, "Capabilities": [["gpu"]]}
-        return Grant(device_requests=(request,), notice=stand_in_notice(wanted))
-    return _without(what, "as the Docker engine has no NVIDIA runtime", options, TOOLKIT_HINT)
+        names = [f"{NVIDIA_DEVICE}{uuid}" for uuid in leased]
+        there = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
+        if not leased or there.issuperset(names):
+            return {"Driver": "cdi", "DeviceIDs": names} if leased else {}, leased_devices(leased)
+        if has_runtime:
+            return by_runtime | {"DeviceIDs": list(leased)}, leased_devices(leased)
+        if found:
+            why = "as the Docker engine does not know the GPUs by UUID"
+            return {}, leased_devices(leased, why, UUID_HINT)
+    elif found:
+        given = len(found) if found[0] != f"{NVIDIA_DEVICE}all" else count
+        request = {"Driver": "cdi", "DeviceIDs": list(found[:count] if count else found)}
+        return request, Devices(count=given, are_shared=True)
+    elif has_runtime:
+        return by_runtime | {"Count": count or -1}, Devices(count=count)
+    return {}, Devices(why="as the Docker engine has no NVIDIA runtime", hint=TOOLKIT_HINT)
 
 
 def offers_gpus(info: dict[str, Any]) -> bool:
@@ -80,41 +93,3 @@ def _cdi_devices(info: dict[str, Any]) -> tuple[str, ...]:
     return tuple(f"{NVIDIA_DEVICE}{number}" for number in numbers) or tuple(
         names[:1] and [f"{NVIDIA_DEVICE}all"]
     )
-
-
-def _from_lease(
-    what: str, count: int, leased: tuple[str, ...], options: ContainerOptions, info: dict[str, Any]
-) -> Grant:
-    """Exactly the GPUs that are leased, by UUID."""
-    if not leased:
-        return _without(what, TOO_FEW, options)
-    names = [f"{NVIDIA_DEVICE}{uuid}" for uuid in leased]
-    there = {str(device.get("ID", "")) for device in info.get("DiscoveredDevices") or ()}
-    request: dict[str, Any]
-    if there.issuperset(names):
-        request = {"Driver": "cdi", "DeviceIDs": names}
-    elif NVIDIA_RUNTIME in (info.get("Runtimes") or {}):
-        request = {"Driver": "", "DeviceIDs": list(leased), "Capabilities": [["gpu"]]}
-    elif _cdi_devices(info):
-        return _without(what, "as the Docker engine does not know the GPUs by UUID", options, UUID_HINT)
-    else:
-        return _without(what, "as the Docker engine has no NVIDIA runtime", options, TOOLKIT_HINT)
-    notice = short_notice(what, count, len(leased), required=options.require_accelerators) or (
-        stand_in_notice(what) if count else ""
-    )
-    return Grant(device_requests=(request,), notice=notice)
-
-
-def _from_devices(what: str, count: int, devices: tuple[str, ...], options: ContainerOptions) -> Grant:
-    """The first `count` GPUs by name, or all (0, or there are fewer)."""
-    counted = devices[0] != f"{NVIDIA_DEVICE}all"
-    short = counted and len(devices) < count
-    if short and options.require_accelerators:
-        raise refused_accelerators(what, f"as this machine has {len(devices)}")
-    notice = f"{what}: this machine has {len(devices)}, which its replicas get." if short else ""
-    request = {"Driver": "cdi", "DeviceIDs": list(devices[:count] if count else devices)}
-    return Grant(device_requests=(request,), notice=notice or (stand_in_notice(what) if count else ""))
-
-
-def _without(what: str, why: str, options: ContainerOptions, hint: str = "") -> Grant:
-    return Grant(notice=none_notice(what, why, required=options.require_accelerators, hint=hint))

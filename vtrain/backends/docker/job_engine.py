@@ -5,16 +5,14 @@ from __future__ import annotations
 import ipaddress
 import socket
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from vtrain.backends.docker.container import DEFAULT_BRIDGE, ContainerOrder
+from vtrain.backends.docker.container import DEFAULT_BRIDGE
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
-from vtrain.containers.labels import HOME_LABEL, JOB_LABEL
 from vtrain.digests import content_digest
 from vtrain.errors import EngineError
 
@@ -36,7 +34,6 @@ class JobEngine:
         self._connecting = threading.Lock()
         self._making = threading.Lock()
         self._made: set[str] = set()
-        self._seen: tuple[float, frozenset[str]] = (0.0, frozenset())
 
     def engine(self) -> Engine:
         """The engine, which the first call connects. Raises EngineError."""
@@ -64,26 +61,6 @@ class JobEngine:
             if name and (again or name not in self._made):
                 ensure_network(self.engine(), name, labels, replicas)
                 self._made.add(name)
-
-    def ran_at(self, order: ContainerOrder, moment: float) -> bool:
-        """Whether the container is known to have run at `moment`, in epoch seconds.
-
-        One request answers this for all containers of the job.
-        """
-        if self._seen[0] < moment and self._engine is not None:
-            asked = max(time.time(), moment)  # the clock may have been set back since `moment`
-            try:
-                self._seen = (asked, self._running(self._engine, order))
-            except EngineError:
-                return False  # its exit will show it
-        seen, names = self._seen
-        return seen >= moment and order.name in names
-
-    def _running(self, engine: Engine, order: ContainerOrder) -> frozenset[str]:
-        labels = [f"{name}={order.labels[name]}" for name in (JOB_LABEL, HOME_LABEL)]
-        with engine_errors("list the job's containers"):
-            found = engine.calls.get("/containers/json", filters={"label": labels, "status": ["running"]})
-        return frozenset(name.lstrip("/") for entry in found for name in entry.get("Names") or ())
 
 
 RANGES = tuple(map(ipaddress.IPv4Network, ("10.213.0.0/16", "172.29.0.0/16", "192.168.192.0/19")))

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import ContainerOrder, job_labels, needs_network, network_name
+from vtrain.backends.docker.container import (
+    container_order,
+    container_orders,
+    docker_part,
+    first_order,
+    job_labels,
+    needs_network,
+    network_name,
+)
 from vtrain.backends.docker.job_engine import (
     JobEngine,
     can_listen,
@@ -20,8 +28,6 @@ from vtrain.backends.docker.job_engine import (
     has_default_bridge,
     remove_network,
 )
-from vtrain.backends.docker.order_part import docker_part
-from vtrain.backends.docker.orders import container_orders, first_order, later_order
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
 from vtrain.backends.docker.watch import ContainerWatch
@@ -30,11 +36,11 @@ from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import retry, steady
-from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Log, Runtime, preparing
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 
 KILL_PAUSE_SECONDS = 0.1
 CLEAR_PATIENCE_SECONDS = 60.0
@@ -111,10 +117,6 @@ class DockerLauncher:
             return storage_variables(folder, order.home, address)
         return storage_variables(folder, order.home, "127.0.0.1", client_host="host.docker.internal")
 
-    def another_order(self, attempt: ReplicaFolder) -> msgspec.Struct:
-        first = require_struct(attempt.root / "spec.json", ContainerOrder)
-        return later_order(first, attempt)
-
     def start(self, replica: ReplicaFolder) -> None:
         if replica.path not in self._watches and replica.exit() is None:
             keep_serving(replica.job)
@@ -129,16 +131,14 @@ class DockerLauncher:
 
     def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
         watch = self._watches.get(replica.path)
-        if watch is None or self._job_engine is None:
-            return False
-        return self._job_engine.ran_at(watch.order, moment) or watch.outlived(moment)
+        return watch is not None and watch.outlived(moment)
 
     def stop(self, replica: ReplicaFolder) -> None:
         with suppress(DamagedFileError):  # the job's end removes its container
             watch = self._watches.get(replica.path) or self._watch(replica, stopping=True)
             watch.stop()
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
         watches = []
         for replica in replicas:
             with suppress(DamagedFileError):  # the job's end removes its container
@@ -148,9 +148,7 @@ class DockerLauncher:
             for watch in left:
                 watch.kill()
             left[0].join(KILL_PAUSE_SECONDS)
-
-    def salvage(self, replica: ReplicaFolder) -> str:  # noqa: ARG002 - the engine keeps it
-        return ""
+        return {}  # the engine keeps the output
 
     def clear(self, order: JobOrder) -> str:
         folder = Home(Path(order.home)).job(order.name)
@@ -189,7 +187,7 @@ class DockerLauncher:
         return self._job_engine
 
     def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerWatch:
-        order = require_struct(replica.path / "spec.json", ContainerOrder)
+        order = container_order(replica)
         watch = ContainerWatch(replica, order, self._open(order.engine), stopping=stopping)
         self._watches[replica.path] = watch
         watch.start()

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from vtrain.backends.docker.orders import first_order
+from vtrain.backends.docker.container import first_order
 from vtrain.containers.engine import Engine, engine_errors
 from vtrain.errors import EngineError
 from vtrain.rooted import Root

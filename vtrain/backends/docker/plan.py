@@ -6,33 +6,37 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+from msgspec.structs import replace
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
-from vtrain.backends.container_options import ContainerOptions
-from vtrain.backends.docker.container import PYTHON, image_uri
+from vtrain.backends.docker.container import (
+    container_world,
+    host_resources,
+    image_uri,
+    pool_limits,
+    with_docker_part,
+)
 from vtrain.backends.docker.device_requests import grant
-from vtrain.backends.docker.order_part import with_docker_part
-from vtrain.backends.docker.orders import environment, host_resources, job_context, pool_limits
-from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
+from vtrain.backends.local_plan import (
+    PLANNED_JOB_ID,
+    completed,
+    local_claim,
+    planned_order,
+    pool_lines,
+    unique,
+)
+from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.discovery import find_local_engine
 from vtrain.containers.engine import engine_info, image_facts
 from vtrain.containers.image_names import check_image_name, is_built_here
 from vtrain.errors import ConfigError, EngineError, ImageError
-from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.notices import not_reproduced_by_containers
-from vtrain.runtime.replica import (
-    PRIMARY,
-    UNKNOWN_ENTRYPOINT,
-    ReplicaId,
-    container_argv,
-    host_name,
-    module_argv,
-    replica_ids,
-)
+from vtrain.runtime.notices import CONTAINER_POOL_FIELDS, not_reproduced
+from vtrain.runtime.replica.replica_plan import replica_views
+from vtrain.runtime.replica.vertex_view import UNKNOWN_PROGRAM, Program, host_name
 
 if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
@@ -61,11 +65,11 @@ class DockerPlanner:
             replicas=tuple(self._replicas(job, there)),
             notices=unique(self._unmet(job, info)),
             notes=unique(self._limits(job, info)),
-            not_reproduced=not_reproduced_by_containers(job),
+            not_reproduced=not_reproduced(job, CONTAINER_POOL_FIELDS),
             steps=unique(self._steps(there)),
         )
 
-    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
+    def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:
         """The job's replicas. The ENTRYPOINT of an image that is not here is not known."""
         there: dict[str, dict[str, Any] | None] = dict.fromkeys(_images(job))
         with suppress(EngineError):
@@ -79,9 +83,9 @@ class DockerPlanner:
 
     def complete(self, order: JobOrder) -> JobOrder:
         """The order with the engine and the options that its containers are run with."""
-        options = self._settings.container
+        options = self._settings.options
         claim = _claim(order.job, options)
-        return with_docker_part(msgspec.structs.replace(order, claim=claim), self._engine(), options)
+        return with_docker_part(replace(order, claim=claim), self._engine(), options)
 
     def _engine(self) -> EngineAddress:
         if self._found is None:
@@ -89,7 +93,7 @@ class DockerPlanner:
         return self._found
 
     def _steps(self, there: dict[str, dict[str, Any] | None]) -> Iterator[str]:
-        policy = self._settings.container.pull
+        policy = self._settings.options.pull
         for image, facts in there.items():
             if is_built_here(image):
                 continue
@@ -100,47 +104,32 @@ class DockerPlanner:
 
     def _unmet(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """The accelerators and limits that the replicas do not get. Raises where that is not to be."""
-        options = self._settings.container
+        options = self._settings.options
         claim = _claim(job, options)
-        for number, pool in enumerate(job.job_spec.worker_pool_specs):
-            devices = pool_devices(claim, number)
-            if pool.task is not None and (line := grant(pool.machine_spec, options, info, devices).notice):
-                yield f"workerPoolSpecs[{number}]: {line}"
+        yield from pool_lines(
+            job, lambda n, pool: grant(pool.machine_spec, options, info, pool_devices(claim, n)).notice
+        )
         able = {"memory": info.get("MemoryLimit", True), "processors": info.get("CpuCfsQuota", True)}
         if missing := [what for what, can in able.items() if not can]:
             yield f"This Docker engine does not limit {' and '.join(missing)} of a container."
 
     def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """Sentences on the processors and the memory that this machine lacks for the machine types."""
-        host, options = host_resources(info), self._settings.container
-        for number, pool in enumerate(job.job_spec.worker_pool_specs):
-            if pool.task is not None and (line := pool_limits(pool.machine_spec, options, host).sentence):
-                yield f"workerPoolSpecs[{number}]: {line}"
+        host, options = host_resources(info), self._settings.options
+        return pool_lines(job, lambda _, pool: pool_limits(pool.machine_spec, options, host).sentence)
 
     def _replicas(
         self, job: CustomJob, there: dict[str, dict[str, Any] | None], trial_id: str = ""
     ) -> Iterator[Replica]:
-        spec = job.job_spec
-        shared = job_context(spec, PLANNED_JOB_ID, self._settings.region, self._settings.aip_dirs)
-        context = msgspec.structs.replace(shared, trial_id=trial_id)
-        for member in replica_ids(spec):
-            pool = spec.worker_pool_specs[member.pool]
-            yield Replica(
-                name=member.name,
-                argv=self._debugged(pool, member) or _argv(pool, there[image_uri(pool)]),
-                env={"HOSTNAME": host_name(PLANNED_JOB_ID, member)}
-                | environment(spec, self._settings.container, member, context),
-            )
-
-    def _debugged(self, pool: WorkerPoolSpec, member: ReplicaId) -> tuple[str, ...]:
-        """The command line under a debugger; empty for a replica that runs without one."""
-        debugger, task = self._settings.debugger, pool.python_package_spec
-        if debugger is None or task is None or member != PRIMARY:
-            return ()
-        return debugger.planned_argv(task, PYTHON)
+        order, pools = planned_order(job, self._settings, trial_id), enumerate(job.job_spec.worker_pool_specs)
+        programs = {n: _program(there[image_uri(pool)]) for n, pool in pools if pool.task is not None}
+        world = replace(container_world(order, self._settings.options), programs=programs)
+        for view in replica_views(order, world):
+            env = {"HOSTNAME": host_name(PLANNED_JOB_ID, view.member)} | view.env
+            yield Replica(name=view.member.name, argv=view.argv, env=env)
 
 
-def _claim(job: CustomJob, options: ContainerOptions) -> Claim:
+def _claim(job: CustomJob, options: ReplicaOptions) -> Claim:
     return local_claim(job.job_spec, memory_bytes=options.memory_bytes, all_gpus=options.gpus)
 
 
@@ -160,12 +149,9 @@ def _images(job: CustomJob) -> tuple[str, ...]:
     return unique(images)
 
 
-def _argv(pool: WorkerPoolSpec, facts: dict[str, Any] | None) -> tuple[str, ...]:
-    """The command line as far as it is known: an image that is not here keeps its ENTRYPOINT to itself."""
-    task = pool.task
-    assert task is not None
-    if isinstance(task, PythonPackageSpec):
-        return module_argv(task, PYTHON)
-    config = (facts or {}).get("Config") or {}
-    entrypoint = tuple(config.get("Entrypoint") or ()) or (() if facts else (UNKNOWN_ENTRYPOINT,))
-    return container_argv(task, entrypoint, tuple(config.get("Cmd") or ()))
+def _program(facts: dict[str, Any] | None) -> Program:
+    """The program of an image. One that is not here keeps its ENTRYPOINT to itself."""
+    if not facts:
+        return UNKNOWN_PROGRAM
+    config = facts.get("Config") or {}
+    return tuple(config.get("Entrypoint") or ()), tuple(config.get("Cmd") or ())

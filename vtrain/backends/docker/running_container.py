@@ -10,11 +10,11 @@ from http import HTTPStatus
 from typing import Any
 
 from vtrain.backends import ReplicaUsage
-from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.container import container_order
 from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.exec_session import ExecSession
 from vtrain.errors import CommandError, ConflictError, DamagedError, EngineError
-from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, ReplicaFolder
 
 SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi")
 NOT_RUNNABLE_CODES = (126, 127)
@@ -31,7 +31,7 @@ class RunningContainer:
         """Raises DamagedError where the file that describes the container cannot be read."""
         self.name = replica.name
         try:
-            self._order = require_struct(replica.path / "spec.json", ContainerOrder)
+            self._order = container_order(replica)
         except DamagedFileError as error:
             raise DamagedError(f"{error}: nothing can be run in {replica.name}.") from error
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import USER_BASE, image_uri
-from vtrain.backends.docker.order_part import docker_part
+from vtrain.backends.docker.container import USER_BASE, docker_part, image_uri
 from vtrain.backends.local_plan import package_files
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
@@ -30,9 +29,7 @@ from vtrain.packaging.archive import (
     metadata_name,
     requirements_beside,
     requires_dist,
-    unpack_direct,
 )
-from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import home_label
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.environment import needs_build
@@ -260,11 +257,10 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
     def unpack(self, site: Path) -> None:
         """Put the overlays into a folder, readable for every user that an image may run as."""
         site.mkdir(parents=True)
+        from vtrain.runtime.environments.wheels import lay
+
         for package in self.overlays:
-            if package.suffix == ".whl":
-                unpack_zip(package, site)
-            else:
-                unpack_direct(package, site)
+            lay(package, site)
         for folder in (site, *(path for path in site.rglob("*") if path.is_dir())):
             folder.chmod(0o755)
 
@@ -307,7 +303,7 @@ def _layered(packages: tuple[Path, ...]) -> frozenset[Path]:
     """Packages that pip has to install, and those that these require."""
     from vtrain.runtime.environments.wheels import is_plain
 
-    layered = {p for p in packages if not (is_plain(p) if p.suffix == ".whl" else is_direct(p))}
+    layered = {p for p in packages if not is_plain(p)}
     while True:
         # In the order of packageUris, so that the first unreadable one is always the one named.
         inside = [package for package in packages if package in layered]

@@ -21,7 +21,7 @@ class Process(RuntimeBackend):
     """Runs Python packages, each in a cached environment, without containers."""
 
     name = "process"
-    heeded_flags = RuntimeBackend.heeded_flags | {INTERACTIVE_FLAG}
+    used_flags = RuntimeBackend.used_flags | {INTERACTIVE_FLAG}
 
     def planner(self, settings: BackendSettings) -> Planner:
         """The planner of jobs that run as processes."""
@@ -47,11 +47,11 @@ class Process(RuntimeBackend):
 
         return ProcessServing(settings)
 
-    def told_folder(self, uri: str, settings: BackendSettings) -> str:
+    def seen_folder(self, uri: str, settings: BackendSettings) -> str:
         """A path of this machine."""
-        from vtrain.backends.process.process_buckets import told_folder
+        from vtrain.backends.process.process_world import seen_folder
 
-        return told_folder(uri, settings.home, settings.aip_dirs)
+        return seen_folder(uri, settings.home, settings.aip_dirs)
 
     def checks(self, line: CommandLine) -> Iterable[Check]:  # noqa: ARG002 - the same for every line
         """The checks of what processes need on this machine."""

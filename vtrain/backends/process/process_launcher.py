@@ -12,18 +12,17 @@ from contextlib import ExitStack
 from itertools import chain, repeat
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
 from vtrain.backends.local_plan import package_files
-from vtrain.backends.process.process_buckets import HOST, buckets_folder, told_folder
 from vtrain.backends.process.process_plan import environment_spec
-from vtrain.messages.custom_job import PythonPackageSpec, WorkerPoolSpec
+from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
+from vtrain.messages.custom_job import WorkerPoolSpec
 from vtrain.privacy import make_private
 from vtrain.retry import wait_until
-from vtrain.runtime.debugging import CodePlaces, debugger_variables
+from vtrain.runtime.accelerators import gpu_count
 from vtrain.runtime.environments.environment import (
     EnvironmentSpec,
     make_environment,
@@ -31,27 +30,18 @@ from vtrain.runtime.environments.environment import (
     needs_installer,
     plan_environment,
 )
-from vtrain.runtime.folder import METRIC_FILE, DamagedFileError, JobFolder, ReplicaFolder, require_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
-from vtrain.runtime.inheritance import credentials_variables
 from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
 from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
 from vtrain.runtime.process_tree import Process, identify, is_alive, signal_all
-from vtrain.runtime.replica import (
-    PRIMARY,
-    JobContext,
-    ReplicaId,
-    module_argv,
-    replica_environment,
-    replica_ids,
-)
+from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
+from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS, ReplicaId, replica_ids
 from vtrain.runtime.spawning import spawn_holding
 
 NAME = "process"
-VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
 LOWEST_PORT = 20_000
 """Below it many programs have a port of their own."""
 SPARE_PORTS = 100
@@ -93,38 +83,34 @@ class ProcessLauncher:
         runtimes: tuple[Runtime, ...],
         devices: Mapping[str, tuple[str, ...]],
     ) -> dict[str, ReplicaOrder]:
-        spec = order.job.job_spec
-        context = job_context(order, free_ports(len(replica_ids(spec)) + 1))
-        output = told_folder(spec.output_uri, Path(order.home))
-        for name in ("model", "checkpoints", "logs") if output else ():
+        spec, home, aip_dirs = order.job.job_spec, Path(order.home), order.setting.aip_dirs
+        output = seen_folder(spec.output_uri, home)
+        for name in OUTPUT_FOLDERS.values() if output else ():
             Path(output, name).mkdir(parents=True, exist_ok=True)
-        storage = storage_variables(folder, order.home, HOST) if order.setting.aip_dirs == GS else {}
-        order = order.with_setting(variables=_with_storage(order.setting.variables, storage))
-        gcs = buckets_folder(spec, Path(order.home), order.setting.aip_dirs)
+        master, *ports = free_ports(len(replica_ids(spec)) + 1)
+        world = replace(
+            process_world(order, folder, master, ports),
+            storage=storage_variables(folder, order.home, HOST) if aip_dirs == GS else {},
+            runtimes=runtimes,
+            devices=_visible(order, devices),
+            debugger_host=HOST,
+        )
+        gcs = buckets_folder(spec, home, aip_dirs)
         found = {}
-        for member in context.hosts:
-            replica = _replica_order(order, folder, member, context, runtimes[member.pool])
-            own = with_devices(replica, _leased(order, member, devices))
-            required = runtimes[member.pool].required
+        for view in replica_views(order, world):
+            if order.trial_id:
+                make_private(Path(world.metric_files[view.member]).parent)
+            own = _replica_order(order, folder, view, gcs)
+            required = runtimes[view.member.pool].required
             # The interpreter's own start is what opens a terminal, a debugger, or /gcs.
             if order.claim.preload and required and not (gcs or order.terminal or order.debugger):
                 own = _in_slot(own, order, required)
             elif order.claim.preload and order.setting.active_python:
                 modules = ", ".join(order.claim.preload)
                 note = f"{modules} cannot be kept imported for a trainer in your active Python."
-                own = msgspec.structs.replace(own, start_note=note)
-            found[member.name] = msgspec.structs.replace(own, gcs=gcs)
+                own = replace(own, start_note=note)
+            found[view.member.name] = own
         return found
-
-    def another_order(self, attempt: ReplicaFolder) -> ReplicaOrder:
-        first = require_struct(attempt.root / "spec.json", ReplicaOrder)
-        return msgspec.structs.replace(
-            first,
-            env=first.env | {"TMPDIR": str(attempt.tmp)},
-            cwd=str(attempt.work),
-            attempt=attempt.attempt,
-            group=attempt.group,
-        )
 
     def start(self, replica: ReplicaFolder) -> None:
         keep_serving(replica.job)
@@ -144,8 +130,9 @@ class ProcessLauncher:
             close_pipes(self._pipes.pop(replica, {}))
         return shim != 0
 
-    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:  # noqa: ARG002 - shims write exits at once
-        return True
+    def outlived(self, replica: ReplicaFolder, moment: float) -> bool:
+        end = replica.early_exit()  # which its shim stores at once
+        return end is None or end.ended >= moment
 
     def stop(self, replica: ReplicaFolder) -> None:
         """Once for each shim, which passes it on once to each process: a handler is not interrupted again."""
@@ -154,21 +141,25 @@ class ProcessLauncher:
             signal_all({shim}, signal.SIGTERM)
             self._asked.add(shim)
 
-    def kill(self, replicas: Sequence[ReplicaFolder]) -> None:
+    def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
         shims = {replica: self._shims[replica] for replica in replicas if self._shim(replica) > 0}
         signal_all({*shims.values()}, signal.SIGQUIT)  # each kills its replica, and tells how that ended
         wait_until(lambda: not any(map(self._shim, shims)), SHIM_KILL_SECONDS)
         signal_all({*shims.values()}, signal.SIGKILL)
         kill_orphans(replicas)
+        wait_until(lambda: not any(map(self._shim, shims)), SHIM_KILL_SECONDS)
+        left = [each for each in replicas if self._shim(each) == 0 and each.exit() is None]
+        return {replica: UNREAD for replica in left if not self._salvage(replica)}
 
-    def salvage(self, replica: ReplicaFolder) -> str:
+    def _salvage(self, replica: ReplicaFolder) -> bool:
+        """Store the unread output of a replica whose shim is gone. False where some may be lost."""
         pipes = self._pipes.pop(replica, {})
         is_whole = bool(pipes) or not replica.started()
         try:
             salvage(replica, pipes)
         except DamagedFileError:
-            return UNREAD
-        return "" if is_whole else UNREAD
+            return False
+        return is_whole
 
     def clear(self, order: JobOrder) -> str:
         folder = Home(Path(order.home)).job(order.name)
@@ -192,26 +183,6 @@ class ProcessLauncher:
             process = self._shims[replica]
             return process[0] if is_alive(process) else 0
         return shim
-
-
-def job_context(order: JobOrder, ports: list[int]) -> JobContext:
-    """The facts that all replicas share, given a free port for each and one for MASTER_PORT."""
-    name = order.resource
-    *own, master = ports
-    home = Path(order.home)
-    return JobContext(
-        job_id=name.id,
-        region=name.location,
-        hosts={
-            member: f"{HOST}:{port}"
-            for member, port in zip(replica_ids(order.job.job_spec), own, strict=True)
-        },
-        master_port=master,
-        output=told_folder(order.job.job_spec.output_uri, home, order.setting.aip_dirs),
-        data=order.data
-        and replace(order.data, uri=told_folder(order.data.uri, home, order.setting.aip_dirs)),
-        trial_id=order.trial_id,
-    )
 
 
 def free_ports(count: int) -> list[int]:
@@ -245,31 +216,17 @@ def _first_dynamic_port() -> int:
         return FIRST_DYNAMIC_PORT
 
 
-def with_devices(order: ReplicaOrder, uuids: tuple[str, ...] | None) -> ReplicaOrder:
-    """The order of a replica that sees these GPUs and no others; with None, what its submitter sees."""
-    if uuids is None:
-        return order
-    return msgspec.structs.replace(order, env=order.env | {VISIBLE_DEVICES: ",".join(uuids)})
-
-
-def _with_storage(inherited: dict[str, str], storage: dict[str, str]) -> dict[str, str]:
-    """The inherited variables and those of the job's Cloud Storage, which no proxy is asked for."""
-    if not storage:
-        return inherited
-    direct = [inherited.get("no_proxy") or inherited.get("NO_PROXY", ""), HOST]
-    return inherited | storage | dict.fromkeys(NO_PROXY_VARIABLES, ",".join(filter(None, direct)))
-
-
-def _leased(
-    order: JobOrder, member: ReplicaId, devices: Mapping[str, tuple[str, ...]]
-) -> tuple[str, ...] | None:
-    """The GPUs of a replica that asked for some: its own or, where there were too few, none."""
-    machine = order.job.job_spec.worker_pool_specs[member.pool].machine_spec
-    if order.claim.accelerators is None or machine is None:
-        return None
-    from vtrain.runtime.accelerators import gpu_count
-
-    return devices.get(member.name, ()) if gpu_count(machine) else None
+def _visible(order: JobOrder, devices: Mapping[str, tuple[str, ...]]) -> dict[ReplicaId, tuple[str, ...]]:
+    """The GPUs of the replicas that asked for some: their own or, where there were too few, none."""
+    if order.claim.accelerators is None:
+        return {}
+    spec = order.job.job_spec
+    machines = {member: spec.worker_pool_specs[member.pool].machine_spec for member in replica_ids(spec)}
+    return {
+        member: devices.get(member.name, ())
+        for member, machine in machines.items()
+        if machine is not None and gpu_count(machine)
+    }
 
 
 def _slot_of(replica: ReplicaFolder) -> WarmSlot | None:
@@ -305,7 +262,7 @@ def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:
     claim = job.claim
     most = sum(claim.slot_limits.values())
     slot = warm_slot(Path(job.home), claim.line, claim.preload, required, order.env, most)
-    return msgspec.structs.replace(order, warm=slot, start_note=cold_note(slot) if slot else "")
+    return replace(order, warm=slot, start_note=cold_note(slot) if slot else "")
 
 
 def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
@@ -350,43 +307,16 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
     return Runtime(python=made.python, path_entries=made.path_entries, required=required)
 
 
-def _replica_order(
-    order: JobOrder, folder: JobFolder, member: ReplicaId, context: JobContext, runtime: Runtime
-) -> ReplicaOrder:
-    spec = order.job.job_spec
-    task = spec.worker_pool_specs[member.pool].python_package_spec
-    assert isinstance(task, PythonPackageSpec)
-    replica = folder.replica(member.name)
-    env = {"PYTHONUNBUFFERED": "1"} | order.setting.variables | credentials_variables(order, folder)
-    env["PATH"] = os.pathsep.join([*runtime.path_entries, env.get("PATH", os.defpath)])
-    env["TMPDIR"] = str(replica.tmp)
-    terminal = order.terminal
-    if terminal is not None:
-        env |= terminal.variables
-        terminal = msgspec.structs.replace(terminal, fifo=str(folder.terminal_fifo))
-    argv = module_argv(task, runtime.python)
-    if order.debugger is not None and member == PRIMARY:
-        argv = order.debugger.argv(task, runtime.python, HOST)
-        libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
-        site = Path(runtime.site or libraries / "site-packages")
-        places = CodePlaces(source=order.source_folder, installed=site, seen=str(site), cwd=str(replica.work))
-        env |= debugger_variables(task, places)
-    # Only what the primary reports counts: the others, on the same machine, do not write over it.
-    reports = folder.metric_file if member == PRIMARY else replica.path / METRIC_FILE
-    if order.trial_id:
-        make_private(reports.parent)
-    own = msgspec.structs.replace(context, metric_file=str(reports))
-    env |= replica_environment(spec, member, own)
-    if runtime.site:
-        env["PYTHONPATH"] = os.pathsep.join(filter(None, (runtime.site, env.get("PYTHONPATH"))))
+def _replica_order(order: JobOrder, folder: JobFolder, view: ReplicaView, gcs: str) -> ReplicaOrder:
+    terminal, name = order.terminal, view.member.name
     return ReplicaOrder(
-        task=member.name,
-        argv=argv,
-        env=env,
-        cwd=str(replica.work),
-        log=str(folder.logs / member.name),
+        task=name,
+        argv=view.argv,
+        env=view.env,
+        log=str(folder.logs / name),
         wake=str(folder.wake_fifo),
         grace_seconds=order.grace_seconds,
-        group=replica.group,
-        terminal=terminal,
+        gcs=gcs,
+        groups=folder.replica(name).groups,
+        terminal=replace(terminal, fifo=str(folder.terminal_fifo)) if terminal is not None else None,
     )

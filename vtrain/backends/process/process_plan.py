@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
-from vtrain.backends.local_plan import PLANNED_JOB_ID, completed, local_claim, unique
-from vtrain.backends.process.process_buckets import HOST, bucket_notices, told_folder
+from vtrain.backends.local_plan import completed, local_claim, planned_order, pool_lines, unique
+from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
-from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec, WorkerPoolSpec
-from vtrain.runtime.accelerators import process_notice
+from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
+from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.notices import not_reproduced_by_processes
-from vtrain.runtime.replica import (
-    PRIMARY,
-    TRAINING_PORT,
-    JobContext,
-    ReplicaId,
-    module_argv,
-    replica_environment,
-    replica_ids,
-)
+from vtrain.runtime.notices import PROCESS_POOL_FIELDS, not_reproduced
+from vtrain.runtime.replica.replica_plan import replica_views
+from vtrain.runtime.replica.vertex_view import MASTER_PORT, TRAINING_PORT
 
 if TYPE_CHECKING:
     from vtrain.packaging.module_imports import Import, TrainerImports
@@ -52,15 +46,22 @@ class ProcessPlanner:
         return Plan(
             job=job,
             backend=self.name,
-            replicas=_planned_replicas(job, self._settings),
+            replicas=self.view(job),
             notices=unique([*self._accelerators(job), *bucket_notices(job.job_spec)]),
-            not_reproduced=not_reproduced_by_processes(job),
+            not_reproduced=not_reproduced(job, PROCESS_POOL_FIELDS),
         )
 
-    def view(self, job: CustomJob, trial_id: str) -> tuple[Replica, ...]:
-        """The job's replicas. Raises UnavailableError for a job that needs containers."""
+    def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:
+        """The job's replicas with Vertex's own ports; the free ones are found when the job starts.
+
+        Raises UnavailableError for a job that needs containers.
+        """
         _refuse_containers(job)
-        return _planned_replicas(job, self._settings, trial_id)
+        order = planned_order(job, self._settings, trial_id)
+        folder = Home(Path(order.home)).job(order.name)
+        views = replica_views(order, process_world(order, folder, MASTER_PORT, count(TRAINING_PORT)))
+        # Without the variables of the machine, among them all that the command's own environment has.
+        return tuple(Replica(name=view.member.name, argv=view.argv, env=view.variables) for view in views)
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
         """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""
@@ -88,15 +89,19 @@ class ProcessPlanner:
 
     def _claim(self, job: CustomJob) -> Claim:
         # `--gpu` concerns containers.
-        return local_claim(job.job_spec, memory_bytes=self._settings.container.memory_bytes)
+        return local_claim(job.job_spec, memory_bytes=self._settings.options.memory_bytes)
 
     def _accelerators(self, job: CustomJob) -> Iterator[str]:
         """Notices about the pools' accelerators. Raises ConfigError where missing ones are required."""
-        claim, required = self._claim(job), self._settings.container.require_accelerators
-        for number, pool in enumerate(job.job_spec.worker_pool_specs):
-            line = process_notice(pool.machine_spec, pool_devices(claim, number), required=required)
-            if line:
-                yield f"workerPoolSpecs[{number}]: {line}"
+        claim, required = self._claim(job), self._settings.options.require_accelerators
+
+        def notice(number: int, pool: WorkerPoolSpec) -> str:
+            leased = pool_devices(claim, number)
+            none = Devices(why="as nvidia-smi lists no GPU here")
+            devices = none if leased is None else leased_devices(leased)
+            return accelerator_notice(pool.machine_spec, devices, required=required)
+
+        return pool_lines(job, notice)
 
 
 def environment_spec(
@@ -131,35 +136,6 @@ def _refuse_containers(job: CustomJob) -> None:
                 hint="Take --backend=docker, or give the trainer as a Python package "
                 "(local-package-path=… with python-module=…).",
             )
-
-
-def _planned_replicas(job: CustomJob, settings: BackendSettings, trial_id: str = "") -> tuple[Replica, ...]:
-    """The replicas with Vertex's own ports; the free ones are found when the job starts."""
-    spec = job.job_spec
-    members = replica_ids(spec)
-    context = JobContext(
-        job_id=PLANNED_JOB_ID,
-        region=settings.region,
-        hosts={member: f"{HOST}:{TRAINING_PORT + i}" for i, member in enumerate(members)},
-        output=told_folder(spec.output_uri, settings.home, settings.aip_dirs),
-        trial_id=trial_id,
-        metric_file=str(Home(settings.home).job(PLANNED_JOB_ID).metric_file),
-    )
-    return tuple(
-        Replica(
-            name=member.name,
-            argv=_planned_argv(spec, member, settings),
-            env=replica_environment(spec, member, context),
-        )
-        for member in members
-    )
-
-
-def _planned_argv(spec: CustomJobSpec, member: ReplicaId, settings: BackendSettings) -> tuple[str, ...]:
-    task = _task(spec.worker_pool_specs[member.pool])
-    if settings.debugger is not None and member == PRIMARY:
-        return settings.debugger.planned_argv(task, "python3")
-    return module_argv(task, "python3")
 
 
 def _task(pool: WorkerPoolSpec) -> PythonPackageSpec:

@@ -46,9 +46,9 @@ class RunningProcess:
         """
         known = {name: os.environ[name] for name in TERMINAL_VARIABLES if terminal and name in os.environ}
         try:
-            return run_in_foreground(
-                argv, env=self._order.env | known, cwd=self._order.cwd, preexec_fn=self._entrance()
-            )
+            env = {"TMPDIR": str(self._folder.tmp)} | self._order.env | known
+            work = str(self._folder.work)
+            return run_in_foreground(argv, env=env, cwd=work, preexec_fn=self._entrance())
         except FileNotFoundError as error:
             raise CommandError(f"{error.filename}: not found in {self.name}.", NOT_FOUND_CODE) from error
         except OSError as error:
@@ -74,7 +74,7 @@ class RunningProcess:
 
     def _entrance(self) -> Callable[[], None] | None:
         """A function that shows /gcs to the child; None where the replica does not see it."""
-        folder, place = self._order.gcs, self._order.cwd
+        folder, place = self._order.gcs, str(self._folder.work)
         if not folder:
             return None
         from vtrain.runtime.bucket_mount import show_buckets

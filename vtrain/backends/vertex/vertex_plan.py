@@ -9,7 +9,7 @@ from typing import Any
 from vtrain.backends import BackendSettings, Replica
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
-from vtrain.messages.custom_job import CustomJob, CustomJobSpec, PythonPackageSpec
+from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hardware import check_hardware, mismatches
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.pipeline_rules import check_pipeline
@@ -17,12 +17,9 @@ from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.rules import check_account_of_board, check_job, check_tasks
 from vtrain.messages.study_rules import check_tuning_job
 from vtrain.runtime.machines import name_notices
-from vtrain.runtime.replica import (
-    UNKNOWN_ENTRYPOINT,
+from vtrain.runtime.replica.vertex_view import (
     JobContext,
-    ReplicaId,
-    container_argv,
-    module_argv,
+    replica_argv,
     replica_environment,
     replica_ids,
     service_hosts,
@@ -124,16 +121,9 @@ def replica_views(job: Job, settings: BackendSettings, trial_id: str) -> tuple[R
     return tuple(
         Replica(
             name=member.name,
-            argv=_argv(spec, member),
+            argv=replica_argv(task),
             env=replica_environment(spec, member, context),
         )
         for member in replica_ids(spec)
+        if (task := spec.worker_pool_specs[member.pool].task) is not None
     )
-
-
-def _argv(spec: CustomJobSpec, member: ReplicaId) -> tuple[str, ...]:
-    task = spec.worker_pool_specs[member.pool].task
-    assert task is not None
-    if isinstance(task, PythonPackageSpec):
-        return module_argv(task, "python3")
-    return container_argv(task, (UNKNOWN_ENTRYPOINT,), ())

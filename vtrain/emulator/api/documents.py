@@ -25,64 +25,6 @@ DEEPEST = 60
 """Levels of a document: the service's own limit is 100, and none of its messages has a third of them."""
 MOST_BITS = 1023
 """Bits of a whole number: a double takes no more."""
-_UNUSED = "-"
-
-
-def _enum(names: str, prefix: str = "") -> dict[str, int]:
-    """The names of an enum in the order of their numbers, which begin at 0."""
-    return {prefix + name: number for number, name in enumerate(names.split()) if name != _UNUSED}
-
-
-_JOB_STATES = _enum(
-    "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED EXPIRED UPDATING "
-    "PARTIALLY_SUCCEEDED",
-    "JOB_STATE_",
-)
-ENUMS: dict[tuple[str, str], dict[str, int]] = {
-    ("CustomJob", "state"): _JOB_STATES,
-    ("HyperparameterTuningJob", "state"): _JOB_STATES,
-    ("TrainingPipeline", "state"): _enum(
-        "UNSPECIFIED QUEUED PENDING RUNNING SUCCEEDED FAILED CANCELLING CANCELLED PAUSED", "PIPELINE_STATE_"
-    ),
-    ("PersistentResource", "state"): _enum(
-        "STATE_UNSPECIFIED PROVISIONING - RUNNING STOPPING ERROR REBOOTING UPDATING"
-    ),
-    ("Trial", "state"): _enum("STATE_UNSPECIFIED REQUESTED ACTIVE STOPPING SUCCEEDED INFEASIBLE"),
-    ("MachineSpec", "acceleratorType"): _enum(
-        "ACCELERATOR_TYPE_UNSPECIFIED NVIDIA_TESLA_K80 NVIDIA_TESLA_P100 NVIDIA_TESLA_V100 NVIDIA_TESLA_P4 "
-        "NVIDIA_TESLA_T4 TPU_V2 TPU_V3 NVIDIA_TESLA_A100 NVIDIA_A100_80GB TPU_V4_POD NVIDIA_L4 "
-        "TPU_V5_LITEPOD NVIDIA_H100_80GB NVIDIA_H100_MEGA_80GB NVIDIA_H200_141GB NVIDIA_B200 NVIDIA_GB200 "
-        "NVIDIA_RTX_PRO_6000"
-    ),
-    ("ReservationAffinity", "reservationAffinityType"): _enum(
-        "TYPE_UNSPECIFIED NO_RESERVATION ANY_RESERVATION SPECIFIC_RESERVATION"
-    ),
-    ("Scheduling", "strategy"): _enum("STRATEGY_UNSPECIFIED ON_DEMAND LOW_COST STANDARD SPOT - FLEX_START"),
-    ("MetricSpec", "goal"): _enum("GOAL_TYPE_UNSPECIFIED MAXIMIZE MINIMIZE"),
-    ("ParameterSpec", "scaleType"): _enum(
-        "SCALE_TYPE_UNSPECIFIED UNIT_LINEAR_SCALE UNIT_LOG_SCALE UNIT_REVERSE_LOG_SCALE"
-    ),
-    ("StudySpec", "algorithm"): _enum("ALGORITHM_UNSPECIFIED - GRID_SEARCH RANDOM_SEARCH"),
-    ("StudySpec", "observationNoise"): _enum("OBSERVATION_NOISE_UNSPECIFIED LOW HIGH"),
-    ("StudySpec", "measurementSelectionType"): _enum(
-        "MEASUREMENT_SELECTION_TYPE_UNSPECIFIED LAST_MEASUREMENT BEST_MEASUREMENT"
-    ),
-    ("Model", "supportedDeploymentResourcesTypes"): _enum(
-        "DEPLOYMENT_RESOURCES_TYPE_UNSPECIFIED DEDICATED_RESOURCES AUTOMATIC_RESOURCES SHARED_RESOURCES"
-    ),
-    ("ModelSourceInfo", "sourceType"): _enum(
-        "MODEL_SOURCE_TYPE_UNSPECIFIED AUTOML CUSTOM BQML MODEL_GARDEN GENIE CUSTOM_TEXT_EMBEDDING "
-        "MARKETPLACE"
-    ),
-}
-"""The numbers of the API's enums, by the message and the field that hold them.
-
-Google's Python library asks for numbers by `$alt=json;enum-encoding=int`. Sources: `accelerator_type`,
-`custom_job`, `job_state`, `model`, `persistent_resource`, `pipeline_state`, `reservation_affinity` and
-`study` of `google/cloud/aiplatform/v1`. The tests hold them against the installed google-cloud-aiplatform.
-"""
-NAMES = {place: {number: name for name, number in enum.items()} for place, enum in ENUMS.items()}
-"""The names by the numbers, in the same places."""
 
 
 def read_body(cls: type[M], document: Any, path: str) -> M:
@@ -158,31 +100,30 @@ def _cleaned_one(cls: type[msgspec.Struct], field: Field, value: Any, path: str)
 
 
 def _enum_name(cls: type[msgspec.Struct], field: Field, value: Any, path: str) -> Any:
-    place = (cls.__name__, field.name)
-    names = NAMES.get(place, {})
-    is_name = isinstance(value, str) and value in ENUMS.get(place, {})
-    known = not names or is_name or (type(value) is int and value in names)
-    if not known:
+    """The name of a value; None for the one that is not specified, which is no value of the field."""
+    name = field.enum.get(value, value) if type(value) is int else value
+    if name not in field.enum.values():
         raise invalid(f"Invalid value at '{path}' ({cls.__name__}.{field.name}), {value!r}")
-    name = names.get(value, value) if type(value) is int else value
-    return "" if str(name).endswith("_UNSPECIFIED") else name
+    return None if str(name).endswith("_UNSPECIFIED") and not field.repeated else name
 
 
 def with_enum_numbers(cls: type[msgspec.Struct], document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document of the message with its enums as numbers."""
+    """A document of the message with its enums as numbers.
+
+    Google's Python library asks for them by `$alt=json;enum-encoding=int`.
+    """
     known = fields(cls)
     return {
-        name: _numbered(cls, known[name], value) if name in known else value
-        for name, value in document.items()
+        name: _numbered(known[name], value) if name in known else value for name, value in document.items()
     }
 
 
-def _numbered(cls: type[msgspec.Struct], field: Field, value: Any) -> Any:
+def _numbered(field: Field, value: Any) -> Any:
     if isinstance(value, list):
-        return [_numbered(cls, field, item) for item in value] if field.repeated else value
+        return [_numbered(field, item) for item in value] if field.repeated else value
     if field.message is not None and isinstance(value, Mapping):
         return with_enum_numbers(field.message, value)
-    return ENUMS.get((cls.__name__, field.name), {}).get(value, value) if isinstance(value, str) else value
+    return next((number for number, name in field.enum.items() if name == value), value)
 
 
 def with_project(document: Any, project: str, *, only: str = "") -> Any:

@@ -10,11 +10,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
+
 HEADERS = {"Metadata-Flavor": "Google"}
 ACCOUNT = "emulator@vtrain.iam.gserviceaccount.com"
 TOKEN = {"access_token": "emulator-token", "expires_in": 3600, "token_type": "Bearer"}
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-PROJECT_NUMBER = "100000000001"
 _ACCOUNTS = "instance/service-accounts/"
 
 
@@ -23,10 +24,10 @@ def metadata_routes(project: str) -> list[Route]:
     account = {"aliases": ["default"], "email": ACCOUNT, "scopes": list(SCOPES)}
     texts = {
         "project/project-id": project,
-        "project/numeric-project-id": PROJECT_NUMBER,
+        "project/numeric-project-id": LOCAL_PROJECT_NUMBER,
         "universe/universe-domain": "googleapis.com",
         "universe/universe_domain": "googleapis.com",
-        "instance/zone": f"projects/{PROJECT_NUMBER}/zones/us-central1-a",
+        "instance/zone": f"projects/{LOCAL_PROJECT_NUMBER}/zones/us-central1-a",
         "instance/id": "1",
         _ACCOUNTS: f"default/\n{ACCOUNT}/\n",
         f"{_ACCOUNTS}default/email": ACCOUNT,

@@ -39,7 +39,7 @@ from vtrain.messages.persistent_resource import ResourcePage
 from vtrain.messages.resources import Job
 from vtrain.messages.training_pipeline import TrainingPipeline
 from vtrain.rooted import Root
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.times import ago
 
 PAGE_SIZE = 50

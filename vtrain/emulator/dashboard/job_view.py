@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +22,7 @@ from vtrain.output.printers import render
 from vtrain.output.projection import parse_format
 from vtrain.runtime.tuning.study import ENDED
 from vtrain.sizes import size_in_words
-from vtrain.times import ago, duration_in_words, epoch
+from vtrain.times import ago, duration_in_words, seconds_between
 from vtrain.verdict import failure_of, replica_uses
 
 KINDS = {
@@ -122,11 +121,8 @@ def job_row(job: Job, parts: Sequence[CustomJob]) -> Row:
 
 def took(job: Job) -> str:
     """The duration of a job, up to now while it runs."""
-    began = job.start_time or (job.create_time if job.end_time else "")
-    try:
-        return duration_in_words((epoch(job.end_time) if job.end_time else time.time()) - epoch(began))
-    except ValueError:
-        return ""
+    spent = seconds_between(job.start_time or (job.create_time if job.end_time else ""), job.end_time)
+    return "" if spent is None else duration_in_words(spent)
 
 
 def replica_rows(job: CustomJob, usage: dict[str, ReplicaUsage]) -> list[ReplicaRow]:

@@ -31,7 +31,7 @@ from vtrain.emulator.grpc.proxy import proxying
 from vtrain.emulator.request_log import Tell, timed
 from vtrain.emulator.running import make_folder
 from vtrain.errors import VtrainError
-from vtrain.messages.names import LOCAL_PROJECT, ResourceName
+from vtrain.messages.names import LOCAL_PROJECT, LOCAL_PROJECT_NUMBER, ResourceName
 
 THREADS = 16
 DETAILS = (error_details_pb2.ErrorInfo,)
@@ -187,13 +187,14 @@ def _read(request: Any, data: bytes, context: grpc.ServicerContext) -> Any:
 
 
 def _project_handler(project: str) -> Any:
-    """Answer the library's question for the id of the project behind a number."""
+    """Answer the library's questions for a project: its id by its number, and its number by its id."""
     request, answer = load_project_messages()
 
     def run(data: bytes, context: grpc.ServicerContext) -> Any:
         message = _read(request, data, context)
         asked = message.name.removeprefix("projects/")
-        return answer(name=message.name, project_id=project if asked.isdecimal() else asked)
+        name = f"projects/{LOCAL_PROJECT_NUMBER}"
+        return answer(name=name, project_id=project if asked.isdecimal() else asked)
 
     return grpc.unary_unary_rpc_method_handler(run, response_serializer=lambda made: made.SerializeToString())
 

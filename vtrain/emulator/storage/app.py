@@ -47,6 +47,7 @@ HANDLERS: tuple[tuple[str, str, Handler], ...] = (
     ("PUT", _BUCKET, routes.patch_bucket),
     ("DELETE", _BUCKET, routes.delete_bucket),
     ("GET", _BUCKET + "/iam", routes.get_policy),
+    ("PUT", _BUCKET + "/iam", routes.set_policy),
     ("GET", _BUCKET + "/iam/testPermissions", routes.test_permissions),
     ("GET", _BUCKET + "/storageLayout", routes.get_layout),
     ("GET", _BUCKET + "/managedFolders", routes.list_managed_folders),
@@ -217,9 +218,17 @@ async def _answer_part(app: ASGIApp, request: Request, part: bytes) -> bytes:
     if len(words) < 2:
         raise invalid(f"A part of the batch does not begin with a request: {line[:100]!r}.")
     scope = _scope(request.scope, words[0], words[1], _read_headers(headers))
+    if _has_media(scope):
+        app = answer_refusal(invalid("A request in a batch uploads or downloads no content."))
     events = await _run_part(app, scope, body.strip())
     content_id = dict(_read_headers(own)).get(b"content-id", b"")
     return _as_part(content_id.strip(b"<>").decode("latin-1"), events)
+
+
+def _has_media(scope: Scope) -> bool:
+    """Whether content is asked for, or sent: Cloud Storage takes no such request in a batch."""
+    is_download = ("alt", "media") in parse_qsl(scope["query_string"].decode("latin-1"))
+    return is_download or scope["raw_path"].startswith((b"/download/", b"/upload/", b"/resumable/"))
 
 
 def _read_headers(head: bytes) -> list[tuple[bytes, bytes]]:

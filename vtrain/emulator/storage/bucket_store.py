@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from vtrain.emulator.storage.catalog import BucketRecord, Catalog
+from vtrain.emulator.storage.catalog import BucketRecord, Catalog, etag_of
 from vtrain.emulator.storage.object_files import BucketFolders
 from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, no_bucket
 from vtrain.staging import is_bucket_name
@@ -20,6 +21,21 @@ FIXED_FIELDS = frozenset(
 """Fields that the service itself writes."""
 _RESERVED = re.compile(r"^goog|g[o0][o0]g[l1]e")
 FIXED_ON_PATCH = FIXED_FIELDS | {"location"}
+
+
+class Binding(msgspec.Struct):
+    """The members that have a role. Source: `Policy` of the JSON API of Cloud Storage."""
+
+    role: str
+    members: list[str] = []
+    condition: dict[str, Any] | None = None
+
+
+class Policy(msgspec.Struct):
+    """An IAM policy, as a client sets it."""
+
+    bindings: list[Binding] = []
+    version: int = 1
 
 
 class BucketStore:
@@ -81,12 +97,33 @@ class BucketStore:
             self._catalog.save_bucket(name, changed)
         return changed
 
+    def set_policy(self, name: str, policy: dict[str, Any]) -> BucketRecord:
+        """Replace the IAM policy. Raises Refusal for another shape, and for the etag of an earlier one."""
+        kept = {key: value for key, value in policy.items() if key in ("bindings", "version")}
+        try:
+            msgspec.convert(kept, Policy, strict=True)
+        except msgspec.ValidationError as error:
+            raise invalid(f"The policy is not one of IAM: {error}.") from None
+        with self._catalog.writing():
+            record = self.get(name)
+            if policy.get("etag") not in (None, "", etag_of(record.policy_number)):
+                raise Refusal(412, "conditionNotMet", "The policy was changed since it was read.")
+            changed = replace(
+                record,
+                policy=kept,
+                policy_number=record.policy_number + 1,
+                metageneration=record.metageneration + 1,
+                updated=time.time_ns(),
+            )
+            self._catalog.save_bucket(name, changed)
+        return changed
+
     def remove(self, name: str, conditions: Conditions) -> None:
         """Remove an empty bucket. Raises Refusal."""
         with self._catalog.writing():
             conditions.check(0, self.get(name).metageneration)
             not_empty = Refusal(409, "conflict", f"The bucket {name!r} is not empty.")
-            if self._catalog.names_aside(name):
+            if self._catalog.names_aside(name, ""):
                 raise not_empty
             try:
                 self._folders.remove(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import sqlite3
 import threading
 import weakref
@@ -22,23 +23,29 @@ _TABLES = """
         bucket TEXT NOT NULL, name TEXT NOT NULL, aside INTEGER NOT NULL, document BLOB NOT NULL,
         PRIMARY KEY (bucket, name)
     ) WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS aside ON objects (bucket, name) WHERE aside;
 """
 
 
 class BucketRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A bucket's metadata. Times are in ns since the epoch; `fields` are those that clients set."""
+    """A bucket's metadata. Times are in ns since the epoch; `fields` are those that clients set.
+
+    `policy` is the IAM policy that a client has set, the one of that number.
+    """
 
     created: int
     updated: int
     metageneration: int = 1
     fields: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+    policy_number: int = 0
 
 
 class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An object's metadata, true for the file of that generation (its modification time in ns) and size.
 
     Times are in ns since the epoch; `fields` are those that clients set. `md5` is empty for a
-    file that was not written by this API, and for a composed object.
+    file that was not written by this API, and for a composed object; `crc32c` until it was computed.
     """
 
     generation: int
@@ -50,6 +57,11 @@ class ObjectRecord(msgspec.Struct, frozen=True, kw_only=True):
     metageneration: int = 1
     components: int = 0
     fields: dict[str, Any] = {}
+
+
+def etag_of(*numbers: int) -> str:
+    """A text that changes whenever one of the numbers does."""
+    return base64.b64encode("/".join(map(str, numbers)).encode()).decode()
 
 
 class Catalog:
@@ -83,7 +95,8 @@ class Catalog:
             try:
                 yield
             except BaseException:
-                self._execute("ROLLBACK")
+                if self._connection.in_transaction:  # SQLite ends it itself where the disk is full
+                    self._execute("ROLLBACK")
                 raise
             self._execute("COMMIT")
 
@@ -115,10 +128,10 @@ class Catalog:
         """Remove an object's record."""
         self._execute("DELETE FROM objects WHERE bucket = ? AND name = ?", (bucket, name))
 
-    def names_aside(self, bucket: str) -> tuple[str, ...]:
-        """The names of a bucket's objects that are not paths in its folder."""
-        rows = self._execute("SELECT name FROM objects WHERE bucket = ? AND aside", (bucket,))
-        return tuple(row[0] for row in rows)
+    def names_aside(self, bucket: str, start: str) -> tuple[str, ...]:
+        """The names of a bucket's objects that are not paths in its folder, from `start` on, in order."""
+        query = "SELECT name FROM objects WHERE bucket = ? AND aside AND name >= ? ORDER BY name"
+        return tuple(row[0] for row in self._execute(query, (bucket, start)))
 
     def _execute(self, statement: str, values: tuple[Any, ...] = ()) -> list[Any]:
         with self._lock:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -143,6 +144,9 @@ def _bad(glob: str) -> Refusal:
 MOST_RESULTS = 1000
 """Results on one page, if the client asks for no fewer."""
 _ITEM, _PREFIX = "i", "p"
+_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
+Names = Callable[[str], Iterable[str]]
+"""The names from one on, in the order of the service: that of UTF-8, and so that of code points."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,17 +170,18 @@ class NamePage(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
-def select(names: Iterable[str], selection: Selection) -> NamePage:
+def select(names: Names, selection: Selection) -> NamePage:
     """The page of a selection. Raises Refusal for a page token or a glob that cannot be read."""
-    last = _read_token(selection.token)
+    key, kind = last = _read_token(selection.token)
+    start = max(selection.start, selection.prefix, _behind(key) if kind == _PREFIX else key)
     limit = min(max(selection.limit, 1), MOST_RESULTS)
     entries: list[tuple[str, str]] = []
-    for entry in _entries(_matching(names, selection), selection):
-        if entry <= last or entry in entries[-2:]:
-            continue
-        if len(entries) == limit:
-            return _page(entries, _write_token(entries[-1]))
-        entries.append(entry)
+    for entry in _entries(names, selection, start):
+        if entry > last:
+            if len(entries) == limit:
+                return _page(entries, _write_token(last))
+            entries.append(entry)
+            last = entry
     return _page(entries, "")
 
 
@@ -188,25 +193,36 @@ def _page(entries: list[tuple[str, str]], token: str) -> NamePage:
     )
 
 
-def _matching(names: Iterable[str], selection: Selection) -> Iterator[str]:
-    """The selected names, in the order of the service: that of UTF-8, and so that of code points."""
-    glob = Glob(selection.glob) if selection.glob else None
-    for name in sorted(set(names)):
-        inside = name >= selection.start and (not selection.end or name < selection.end)
-        if inside and name.startswith(selection.prefix) and (glob is None or glob.matches(name)):
-            yield name
+def _entries(names: Names, selection: Selection, start: str) -> Iterator[tuple[str, str]]:
+    """Each selected name by itself, or by what it has up to the first delimiter behind the prefix; in order.
+
+    The other names with the same beginning are not asked for.
+    """
+    glob, prefix, delimiter = selection.glob and Glob(selection.glob), selection.prefix, selection.delimiter
+    place: str | None = start
+    while place is not None:
+        found, place = names(place), None
+        for name in found:
+            if selection.end and name >= selection.end:
+                return
+            if not name.startswith(prefix) or (glob and not glob.matches(name)):
+                continue
+            cut = name.find(delimiter, len(prefix)) if delimiter else -1
+            group = name[: cut + len(delimiter)]
+            if cut < 0 or (selection.trailing and group == name):
+                yield name, _ITEM
+            if cut >= 0:
+                yield group, _PREFIX
+                place = _behind(group)
+                break
 
 
-def _entries(names: Iterable[str], selection: Selection) -> Iterator[tuple[str, str]]:
-    """Each name by itself, or by what it has up to the first delimiter behind the prefix."""
-    delimiter = selection.delimiter
-    for name in names:
-        cut = name.find(delimiter, len(selection.prefix)) if delimiter else -1
-        group = name[: cut + len(delimiter)]
-        if cut < 0 or (selection.trailing and group == name):
-            yield name, _ITEM
-        if cut >= 0:
-            yield group, _PREFIX
+def _behind(group: str) -> str:
+    """The first text, in the order of code points, behind all that begin with this one."""
+    following = ord(group[-1]) + 1
+    if following > sys.maxunicode:
+        return _behind(group[:-1]) if group[:-1] else group + chr(sys.maxunicode)
+    return group[:-1] + chr(following if following != _FIRST_SURROGATE else _LAST_SURROGATE + 1)
 
 
 def _write_token(entry: tuple[str, str]) -> str:

@@ -26,7 +26,7 @@ import google_crc32c
 from vtrain.atomic import UNPUBLISHED, sync_file
 from vtrain.digests import content_digest
 from vtrain.emulator.storage.refusals import Refusal, invalid, no_bucket
-from vtrain.rooted import NOT_THERE, Root, sync
+from vtrain.rooted import LONGEST_PATH, NOT_THERE, Root, sync
 from vtrain.staging import is_bucket_name
 
 LONGEST_COMPONENT = 255
@@ -121,12 +121,26 @@ class BucketFolders:
         with aside.root.above(aside.place, make_mode=0o777):
             return aside
 
-    def names(self, bucket: str, prefix: str = "") -> Iterator[str]:
-        """The names of the plain objects that begin with a prefix, in no order."""
+    def names(self, bucket: str, prefix: str, start: str) -> Iterator[str]:
+        """The names of the plain objects that begin with a prefix, from `start` on, in order.
+
+        A folder is read when its turn comes. It stands in the order with the `/` that its objects have there.
+        """
         root, folder = Root(self.bucket(bucket)), prefix.rpartition("/")[0]
-        for found in root.walk(folder):
-            if found.is_file and _is_object(found.name) and found.place.startswith(prefix):
-                yield found.place
+        waiting = [f"{folder}/" if folder else ""]
+        while waiting:
+            place = waiting.pop()
+            if place and not place.endswith("/"):
+                yield place
+                continue
+            found: list[str] = []
+            with suppress(OSError), root.folder(place[:-1]) as descriptor, os.scandir(descriptor) as scan:
+                for entry in filter(_is_listed, scan):
+                    below = place + entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "")
+                    is_reached = below >= start or (below.endswith("/") and start.startswith(below))
+                    if is_reached and below.startswith(prefix) and len(below) <= LONGEST_PATH:
+                        found.append(below)
+            waiting += sorted(found, reverse=True)
 
     def remove(self, bucket: str) -> None:
         """Remove the folders of a bucket without objects; raises OSError where a file is left."""
@@ -145,9 +159,11 @@ class BucketFolders:
         return ObjectFile(Root(self.bucket(bucket)), name, is_aside=False)
 
 
-def _is_object(name: str) -> bool:
-    """Whether a file is an object: its name is UTF-8, and none of a file that is still being written."""
-    return not name.startswith(UNPUBLISHED) and not any("\ud800" <= letter <= "\udfff" for letter in name)
+def _is_listed(entry: os.DirEntry[str]) -> bool:
+    """Whether it is an object, or a folder of some: named in UTF-8, and not still being written."""
+    is_text = not any("\ud800" <= letter <= "\udfff" for letter in entry.name)
+    is_either = entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)
+    return is_either and is_text and not entry.name.startswith(UNPUBLISHED)
 
 
 COPIED_AT_ONCE = 1 << 20

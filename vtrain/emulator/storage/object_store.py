@@ -88,16 +88,20 @@ class ObjectStore:
         conditions.check(found.record.generation, found.record.metageneration, reading=True)
         return found
 
-    def find(self, bucket: str, name: str) -> StoredObject | None:
-        """An object and its metadata. For a file that was not written by this API, metadata is computed."""
+    def find(self, bucket: str, name: str, *, needs_checksum: bool = True) -> StoredObject | None:
+        """An object and its metadata. For a file that was not written by this API, metadata is computed.
+
+        Of such a file the checksum is read from all its bytes, unless it is not needed.
+        """
         for _ in range(_OPEN_ATTEMPTS):
             file = self._folders.find(bucket, name) if self._buckets.exists(bucket) else None
             if file is None:
                 return None
             with suppress(FileNotFoundError):  # it has just gone, or is a folder now
-                record = self._valid_record(bucket, name, file) or self._record_unknown_file(
-                    bucket, name, file
-                )
+                record = self._valid_record(bucket, name, file)
+                if record is None:
+                    found = _unknown_record(file)
+                    record = self._with_checksum(bucket, name, file, found) if needs_checksum else found
                 return StoredObject(bucket=bucket, name=name, file=file, record=record)
         return None
 
@@ -107,24 +111,15 @@ class ObjectStore:
         same = record is not None and (record.generation, record.size) == (status.st_mtime_ns, status.st_size)
         return record if same else None
 
-    def _record_unknown_file(self, bucket: str, name: str, file: ObjectFile) -> ObjectRecord:
-        """Compute and save the record of a file that was not written by this API."""
-        before = file.status()
-        time_ns = before.st_mtime_ns
-        record = ObjectRecord(
-            generation=time_ns,
-            size=before.st_size,
-            created=time_ns,
-            updated=time_ns,
-            crc32c=file_crc32c(file),
-            fields={"contentType": "application/octet-stream"},
-        )
+    def _with_checksum(self, bucket: str, name: str, file: ObjectFile, found: ObjectRecord) -> ObjectRecord:
+        """Compute the checksum of a file that was not written by this API, and keep its record."""
+        record = replace(found, crc32c=file_crc32c(file))
         with self._catalog.writing():
             known = self._valid_record(bucket, name, file)  # a writer saved it meanwhile
             if known is not None:
                 return known
             after = file.status()
-            if (after.st_mtime_ns, after.st_size) == (time_ns, before.st_size):
+            if (after.st_mtime_ns, after.st_size) == (record.generation, record.size):
                 self._catalog.save_object(bucket, name, record, aside=file.is_aside)
         return record
 
@@ -232,6 +227,19 @@ class ObjectStore:
                 if os.fstat(file.fileno()).st_mtime_ns == found.record.generation:
                     return found, os.dup(file.fileno())
         raise Refusal(503, "backendError", f"{bucket}/{name} is being written; try again.")
+
+
+def _unknown_record(file: ObjectFile) -> ObjectRecord:
+    """The metadata of a file that was not written by this API, but for its checksum."""
+    status = file.status()
+    return ObjectRecord(
+        generation=status.st_mtime_ns,
+        size=status.st_size,
+        created=status.st_mtime_ns,
+        updated=status.st_mtime_ns,
+        crc32c="",
+        fields={"contentType": "application/octet-stream"},
+    )
 
 
 def settable(fields: dict[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 from urllib.parse import quote
 
-from vtrain.emulator.storage.catalog import BucketRecord
+from vtrain.emulator.storage.catalog import BucketRecord, etag_of
 from vtrain.emulator.storage.object_store import StoredObject
+from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.staging.cloud import DUAL_REGIONS
 from vtrain.times import from_nanoseconds
 
@@ -20,15 +20,21 @@ def bucket_document(name: str, record: BucketRecord, base: str) -> dict[str, Any
         "id": name,
         "selfLink": f"{base}/storage/v1/b/{name}",
         "name": name,
-        "projectNumber": "0",
+        "projectNumber": LOCAL_PROJECT_NUMBER,
         "storageClass": "STANDARD",
         "locationType": _location_type(location),
         "metageneration": str(record.metageneration),
-        "etag": _etag(record.metageneration),
+        "etag": etag_of(record.metageneration),
         "timeCreated": _time(record.created),
         "updated": _time(record.updated),
         **record.fields,
     }
+
+
+def policy_document(name: str, record: BucketRecord) -> dict[str, Any]:
+    """The IAM policy of a bucket. It is kept and answered, and restricts nothing."""
+    about = {"kind": "storage#policy", "resourceId": f"projects/_/buckets/{name}", "version": 1}
+    return {**about, **record.policy, "etag": etag_of(record.policy_number)}
 
 
 def _location_type(location: str) -> str:
@@ -52,13 +58,14 @@ def object_document(found: StoredObject, base: str) -> dict[str, Any]:
         "metageneration": str(record.metageneration),
         "storageClass": "STANDARD",
         "size": str(record.size),
-        "crc32c": record.crc32c,
         "etag": etag(found),
         "timeCreated": _time(record.created),
         "updated": _time(record.updated),
         "timeStorageClassUpdated": _time(record.created),
         "timeFinalized": _time(record.created),
     }
+    if record.crc32c:
+        document["crc32c"] = record.crc32c
     if record.md5:
         document["md5Hash"] = record.md5
     if record.components:
@@ -101,11 +108,7 @@ _HEADER_SAFE = "".join(map(chr, range(32, 127)))
 
 def etag(found: StoredObject) -> str:
     """A text that changes whenever the object or its metadata does."""
-    return _etag(found.record.generation, found.record.metageneration)
-
-
-def _etag(*numbers: int) -> str:
-    return base64.b64encode("/".join(map(str, numbers)).encode()).decode()
+    return etag_of(found.record.generation, found.record.metageneration)
 
 
 def _time(nanoseconds: int) -> str:

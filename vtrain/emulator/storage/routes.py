@@ -16,7 +16,12 @@ from vtrain.emulator.storage.call import Call, answer
 from vtrain.emulator.storage.listing import MOST_RESULTS, Selection, select
 from vtrain.emulator.storage.object_store import MOST_COMPONENTS, Source, settable
 from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid, whole_number
-from vtrain.emulator.storage.resources import bucket_document, object_document, object_headers
+from vtrain.emulator.storage.resources import (
+    bucket_document,
+    object_document,
+    object_headers,
+    policy_document,
+)
 from vtrain.emulator.storage.service import StorageService
 
 
@@ -43,7 +48,8 @@ def list_buckets(service: StorageService, call: Call) -> Response:
         limit=whole_number(call.query, "maxResults") or MOST_RESULTS,
         token=call.query.get("pageToken", ""),
     )
-    page = select(service.buckets.names(), selection)
+    names = list(service.buckets.names())
+    page = select(lambda start: (name for name in names if name >= start), selection)
     items = [bucket_document(name, service.buckets.get(name), call.base) for name in page.names]
     token = {"nextPageToken": page.token} if page.token else {}
     return answer({"kind": "storage#buckets", "items": items, **token})
@@ -62,10 +68,13 @@ def delete_bucket(service: StorageService, call: Call) -> Response:
 
 
 def get_policy(service: StorageService, call: Call) -> Response:
-    """`GET /b/BUCKET/iam`: a policy without bindings, since access is not restricted."""
-    service.buckets.get(call.bucket)
-    resource_id = f"projects/_/buckets/{call.bucket}"
-    return answer({"kind": "storage#policy", "resourceId": resource_id, "version": 1, "etag": "CAE="})
+    """`GET /b/BUCKET/iam`: the policy that was set, at first one without bindings."""
+    return answer(policy_document(call.bucket, service.buckets.get(call.bucket)))
+
+
+def set_policy(service: StorageService, call: Call) -> Response:
+    """`PUT /b/BUCKET/iam`."""
+    return answer(policy_document(call.bucket, service.buckets.set_policy(call.bucket, call.document())))
 
 
 def test_permissions(service: StorageService, call: Call) -> Response:
@@ -178,8 +187,11 @@ def list_objects(service: StorageService, call: Call) -> Response:
         limit=whole_number(query, "maxResults") or MOST_RESULTS,
         token=query.get("pageToken", ""),
     )
-    page = select(service.names(call.bucket, selection.prefix), selection)
-    found = (service.objects.find(call.bucket, name) for name in page.names)
+    page = select(lambda start: service.names(call.bucket, selection.prefix, start), selection)
+    # Of a file that a trainer wrote it is not known, and takes as long as reading the file.
+    has_checksums = "crc32c" in query.get("fields", "")
+    find = service.objects.find
+    found = (find(call.bucket, name, needs_checksum=has_checksums) for name in page.names)
     parts: dict[str, Any] = {
         "items": [object_document(one, call.base) for one in found if one is not None],
         "prefixes": page.prefixes,

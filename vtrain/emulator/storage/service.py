@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import re
 import shutil
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -70,16 +72,15 @@ class Session:
 class Sessions:
     """Running uploads, and ended ones, so that a client can ask again for a lost response.
 
-    At most `MOST_SESSIONS` are kept; a new one replaces the least recently used.
+    At most `MOST_SESSIONS` are kept; a new one replaces the least recently used. For the thread of the event
+    loop alone.
     """
 
-    def __init__(self, objects: ObjectStore) -> None:
-        self._objects = objects
+    def __init__(self) -> None:
         self._open: dict[str, Session] = {}
 
-    def start(self, bucket: str, name: str, fields: dict[str, Any], conditions: Conditions) -> str:
-        """Begin an upload and return its id. Raises Refusal where the object could not be written."""
-        session = Session(self._objects, bucket, name, fields, conditions)
+    def keep(self, session: Session) -> str:
+        """The id of an upload from now on. Raises Refusal where too many go on."""
         if len(self._open) >= MOST_SESSIONS:
             self._forget_one()
         upload_id = uuid.uuid4().hex
@@ -145,13 +146,13 @@ class StorageService:
         self.folders = BucketFolders(LocalBuckets(home).folder, folder / "aside")
         self.buckets = BucketStore(self.folders, self.catalog)
         self.objects = ObjectStore(self.folders, self.catalog, self.buckets, self._partials)
-        self.sessions = Sessions(self.objects)
+        self.sessions = Sessions()
 
-    def names(self, bucket: str, prefix: str) -> set[str]:
-        """The names of a bucket's objects that begin with a prefix."""
+    def names(self, bucket: str, prefix: str = "", start: str = "") -> Iterator[str]:
+        """The names of a bucket's objects that begin with a prefix, from `start` on, in order."""
         self.buckets.get(bucket)
-        aside = (name for name in self.catalog.names_aside(bucket) if name.startswith(prefix))
-        return {*self.folders.names(bucket, prefix), *aside}
+        aside = (name for name in self.catalog.names_aside(bucket, start) if name.startswith(prefix))
+        return heapq.merge(self.folders.names(bucket, prefix, start), aside)
 
     def close(self) -> None:
         """Close the database, and remove unfinished uploads."""

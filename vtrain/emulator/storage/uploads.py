@@ -22,8 +22,12 @@ _CANCELLED = 499
 
 
 async def insert_object(service: StorageService, request: Request, call: Call) -> Response:
-    """`POST …/o`: content, content with metadata, or the start of a resumable upload."""
+    """`POST …/o`: content, content with metadata, the start of a resumable upload, or a part of one."""
     kind = call.query.get("uploadType", "")
+    if (
+        kind == "resumable" and "upload_id" in call.query
+    ):  # gcsfs sends chunks like this, and the service takes it
+        return await continue_upload(service, request, call)
     if kind == "resumable":
         return await _start(service, request, call)
     if kind == "multipart":
@@ -64,8 +68,8 @@ async def _start(service: StorageService, request: Request, call: Call) -> Respo
     content_type = call.headers.get("x-upload-content-type", "application/octet-stream")
     fields = {"contentType": content_type, **document, **_checksums(call)}
     name = _name(call, document)
-    start = service.sessions.start
-    upload_id = await run_in_threadpool(start, call.bucket, name, fields, call.conditions)
+    session = await run_in_threadpool(Session, service.objects, call.bucket, name, fields, call.conditions)
+    upload_id = service.sessions.keep(session)
     location = f"{call.base}{request.url.path}?uploadType=resumable&upload_id={upload_id}"
     return Response(headers={"location": location, "x-guploader-uploadid": upload_id})
 

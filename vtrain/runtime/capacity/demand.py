@@ -7,7 +7,7 @@ from vtrain.runtime.accelerators import gpu_count
 from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.offer import Offer
 from vtrain.runtime.machines import machine_memory
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 
 
 def claim_of(spec: CustomJobSpec, offer: Offer, *, memory_bytes: int = 0, all_gpus: bool = False) -> Claim:

@@ -16,15 +16,14 @@ from pathlib import Path
 import msgspec
 
 from vtrain.errors import ConfigError
-from vtrain.packaging.archive import is_direct, unpack_direct
+from vtrain.packaging.archive import is_direct
 from vtrain.packaging.module_imports import Import, TrainerImports
-from vtrain.packaging.unpacking import unpack_zip
 from vtrain.privacy import make_private
 from vtrain.program_output import reason_line
 from vtrain.runtime.environments.environment import make_wheel
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log, writing_environments
 from vtrain.runtime.environments.plan import reading_packages
-from vtrain.runtime.environments.wheels import is_importable
+from vtrain.runtime.environments.wheels import is_importable, lay
 from vtrain.runtime.inheritance import inherited_environment
 
 MOST_NAMES = 1000
@@ -141,14 +140,12 @@ def unpack_packages(packages: tuple[Path, ...], home: Path, folder: Path, log: L
         make_private(folder)
         site.mkdir(parents=True)
         for package in packages:
-            if package.suffix != ".whl" and is_direct(package):
-                unpack_direct(package, site)
-                continue
-            wheel = package if package.suffix == ".whl" else make_wheel(package, home, log)
-            if not is_importable(wheel):
+            is_made = package.suffix == ".whl" or is_direct(package)
+            ready = package if is_made else make_wheel(package, home, log)
+            if ready.suffix == ".whl" and not is_importable(ready):
                 raise EnvironmentFailed(
                     f"{package.name} has parts that only an installer puts in place.",
                     hint="Install it in that Python, or take --environment=new.",
                 )
-            unpack_zip(wheel, site)
+            lay(ready, site)
     return site

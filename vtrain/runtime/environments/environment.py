@@ -25,7 +25,6 @@ from vtrain.runtime.environments.interpreters import (
     base_interpreter,
     python_of,
     site_packages,
-    write_virtual_environment,
 )
 from vtrain.runtime.environments.layers import (
     MARKER,
@@ -49,7 +48,7 @@ from vtrain.runtime.environments.plan import (
 from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
-    from vtrain.runtime.environments.installer import Installation
+    from vtrain.runtime.environments.installer import Installation, Installer
 
 __all__ = [
     "Environment",
@@ -128,7 +127,7 @@ def needs_installer(plan: EnvironmentPlan) -> bool:
     if plan.unbuilt or downloads or not plan.dependencies_cached:
         return True
     with reading_packages():
-        return not all(is_plain(each) for each in plan.packages if each.suffix == ".whl")
+        return not all(is_plain(each, plan.dependencies.python.interpreter.version) for each in plan.packages)
 
 
 def needs_build(package: Path, home: Path) -> bool:
@@ -202,23 +201,21 @@ def _build(package: Path, folder: Path, interpreter: Interpreter, log: Log, curr
 
 
 def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> None:
-    python = wanted.python.interpreter
+    from vtrain.runtime.environments.installer import Installer
+
+    python, installer = wanted.python.interpreter, Installer(log, plan.spec.folder)
 
     def install_dependencies(lock: int) -> None:
         """Vertex's order: what the image has, then what each package in turn finds missing."""
         folder = plan.dependencies_path
-        write_virtual_environment(folder, python)
-        if installations := list(_installations(folder, wanted)):
-            from vtrain.runtime.environments.installer import Installer
-
-            installer = Installer(log, plan.spec.folder)
-            for installation in installations:
-                installer.install(installation, lock)
+        installer.make_environment(folder, python, lock)
+        for installation in _installations(folder, wanted):
+            installer.install(installation, lock)
 
     make_once(plan.dependencies_path, install_dependencies, log)
     if is_complete(plan.path) and layers_below(plan.path) != (plan.dependencies_path,):
         (plan.path / MARKER).unlink(missing_ok=True)  # it was made for another Python, or its home was moved
-    make_once(plan.path, lambda lock: _install_packages(plan, python, log, lock), log)
+    make_once(plan.path, lambda lock: _install_packages(plan, python, installer, lock), log)
 
 
 def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installation]:
@@ -238,21 +235,19 @@ def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installatio
     )
 
 
-def _install_packages(plan: EnvironmentPlan, python: Interpreter, log: Log, lock: int) -> None:
-    from vtrain.packaging.archive import is_direct, unpack_direct
-    from vtrain.runtime.environments.wheels import unpack_wheel
+def _install_packages(plan: EnvironmentPlan, python: Interpreter, installer: Installer, lock: int) -> None:
+    from vtrain.runtime.environments.installer import Installation
+    from vtrain.runtime.environments.wheels import is_plain, lay
 
-    write_virtual_environment(plan.path, python)
+    installer.make_environment(plan.path, python, lock)
     site = site_packages(plan.path)
     for package in plan.packages:
-        if package.suffix != ".whl" and is_direct(package):
-            unpack_direct(package, site)
-        elif package.suffix != ".whl" or not unpack_wheel(package, site, python.version):
-            from vtrain.runtime.environments.installer import Installation, Installer
-
+        if is_plain(package, python.version):
+            lay(package, site)
+        else:
             # Packages of one name follow each other; uv's cache would take one for the other.
             options = ("--no-deps", "--no-cache")
             alone = Installation(environment=plan.path, requirements=(str(package),), options=options)
-            Installer(log, plan.spec.folder).install(alone, lock)
+            installer.install(alone, lock)
     add_site(plan.path, SITE, site_packages(plan.dependencies_path))
     adopt_commands(plan.path, plan.dependencies_path / "bin")

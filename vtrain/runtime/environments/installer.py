@@ -15,7 +15,7 @@ import msgspec
 from vtrain.failure import missing_module
 from vtrain.messages.log import DETAIL_MARGIN
 from vtrain.program_output import reason
-from vtrain.runtime.environments.interpreters import python_of
+from vtrain.runtime.environments.interpreters import Interpreter, python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled
 from vtrain.uv_program import known_indexes, uv_call
 
@@ -66,6 +66,18 @@ class Installer:
         self._folder = folder
         self._told: set[str] = set()
 
+    def make_environment(self, folder: Path, interpreter: Interpreter, lock: int) -> None:
+        """Make an empty folder a virtual environment, without pip. Raises as `install`."""
+        try:
+            self._run(
+                ["venv", "--quiet", "--no-project", f"--python={interpreter.path}", str(folder)],
+                folder,
+                lock,
+            )
+        except InstallerFault as fault:
+            hint = _MAKE_ROOM if _NO_ROOM in "\n".join(fault.lines) else "See what uv says of it."
+            raise _failed(f"No environment of {interpreter.path} can be made", fault, hint) from fault
+
     def install(self, installation: Installation, lock: int) -> None:
         """Install; uv keeps the descriptor `lock` open. Raises as `uv_call`, and EnvironmentFailed."""
         words = ["pip", "install", f"--python={python_of(installation.environment)}"]
@@ -93,8 +105,8 @@ class Installer:
 
     def _run(self, words: list[str], cwd: Path, lock: int) -> None:
         call = uv_call(*words, folder=self._folder)
-        if call.unheeded:
-            names = ", ".join(call.unheeded)
+        if call.ignored:
+            names = ", ".join(call.ignored)
             self.log(f"uv has no setting like these of pip, and does without: {names}.\n".encode())
         run_logged("uv", call.argv, call.environ, cwd, self.log, lock)
 

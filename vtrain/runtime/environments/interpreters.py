@@ -1,4 +1,4 @@
-"""Interpreters that trainers run on, and virtual environments that are written by hand."""
+"""Interpreters that trainers run on, and what lies where in a virtual environment (PEP 405)."""
 
 from __future__ import annotations
 
@@ -49,28 +49,6 @@ def python_of(environment: Path) -> Path:
 def site_packages(environment: Path) -> Path:
     """The folder that the environment's interpreter imports from."""
     return next(environment.glob("lib/python*")) / "site-packages"
-
-
-def write_virtual_environment(environment: Path, interpreter: Interpreter) -> None:
-    """Make a folder a virtual environment (PEP 405), without pip, in about a millisecond."""
-    binaries = environment / "bin"
-    binaries.mkdir(parents=True)
-    threads = "t" if "t" in interpreter.abi.rpartition("-")[2] else ""
-    (environment / "lib" / f"python{interpreter.short_version}{threads}" / "site-packages").mkdir(
-        parents=True
-    )
-    if sys.maxsize > 2**32 and sys.platform != "darwin":  # as the module venv does
-        (environment / "lib64").symlink_to("lib")
-    python_of(environment).symlink_to(interpreter.path)
-    for alias in ("python3", f"python{interpreter.short_version}"):
-        (binaries / alias).symlink_to("python")
-    (environment / "pyvenv.cfg").write_text(
-        f"home = {Path(interpreter.path).parent}\n"
-        "include-system-site-packages = false\n"
-        f"version = {interpreter.version}\n"
-        f"executable = {interpreter.path}\n",
-        encoding="utf-8",
-    )
 
 
 def add_site(environment: Path, name: str, site: Path) -> None:

@@ -158,7 +158,7 @@ def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
             fcntl.flock(descriptor, kind)
         if _is_still(path, descriptor):
             return descriptor
-        os.close(descriptor)  # whoever removed the folder removed its lock too
+        os.close(descriptor)  # the process that removed the folder removed its lock too
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
+from vtrain.packaging.archive import is_direct, unpack_direct
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 from vtrain.runtime.environments.installer import Installer, InstallerFault, explain_build, run_logged
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
@@ -72,29 +73,32 @@ def _build_here(source: Path, folder: Path, installer: Installer, lock: int) -> 
     return True
 
 
-def unpack_wheel(wheel: Path, site: Path, python: str = "") -> bool:
-    """Unpack a wheel that nothing but unpacking installs (pure, without commands); False for others.
+def lay(package: Path, site: Path) -> None:
+    """Unpack a package that needs no more than that into a folder from which Python imports.
 
-    An installer takes longer for the same. It is left those wheels that refuse this version of Python too
-    (empty: vtrain's own).
+    Raises PackagingError for an archive with a link or with a name that leads out of the folder.
     """
-    if not is_plain(wheel):
-        return False
-    with readable(wheel), zipfile.ZipFile(wheel) as archive:
-        metadata = archive.read(_metadata_name(archive.namelist()))
-    if not _accepts_python(metadata, python or base_interpreter().version):
-        return False
-    unpack_zip(wheel, site)
-    return True
+    if package.suffix == ".whl":
+        unpack_zip(package, site)
+    else:
+        unpack_direct(package, site)
 
 
-def is_plain(wheel: Path) -> bool:
-    """Whether unpacking is all that installing the wheel takes: it is pure, and has no commands or data."""
-    if not is_importable(wheel):
+def is_plain(package: Path, python: str = "") -> bool:
+    """Whether `lay` is all that installing takes: of a package by vtrain, of a pure wheel without commands.
+
+    A wheel that refuses the version `python` is not plain: an installer says so.
+    """
+    if package.suffix != ".whl":
+        return is_direct(package)
+    if not is_importable(package):
         return False
-    with readable(wheel), zipfile.ZipFile(wheel) as archive:
+    with readable(package), zipfile.ZipFile(package) as archive:
         names = archive.namelist()
-    return bool(_metadata_name(names)) and not any(name.endswith("/entry_points.txt") for name in names)
+        metadata = next((name for name in names if name.endswith(".dist-info/METADATA")), "")
+        if not metadata or any(name.endswith("/entry_points.txt") for name in names):
+            return False
+        return not python or _accepts_python(archive.read(metadata), python)
 
 
 def is_importable(wheel: Path) -> bool:
@@ -103,10 +107,6 @@ def is_importable(wheel: Path) -> bool:
         return False
     with readable(wheel), zipfile.ZipFile(wheel) as archive:
         return not any(".data/" in name for name in archive.namelist())
-
-
-def _metadata_name(names: Sequence[str]) -> str:
-    return next((name for name in names if name.endswith(".dist-info/METADATA")), "")
 
 
 def _accepts_python(metadata: bytes, python: str) -> bool:

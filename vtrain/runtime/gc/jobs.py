@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from functools import partial
@@ -26,8 +25,8 @@ from vtrain.runtime.gc.candidate import (
 from vtrain.runtime.gc.living import job_document, living_jobs
 from vtrain.runtime.home import Home
 from vtrain.runtime.locks import hold_lock, lock_holder
-from vtrain.runtime.orphans import LISTED, group_members, listed_orphans
-from vtrain.runtime.process_tree import Process, offspring, signal_all, snapshot
+from vtrain.runtime.orphans import LISTED, find_processes
+from vtrain.runtime.process_tree import Process, signal_all
 from vtrain.runtime.store import Record, Store, delete_job
 from vtrain.times import from_epoch
 
@@ -126,30 +125,16 @@ def _groups(home: Path) -> dict[str, str]:
 
 
 def _found(home: Path) -> dict[Process, str]:
-    """The processes of this home's jobs, each with its job: by cgroup, by a shim's list, by environment."""
-    living = snapshot()
-    found: dict[Process, str] = {}
-    for folder, job in _groups(home).items():
-        found |= dict.fromkeys(group_members(folder, living), job)
+    """The processes of this home's jobs, each with its job."""
     jobs = Home(home).jobs
-    for path in jobs.glob(f"*/replicas/**/{LISTED}"):
-        job = path.relative_to(jobs).parts[0]
-        found |= dict.fromkeys(listed_orphans(path.parent, living), job)
-    for pid, stat in living.items():
-        if job := _job_in_environment(pid, home):
-            found[pid, stat.start] = job
-    return found | {child: job for process, job in found.items() for child in offspring({process[0]}, living)}
 
+    def job_of(folder: Path) -> str:
+        """The job below whose folder that is."""
+        parts = folder.parts[len(jobs.parts) :] if folder.is_relative_to(jobs) else ()
+        return parts[0] if parts[1:2] == ("replicas",) else ""
 
-def _job_in_environment(pid: int, home: Path) -> str:
-    """The id of the job whose replica's TMPDIR a process has; empty for any other process."""
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return ""
-    mark = re.escape(os.fsencode(Home(home).jobs))
-    found = re.search(rb"(?:^|\0)TMPDIR=" + mark + rb"/(\d+)/replicas/", environment)
-    return found[1].decode() if found else ""
+    lists = (path.parent for path in jobs.glob(f"*/replicas/**/{LISTED}"))
+    return find_processes(_groups(home), {attempt: job_of(attempt) for attempt in lists}, job_of)
 
 
 def _started(pid: int) -> float:

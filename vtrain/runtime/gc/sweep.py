@@ -41,7 +41,9 @@ from vtrain.runtime.gc.living import (
 )
 from vtrain.runtime.home import Home
 from vtrain.runtime.model_registry import ModelRegistry
+from vtrain.runtime.resource_registry import resource_names
 from vtrain.runtime.store import Store
+from vtrain.runtime.warm_slots import end_warm_slots
 from vtrain.staging import LocalBuckets
 from vtrain.times import from_epoch
 
@@ -196,6 +198,17 @@ def _unfinished(search: Search) -> Iterator[Path]:
                 yield path
 
 
+def _slots(search: Search) -> list[Path]:
+    """The warm slots of persistent resources that the store does not have: it was moved away, say."""
+    folders = set(Home(search.home).slots.glob("[!.]*"))
+    return sorted(folders - {Home(search.home).slots_of(name) for name in resource_names(search.home)})
+
+
+def _end_slots(folder: Path, _changed: float) -> str:
+    end_warm_slots(folder)
+    return ""
+
+
 def _outputs_in_use(search: Search, times: _Times) -> dict[Path, str | None]:
     """What a model has its files in, and what a job writes to, also below another's folder."""
     users: list[tuple[Path, str]] = []
@@ -232,6 +245,7 @@ TABLE: tuple[Row | Special, ...] = (
         is_old=lambda _search, _changed: True,
     ),
     Row("temporary", _unfinished, is_old=Search.is_stale),
+    Row("temporary", _slots, _end_slots, is_old=Search.is_stale),
     Row(
         OUTPUT,
         lambda search: default_outputs(search.home),

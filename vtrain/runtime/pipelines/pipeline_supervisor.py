@@ -39,7 +39,7 @@ from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import BadDatasetError
 from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
-from vtrain.runtime.replica import OUTPUT_FOLDERS
+from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
 from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.serving.artifacts import files_of
 from vtrain.runtime.store import Store

@@ -26,7 +26,7 @@ from vtrain.messages.names import LOCAL_PROJECT_NUMBER
 from vtrain.program_output import reason
 from vtrain.retry import wait_until
 from vtrain.runtime.process_tree import LINUX
-from vtrain.runtime.replica import expand_env, expand_words
+from vtrain.runtime.replica.vertex_view import expand_env, expand_words
 
 Address = int | Path
 """A port of 127.0.0.1, or the path of a Unix socket. Other users of the machine reach the port alone."""

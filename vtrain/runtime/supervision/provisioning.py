@@ -20,7 +20,7 @@ from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import PREPARATION, Launcher, Preparation, PrepareFailed, Runtime
 from vtrain.runtime.process_tree import signal_all
 from vtrain.runtime.recovery import RESTARTS_PER_JOB
-from vtrain.runtime.replica import replica_ids
+from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.spawning import spawn_holding
 from vtrain.runtime.store import Store

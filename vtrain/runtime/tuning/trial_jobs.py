@@ -20,7 +20,7 @@ from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
-from vtrain.runtime.replica import trial_spec
+from vtrain.runtime.replica.vertex_view import trial_spec
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.runtime.store import Record, Store
 from vtrain.runtime.supervisor_process import new_job_id

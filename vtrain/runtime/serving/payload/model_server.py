@@ -2,7 +2,7 @@
 
 A program of its own: it runs in the environment of the model with the standard library, NumPy and the
 framework, on any Python that has them. Its arguments are the family of the container and the descriptor of a
-socket that listens already. It ends with whoever holds the other end of its standard input.
+socket that listens already. It ends with the process that holds the other end of its standard input.
 """
 
 from __future__ import annotations

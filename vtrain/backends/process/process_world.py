@@ -1,15 +1,22 @@
-"""Cloud Storage as processes see it: `/gcs/BUCKET` is the local bucket, where the kernel lets it."""
+"""What processes see. Where the kernel lets it, their `/gcs/BUCKET` is the local bucket."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from vtrain.backends.job_storage import GS
 from vtrain.messages.custom_job import CustomJobSpec
 from vtrain.program_output import reason_line
+from vtrain.runtime.folder import METRIC_FILE, JobFolder
+from vtrain.runtime.inheritance import EMPTY_CONFIGURATION
+from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.replica.vertex_view import PRIMARY, replica_ids
+from vtrain.runtime.replica.world import World
 from vtrain.staging import LocalBuckets
 
 HOST = "127.0.0.1"
@@ -17,6 +24,24 @@ HOST = "127.0.0.1"
 PROBE_SECONDS = 60.0
 """A probe that takes longer than this, when it should take a tenth of a second, is taken for a refusal."""
 _MENTION = re.compile(r"(?<![\w.-])/gcs(?![\w.-])")
+
+
+def process_world(order: JobOrder, folder: JobFolder, master_port: int, ports: Iterable[int]) -> World:
+    """What processes see: this machine, and ports of its own for each replica."""
+    home, members = Path(order.home), replica_ids(order.job.job_spec)
+    configuration = {"CLOUDSDK_CONFIG": str(folder.path / EMPTY_CONFIGURATION)}
+    return World(
+        hosts={member: f"{HOST}:{port}" for member, port in zip(members, ports, strict=False)},
+        master_port=master_port,
+        folder=lambda uri: seen_folder(uri, home, order.setting.aip_dirs),
+        work=str(folder.replica(PRIMARY.name).work),
+        # Only what the primary reports counts: the others, on the same machine, do not write over it.
+        metric_files={member: str(folder.replica(member.name).path / METRIC_FILE) for member in members}
+        | {PRIMARY: str(folder.metric_file)},
+        credentials=order.setting.credentials_file,
+        variables={"PATH": os.defpath} | order.setting.variables | configuration,
+        terminal=order.terminal,
+    )
 
 
 def mentions_buckets(spec: CustomJobSpec) -> bool:
@@ -63,7 +88,7 @@ def refusal() -> str:
     return tried.stdout.strip()
 
 
-def told_folder(uri: str, home: Path, aip_dirs: str = "") -> str:
+def seen_folder(uri: str, home: Path, aip_dirs: str = "") -> str:
     """A folder of a bucket as processes are told it: a path, or its gs:// URI; empty for none."""
     if not uri:
         return ""

@@ -34,8 +34,11 @@ DASHBOARD_PORT = 8888
 """AIP_DASHBOARD_PORT with `enableDashboardAccess`; a sample's number, not documented."""
 TENSORBOARD_API_URI = "{region}-aiplatform.googleapis.com"
 """AIP_TENSORBOARD_API_URI with `tensorboard`. Not documented but for the name."""
-UNKNOWN_ENTRYPOINT = "<ENTRYPOINT>"
-"""The words in a plan for the ENTRYPOINT of an image that is not here."""
+PYTHON = "python3"
+Program = tuple[tuple[str, ...], tuple[str, ...]]
+"""The ENTRYPOINT and the CMD of an image."""
+UNKNOWN_PROGRAM: Program = (("<ENTRYPOINT>",), ())
+"""The words in a plan for those of an image that is not here."""
 OUTPUT_FOLDERS = {
     "AIP_MODEL_DIR": "model",
     "AIP_CHECKPOINT_DIR": "checkpoints",
@@ -163,17 +166,18 @@ def replica_environment(spec: CustomJobSpec, replica: ReplicaId, context: JobCon
     return variables | expand_env(pool.task.env if pool.task else (), variables)
 
 
-def module_argv(task: PythonPackageSpec, python: str) -> tuple[str, ...]:
-    """A Python package's command line: its arguments reach the module unchanged, without a shell."""
-    return (python, "-m", task.python_module, *task.args)
-
-
-def container_argv(
-    task: ContainerSpec, entrypoint: tuple[str, ...], default: tuple[str, ...]
+def replica_argv(
+    task: ContainerSpec | PythonPackageSpec, python: str = PYTHON, program: Program = UNKNOWN_PROGRAM
 ) -> tuple[str, ...]:
-    """A container's command line: `command` takes the place of ENTRYPOINT and CMD, `args` that of CMD."""
-    own = task.command or entrypoint
-    return (*own, *(task.args or (() if task.command else default)))
+    """A replica's command line. The arguments of a Python package reach its module without a shell.
+
+    A container's `command` takes the place of the image's ENTRYPOINT and CMD, its `args` that of the CMD.
+    Source: Vertex AI, "Configure container settings for training".
+    """
+    if isinstance(task, PythonPackageSpec):
+        return (python, "-m", task.python_module, *task.args)
+    entrypoint, default = program
+    return (*(task.command or entrypoint), *(task.args or (() if task.command else default)))
 
 
 def _torch_variables(spec: CustomJobSpec, replica: ReplicaId, context: JobContext) -> dict[str, str]:

@@ -13,7 +13,7 @@ from local_jobs import PRIMARY, ended, folder_of, lines, submit, until
 import vtrain
 from vtrain.backends import BackendSettings
 from vtrain.backends.local import LocalBackend
-from vtrain.backends.process.process_buckets import mentions_buckets, refusal
+from vtrain.backends.process.process_world import mentions_buckets, refusal
 from vtrain.backends.registry import open_backend
 from vtrain.messages import states
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec, EnvVar, PythonPackageSpec, WorkerPoolSpec

@@ -1,0 +1,114 @@
+"""The plan of what replicas see. `--dry-run`, `vtrain environment` and the start of a job all go over it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from vtrain.messages.custom_job import ContainerSpec, PythonPackageSpec
+from vtrain.runtime.debugging import CodePlaces, debugger_variables
+from vtrain.runtime.inheritance import NO_METADATA
+from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.launcher import Runtime
+from vtrain.runtime.replica.vertex_view import (
+    PRIMARY,
+    PYTHON,
+    UNKNOWN_PROGRAM,
+    JobContext,
+    ReplicaId,
+    replica_argv,
+    replica_environment,
+)
+from vtrain.runtime.replica.world import World
+
+VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+NO_PROXY_VARIABLES = ("NO_PROXY", "no_proxy")
+
+
+class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica as it is started."""
+
+    member: ReplicaId
+    task: ContainerSpec | PythonPackageSpec
+    argv: tuple[str, ...]
+    """The command line; for a container with the ENTRYPOINT of its image, as far as that is known."""
+    surroundings: dict[str, str]
+    """The variables that it has of this machine."""
+    variables: dict[str, str]
+    """The variables that the service and the user set, which take the place of the machine's."""
+
+    @property
+    def env(self) -> dict[str, str]:
+        """All variables."""
+        return self.surroundings | self.variables
+
+
+def replica_views(order: JobOrder, world: World) -> tuple[ReplicaView, ...]:
+    """The replicas of a job, the primary first."""
+    spec, name, data = order.job.job_spec, order.resource, order.data
+    context = JobContext(
+        job_id=name.id,
+        region=name.location,
+        hosts=world.hosts,
+        master_port=world.master_port,
+        output=world.folder(spec.output_uri),
+        trial_id=order.trial_id,
+        data=data and replace(data, uri=world.folder(data.uri)),
+    )
+    return tuple(_view(order, world, context, member) for member in world.hosts)
+
+
+def _view(order: JobOrder, world: World, context: JobContext, member: ReplicaId) -> ReplicaView:
+    spec = order.job.job_spec
+    task = spec.worker_pool_specs[member.pool].task
+    assert task is not None
+    runtime = world.runtimes[member.pool] if world.runtimes else Runtime()
+    if order.trial_id:
+        context = replace(context, metric_file=world.metric_files[member])
+    variables = replica_environment(spec, member, context)
+    if runtime.site and not world.site:
+        variables["PYTHONPATH"] = _path(runtime.site, variables.get("PYTHONPATH", ""))
+    if member in world.devices:
+        variables[VISIBLE_DEVICES] = ",".join(world.devices[member])
+    surroundings = _surroundings(world, runtime, task)
+    python = runtime.python or PYTHON
+    if order.debugger is None or member != PRIMARY or isinstance(task, ContainerSpec):
+        argv = replica_argv(task, python, world.programs.get(member.pool, UNKNOWN_PROGRAM))
+    elif world.debugger_host:
+        argv = order.debugger.argv(task, python, world.debugger_host)
+        surroundings |= debugger_variables(task, _code_places(order, world, runtime))
+    else:
+        argv = order.debugger.planned_argv(task, python)
+    return ReplicaView(member=member, task=task, argv=argv, surroundings=surroundings, variables=variables)
+
+
+def _surroundings(world: World, runtime: Runtime, task: ContainerSpec | PythonPackageSpec) -> dict[str, str]:
+    found = {}
+    if isinstance(task, PythonPackageSpec):
+        found = {"PYTHONUNBUFFERED": "1"} | world.package_variables  # unbuffered, so that lines come at once
+    found |= world.variables | world.storage
+    if world.storage:  # no proxy is asked for it
+        direct = world.variables.get("no_proxy") or world.variables.get("NO_PROXY", "")
+        hosts = ",".join(filter(None, (direct, world.storage["no_proxy"])))
+        found |= dict.fromkeys(NO_PROXY_VARIABLES, hosts)
+    found |= {"GOOGLE_APPLICATION_CREDENTIALS": world.credentials} if world.credentials else NO_METADATA
+    if runtime.path_entries:
+        found["PATH"] = _path(*runtime.path_entries, found.get("PATH", os.defpath))
+    return found | (world.terminal.variables if world.terminal is not None else {})
+
+
+def _code_places(order: JobOrder, world: World, runtime: Runtime) -> CodePlaces:
+    installed = Path(runtime.site)
+    if runtime.python and not runtime.site:
+        libraries = next(Path(runtime.python).parents[1].glob("lib/python*"), Path("lib"))
+        installed = libraries / "site-packages"
+    return CodePlaces(
+        source=order.source_folder, installed=installed, seen=world.site or str(installed), cwd=world.work
+    )
+
+
+def _path(*entries: str) -> str:
+    return os.pathsep.join(filter(None, entries))
