@@ -23,6 +23,7 @@ CODE = "import left; print(left.VERSION)"
 KILLED = "The preparation of the environment was killed. It begins again."
 FOUND = "def find_uv_bin():\n    {line}\n"
 STAND_IN = """#!/bin/sh
+case " $* " in *" venv "*) exec {uv} "$@" ;; esac
 echo $$ >> {calls}
 tries=$(wc -l < {calls})
 {script}
@@ -48,7 +49,7 @@ Uv = Callable[[str], None]
 
 @pytest.fixture
 def calls(tmp_path: Path) -> Path:
-    """The file with the number of each process of the stand-in for uv."""
+    """The file with the number of each process of the stand-in for uv that installs or builds."""
     return tmp_path / "calls"
 
 
