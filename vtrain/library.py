@@ -354,13 +354,21 @@ def _place(backend: str, region: str) -> dict[str, str]:
 
 
 def _machine(machine_type: str, replica_count: int, accelerator_type: str, accelerator_count: int) -> Machine:
+    from vtrain.messages.rules import ACCELERATORS, enum_hint
+
     machine_type, accelerator_type = texts(machine_type=machine_type, accelerator_type=accelerator_type)
-    return {
+    machine = {
         "machine_type": machine_type,
         "replica_count": count("replica_count", replica_count, least=1),
         "accelerator_type": accelerator_type,
         "accelerator_count": count("accelerator_count", accelerator_count, least=0),
     }
+    if accelerator_type and accelerator_type not in ACCELERATORS:
+        hint = enum_hint(accelerator_type, ACCELERATORS)
+        raise ConfigError(f"accelerator_type is {accelerator_type!r}, which is not known.", hint=hint)
+    if machine["accelerator_count"] and not accelerator_type:
+        raise ConfigError("accelerator_count needs accelerator_type beside it.")
+    return machine
 
 
 def _source(
@@ -374,6 +382,9 @@ def _source(
         raise ConfigError("module and script exclude each other.")
     if trainer is not None and not user_path(trainer).exists():
         raise ConfigError(f"There is no script or folder {trainer}.")
+    if trainer is not None and (module or script) and user_path(trainer).is_file():
+        given = "module" if module else "script"
+        raise ConfigError(f"trainer is a file, and {given} names what to run in a folder: leave it out.")
     if trainer is not None:
         return make_source(folder=trainer, python_module=module, script=script, requirements=requirements)
     if module or script or requirements:

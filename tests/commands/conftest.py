@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from vertex_service import VertexService, serve_vertex
@@ -102,3 +104,43 @@ def vertex(monkeypatch: pytest.MonkeyPatch) -> Iterator[VertexService]:
         monkeypatch.setenv("CLOUDSDK_CORE_PROJECT", "demo")
         monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
         yield service
+
+
+@pytest.fixture
+def blames(
+    vtrain: Any, vtrain_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., str]:
+    """Runs a command line that has to be refused, and compares whom its error blames, and for what.
+
+    The error begins with its `place`: a flag, or a line of a file. It ends with `words`; a path between them
+    may begin further up. An empty place is not compared. `hint` begins what is said below. `wrong` is a file
+    to write, its text, what is replaced in it, and by what: its place is the line where that begins. No job
+    was made, and no file of the home. The answer is all that was said.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def run(
+        *argv: str,
+        words: str,
+        hint: str = "",
+        code: int = 1,
+        place: str = "",
+        wrong: tuple[str, str, str, str] | None = None,
+    ) -> str:
+        if wrong is not None:
+            name, text, old, new = wrong
+            before, found, after = text.rpartition(old)
+            assert found, old
+            (tmp_path / name).write_text(f"{before}{new}{after}")
+            place = place or f"{name}:{before.count(chr(10)) + 1}"
+        ended = vtrain(*argv)
+        assert (ended.code, ended.out) == (code, ""), ended.err
+        assert not vtrain_home.exists()
+        told = str(ended.err).replace(f"{tmp_path}{os.sep}", "")
+        error, _, below = told.partition("ERROR: ")[2].partition("\n")
+        assert error.startswith(f"{place}: " if place else ""), told
+        assert error.endswith(words), told
+        assert below.strip().startswith(hint), told
+        return told
+
+    return run

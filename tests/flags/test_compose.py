@@ -140,7 +140,7 @@ def test_a_trainer_without_pools_runs_as_one_replica(tmp_path: Path) -> None:
         ),
         (
             "displayName: a\nworkerPoolSpecs: []\nnetwork: n\n",
-            "workerPoolSpecs, network: belongs under jobSpec",
+            "workerPoolSpecs: belongs under jobSpec",
         ),
         ("a: [\n", ":2"),
         ("a: \xff", "is not UTF-8"),

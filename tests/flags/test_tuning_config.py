@@ -232,7 +232,7 @@ def test_a_flag_is_refused(composed: Any, flags: dict[str, Any], error: type[Vtr
     ("content", "words"),
     [
         ({"workerPoolSpecs": [POOL]}, "workerPoolSpecs: belongs under trialJobSpec"),
-        ({"workerPoolSpecs": [POOL], "scheduling": {}}, "workerPoolSpecs, scheduling: belongs under"),
+        ({"workerPoolSpecs": [POOL], "scheduling": {}}, "workerPoolSpecs: belongs under trialJobSpec"),
         ({"displayName": "d", "jobSpec": {"workerPoolSpecs": [POOL]}}, "jobSpec: .* trialJobSpec"),
     ],
 )

@@ -102,17 +102,15 @@ def test_what_was_emptied_is_filled_again(first: str, then: str, place: dict[str
 
 
 @pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        ("jobSpec=1", "scheduling.timeout=60s"),
-        ("jobSpec=[]", "scheduling.timeout=60s"),
-        ("workerPoolSpecs={a: 1}", "workerPoolSpecs[0].replicaCount=1"),
-        ("workerPoolSpecs=[x]", "workerPoolSpecs[0].replicaCount=1"),
-        ("labels=7", "labels.a=b"),
-    ],
+    "assignment", ["jobSpec=1", "jobSpec=[]", "workerPoolSpecs={a: 1}", "workerPoolSpecs=[x]", "labels=7"]
 )
-def test_below_another_value_nothing_is_set(first: str, then: str) -> None:
+def test_a_value_of_another_type_is_refused(assignment: str) -> None:
+    with pytest.raises(ConfigError, match=f"--set {assignment.partition('=')[0]}: "):
+        assign({}, assignment)
+
+
+def test_below_another_value_nothing_is_set() -> None:
     document: dict[str, object] = {}
-    assign(document, first)
+    assign(document, "workerPoolSpecs={replicaCount: 1}")  # one value stands for a list of one
     with pytest.raises(ConfigError, match="nothing lies below"):
-        assign(document, then)
+        assign(document, "workerPoolSpecs[0].replicaCount=1")

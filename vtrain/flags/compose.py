@@ -209,8 +209,9 @@ def compose(
     if request.pools:
         spec["workerPoolSpecs"] = _pools_from_flags(request, executor_required)
         unknown.get("jobSpec", {}).pop("workerPoolSpecs", None)
-    elif executor_required and request.source is None:
-        check_config_pools(spec.get("workerPoolSpecs", []))
+    elif config is not None and executor_required and request.source is None:
+        with config.blamed():
+            check_config_pools(spec.get("workerPoolSpecs", []))
     source = lay_over_pools(spec, request)
     _lay_over_job(document, request)
     spec |= request.spec_fields
@@ -267,9 +268,10 @@ def check_place(content: dict[Any, Any], paths: PathRoot) -> None:
     elsewhere = fields(CustomJobSpec).keys() - fields(paths.job).keys()
     misplaced = [name for name in content if name in elsewhere]
     if misplaced:
-        raise ConfigError(
-            f"{', '.join(misplaced)}: belongs under {paths.spec}.",
-            hint=f"Write {paths.spec}: above it, and indent what belongs to it.",
+        raise FieldError(
+            misplaced[0],
+            f"belongs under {paths.spec}.",
+            hint=f"Write {paths.spec}: above it, and indent what belongs to it: {', '.join(misplaced)}.",
         )
 
 
@@ -317,15 +319,16 @@ def make_source(
 ) -> TrainerSource:
     """The trainer in a folder, or in a single file. Raises ConfigError when there is no such place."""
     path = user_path(folder)
+    flag = "--worker-pool-spec: local-package-path" if in_pool_spec else "--local-package-path"
     alone = path.is_file() and not python_module and not script
     if alone:
         path, script = path.parent, path.name
     if not path.is_dir():
         what = "is a file, not a folder" if path.exists() else "does not exist"
-        raise ConfigError(f"--local-package-path: {folder} {what}.")
+        raise ConfigError(f"{flag}: {folder} {what}.")
     path = named_folder(path)
     if not is_text(path):
-        raise ConfigError(f"--local-package-path: {str(path)!a} is not UTF-8.", hint="Rename the folder.")
+        raise ConfigError(f"{flag}: {str(path)!a} is not UTF-8.", hint="Rename the folder.")
     return TrainerSource(
         folder=path,
         python_module=python_module,

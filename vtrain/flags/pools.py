@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vtrain.errors import ConfigError
+from vtrain.errors import ConfigError, FieldError
 from vtrain.flags.grammar import split_dict, split_list, whole_number
 from vtrain.messages.rules import ACCELERATORS, enum_hint
 
@@ -126,8 +126,9 @@ def check_config_pools(pools: Sequence[dict[str, Any]]) -> None:
         container = pool.get("containerSpec", {}).get("imageUri")
         python = pool.get("pythonPackageSpec", {})
         if bool(container) == bool(python.get("executorImageUri") or python.get("pythonModule")):
-            raise ConfigError(
-                f"workerPoolSpecs[{index}]: runs an image or a Python package, exactly one of them.",
+            raise FieldError(
+                f"workerPoolSpecs[{index}]",
+                "runs an image or a Python package, exactly one of them.",
                 hint="An empty pool that keeps its place is said with --worker-pool-spec= alone.",
             )
 

@@ -223,6 +223,10 @@ def _check(project: Pyproject, job: ProjectJob) -> None:
             folder = str(_below(project, job.path))
             source = make_source(folder=folder, python_module=job.module, script=job.script)
         _check_places(project, job, source.folder)
+    if job.config and not _below(project, job.config).exists():
+        raise _fault(project, "config", f"{_below(project, job.config)} does not exist")
+    if len(job.name) > MAX_DISPLAY_NAME:
+        raise _fault(project, "name", f"at most {MAX_DISPLAY_NAME} characters, found {len(job.name)}")
     if job.accelerator_type and job.accelerator_type not in ACCELERATORS:
         hint = enum_hint(job.accelerator_type, ACCELERATORS)
         raise _fault(project, "accelerator-type", f"{job.accelerator_type!r} is not known", hint)

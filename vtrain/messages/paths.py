@@ -47,6 +47,7 @@ def assign(document: dict[str, Any], assignment: str, root: PathRoot = CUSTOM_JO
         steps = [root.spec, *steps]
     try:
         _assign(document, root.job, steps, text, path)
+        read_message(root.job, document)  # right until now
     except ConfigError as error:
         raise ConfigError(f"--set {path}: {error.message}", hint=error.hint) from None
 

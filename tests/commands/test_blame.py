@@ -1,0 +1,394 @@
+"""A wrong value of a job is blamed on the layer that gave it, in its own words, before anything is made: on a
+flag, on an argument of the library or, where layers lie over each other, on the one that counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vtrain as library
+from vtrain.errors import VtrainError
+
+Blames = Callable[..., str]
+BACKEND = "--backend=process"
+CREATE = ("custom-jobs", "create", BACKEND)
+NAMED = (*CREATE, "--display-name=a")
+JOB = """\
+displayName: a
+jobSpec:
+  workerPoolSpecs:
+  - replicaCount: 1
+    machineSpec: {machineType: n1-standard-4}
+    pythonPackageSpec: {pythonModule: m, packageUris: ["file:///a.tar.gz"]}
+  - replicaCount: 1
+    machineSpec:
+      machineType: n1-standard-4
+      acceleratorType: NVIDIA_TESLA_T4
+      acceleratorCount: 1
+    pythonPackageSpec: {pythonModule: m, packageUris: ["file:///a.tar.gz"]}
+  scheduling:
+    strategy: SPOT
+"""
+SECOND = "workerPoolSpecs[1]"
+
+# --worker-pool-spec
+
+POOL = "--worker-pool-spec="
+PACKAGE = f"{POOL}machine-type=n1-standard-4,script=t.py,local-package-path=."
+PAIRS = {
+    "a text for a number": (
+        "replica-count=two",
+        "replica-count: expected a whole number, found 'two'.",
+        "",
+        2,
+    ),
+    "an unknown key": ("replica-cout=1", "there is no key 'replica-cout'.", "Did you mean replica-count?", 2),
+    "no pair": (
+        "machine-type",
+        "expected KEY=VALUE, found 'machine-type'.",
+        "Write machine-type=VALUE.",
+        2,
+    ),
+    "an accelerator that there is not": (
+        "machine-type=n1-standard-4,accelerator-type=NVIDIA_TESLA_T5",
+        "pool 1 has an unknown accelerator-type, 'NVIDIA_TESLA_T5'.",
+        "Did you mean NVIDIA_TESLA_T4?",
+        1,
+    ),
+    "a count of nothing": (
+        "machine-type=n1-standard-4,accelerator-count=1",
+        "pool 1 has accelerator-count without accelerator-type.",
+        "",
+        1,
+    ),
+    "no machine": ("replica-count=1", "pool 1 needs machine-type.", "Add machine-type=n1-standard-4.", 1),
+    "a package of its own": (
+        "machine-type=n1-standard-4,python-module=a",
+        "pool 1 has python-module, but every pool runs the first pool's local package.",
+        "",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", PAIRS.values(), ids=list(PAIRS))
+def test_a_pool_of_the_line(blames: Blames, fault: tuple[str, str, str, int]) -> None:
+    pool, words, hint, code = fault
+    place = POOL.removesuffix("=")
+    blames(*NAMED, PACKAGE, f"{POOL}{pool}", place=place, words=words, hint=hint, code=code)
+
+
+def test_a_folder_in_a_pool_of_the_line(blames: Blames) -> None:
+    pool = f"{POOL}machine-type=n1-standard-4,script=t.py,local-package-path=none"
+    blames(*NAMED, pool, place="--worker-pool-spec: local-package-path", words="none does not exist.")
+
+
+# single flags
+
+FLAGS = {
+    "--local-package-path=none": ("none does not exist.", "", 1),
+    "--labels=A=b": ("A=b is not a label.", "Keys begin with a letter; both hold at most 63", 2),
+    "--labels=A": ("expected KEY=VALUE, found 'A'.", "A value that holds ','", 2),
+    "--timeout=soon": ("expected a duration such as 90s, 30m or 2h, found 'soon'.", "", 2),
+    "--env=A B=c": ("expected NAME=VALUE or NAME, found 'A B=c'.", "Repeat --env for each variable.", 2),
+    "--service-account=x": ("'x' is not an account.", "Give its e-mail or its number.", 2),
+    "--package-format=x": ("expected auto, sdist or image, found 'x'.", "", 2),
+    "--memory=x": ("'x' is not a size.", "Write 512m or 2g.", 2),
+    "--kms-key=x": (
+        "the key is not fully named.",
+        "Add --kms-keyring, --kms-location and --kms-project.",
+        1,
+    ),
+    "--set=a": ("expected PATH=VALUE, found 'a'.", "", 2),
+}
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_flag(blames: Blames, tmp_path: Path, flag: str) -> None:
+    (tmp_path / "t.py").touch()
+    words, hint, code = FLAGS[flag]
+    place = flag.partition("=")[0]
+    blames(*NAMED, "--local-package-path=t.py", flag, place=place, words=words, hint=hint, code=code)
+
+
+def test_an_unknown_flag(blames: Blames) -> None:
+    words = "No such option: --display-nam (did you mean --display-name?)"
+    blames(*CREATE, "--display-nam=a", words=words, code=2)
+
+
+# --set
+
+ASSIGNED = {
+    f"{SECOND}.machineSpec.acceleratorCount=one": "acceleratorCount: expected a whole number, found 'one'.",
+    f"{SECOND}.machineSpec={{acceleratorCount: one}}": (
+        "machineSpec.acceleratorCount: expected a whole number, found 'one'."
+    ),
+    f"{SECOND}.machineSpec=[1]": "machineSpec: expected a mapping of MachineSpec fields, found a list.",
+    "scheduling.restartJobOnWorkerRestart=maybe": (
+        "restartJobOnWorkerRestart: expected true or false, found 'maybe'."
+    ),
+    f"{SECOND}.machineSpec.acceleratorCout=1": (
+        "acceleratorCout: MachineSpec has no field 'acceleratorCout'.",
+        "Did you mean acceleratorCount?",
+    ),
+    "schedulin.timeout=1s": (
+        "schedulin: CustomJobSpec has no field 'schedulin'.",
+        "Did you mean scheduling?",
+    ),
+    "workerPoolSpecs[7].replicaCount=1": "workerPoolSpecs has 2 elements; the next index is 2.",
+    "state=1": "state is written by the service alone.",
+    "scheduling={a": "not a YAML document: did not find expected ',' or '}'.",
+}
+
+
+@pytest.mark.parametrize("assignment", ASSIGNED)
+def test_an_assignment(blames: Blames, tmp_path: Path, assignment: str) -> None:
+    (tmp_path / "job.yaml").write_text(JOB)
+    said = ASSIGNED[assignment]
+    words, hint = (said, "") if isinstance(said, str) else said
+    place = f"--set {assignment.partition('=')[0]}"
+    blames(*CREATE, "--config=job.yaml", f"--set={assignment}", place=place, words=words, hint=hint)
+
+
+# layers over each other: the one that counts is blamed
+
+TABLE = '[tool.vtrain.job]\nscript = "t.py"\nmachine-type = "n1-standard-4"\n'
+TYPE, COUNT = f"{SECOND}.machineSpec.acceleratorType", f"{SECOND}.machineSpec.acceleratorCount"
+NO_L4 = "machineSpec.acceleratorType: n1-standard-4 does not take NVIDIA_L4."
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a script."""
+    (tmp_path / "t.py").touch()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("flags", "place", "words"),
+    [
+        # a value of the file does not fit one of a flag: its line
+        (
+            [f"--set={SECOND}.machineSpec.machineType=g2-standard-4"],
+            "job.yaml:10",
+            f"{TYPE}: g2-standard-4 does not take NVIDIA_TESLA_T4.",
+        ),
+        (
+            ["--set=scheduling.strategy=FLEX_START"],
+            "job.yaml:5",
+            "workerPoolSpecs[0].machineSpec: FLEX_START is for L4, A100 and newer GPUs, found none.",
+        ),
+        # a value of a flag does not fit one of the file, or is wrong itself: not the file
+        ([f"--set={TYPE}=NVIDIA_L4"], "", f"{SECOND}.{NO_L4}"),
+        ([f"--set={COUNT}=3"], "", f"{COUNT}: n1-standard-4 does not take 3 NVIDIA_TESLA_T4."),
+        ([f"--set={SECOND}.replicaCount=-1"], "", f"{SECOND}.replicaCount: expected 1 or more, found -1."),
+        (["--display-name=" + "x" * 129], "", "displayName: at most 128 characters, found 129."),
+        (
+            [f"{POOL}machine-type=n1-standard-4,script=t.py,local-package-path=.,replica-count=-1"],
+            "",
+            "workerPoolSpecs[0].replicaCount: expected 1 or more, found -1.",
+        ),
+    ],
+)
+def test_flags_over_a_file(blames: Blames, folder: Path, flags: list[str], place: str, words: str) -> None:
+    (folder / "job.yaml").write_text(JOB)
+    told = blames(*CREATE, "--config=job.yaml", *flags, place=place, words=words)
+    assert ("job.yaml" in told) == bool(place)
+
+
+@pytest.mark.parametrize(
+    ("flags", "place", "words", "code"),
+    [
+        ([f"{POOL}accelerator-type=NVIDIA_L4"], "", NO_L4, 1),
+        (
+            [f"{POOL}accelerator-type=T4"],
+            "--worker-pool-spec",
+            "pool 0 has an unknown accelerator-type, 'T4'.",
+            1,
+        ),
+        (
+            [f"{POOL}accelerator-count=1"],
+            "--worker-pool-spec",
+            "has accelerator-count without accelerator-type.",
+            1,
+        ),
+        (
+            [f"{POOL}replica-count=-1"],
+            "",
+            "workerPoolSpecs[0].replicaCount: expected 1 or more, found -1.",
+            1,
+        ),
+        (
+            ["--set=workerPoolSpecs[0].machineSpec.acceleratorCount=one"],
+            "--set workerPoolSpecs[0].machineSpec.acceleratorCount",
+            "acceleratorCount: expected a whole number, found 'one'.",
+            1,
+        ),
+        (["--labels=A=b"], "--labels", "A=b is not a label.", 2),
+        (["--service-account=x"], "--service-account", "'x' is not an account.", 2),
+    ],
+)
+def test_flags_over_the_table(
+    blames: Blames, folder: Path, flags: list[str], place: str, words: str, code: int
+) -> None:
+    (folder / "pyproject.toml").write_text(f'{TABLE}labels = {{ team = "red" }}\nservice-account = "1"\n')
+    told = blames(*CREATE, *flags, place=place, words=words, code=code)
+    assert "pyproject.toml:" not in told
+
+
+def test_a_file_that_the_table_names(blames: Blames, folder: Path) -> None:
+    (folder / "pyproject.toml").write_text('[tool.vtrain.job]\nconfig = "job.yaml"\n')
+    wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCount: 3")
+    blames(*CREATE, wrong=wrong, words=f"{COUNT}: n1-standard-4 does not take 3 NVIDIA_TESLA_T4.")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "flag"),
+    [
+        ("acceleratorCount: 1", "acceleratorCount: 3", f"--set={COUNT}=2"),
+        ("NVIDIA_TESLA_T4", "NVIDIA_L4", f"--set={TYPE}=NVIDIA_TESLA_T4"),
+        ("displayName: a", f"displayName: {'x' * 129}", "--display-name=a"),
+        ("acceleratorCount: 1", "acceleratorCount: 3", PACKAGE),
+    ],
+)
+def test_a_value_that_does_not_count_is_not_blamed(
+    vtrain: Any, folder: Path, old: str, new: str, flag: str
+) -> None:
+    assert old in JOB
+    (folder / "job.yaml").write_text(JOB.replace(old, new))
+    assert vtrain(*CREATE, "--dry-run", "--config=job.yaml", flag).code == 0
+    (folder / "job.yaml").unlink()
+    (folder / "pyproject.toml").write_text(f'{TABLE}accelerator-type = "NVIDIA_L4"\n')
+    assert vtrain(*CREATE, "--dry-run", f"{POOL}accelerator-type=NVIDIA_TESLA_T4").code == 0
+
+
+def test_each_layer_is_read_by_itself(blames: Blames, folder: Path) -> None:
+    wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCount: one")
+    words = f"{COUNT}: expected a whole number, found 'one'."
+    blames(*CREATE, "--config=job.yaml", f"--set={COUNT}=2", wrong=wrong, words=words)
+    wrong = ("pyproject.toml", f"{TABLE}LINE\n", "LINE", 'replica-count = "two"')
+    words = "replica-count of [tool.vtrain.job]: expected a whole number, found text."
+    for argv in (
+        ("submit", BACKEND, f"{POOL}replica-count=2"),
+        (*NAMED, "--local-package-path=t.py"),
+        ("ps",),
+    ):
+        blames(*argv, wrong=wrong, words=words)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["custom-jobs create", "custom-jobs local-run", "custom-jobs environment", "submit", "run", "debug"],
+)
+def test_every_command_blames_the_same(blames: Blames, folder: Path, command: str) -> None:
+    argv = (*command.split(), BACKEND)
+    wrong = ("job.yaml", JOB, "acceleratorCount: 1", "acceleratorCout: 1")
+    words = f"{SECOND}.machineSpec.acceleratorCout: MachineSpec has no field 'acceleratorCout'."
+    blames(*argv, "--config=job.yaml", wrong=wrong, words=words, hint="Did you mean acceleratorCount?")
+    place, words = (
+        "--set workerPoolSpecs[0].replicaCount",
+        "replicaCount: expected a whole number, found 'two'.",
+    )
+    (folder / "pyproject.toml").write_text(TABLE)
+    blames(*argv, "--set=workerPoolSpecs[0].replicaCount=two", place=place, words=words)
+    words = "replica-count: expected a whole number, found 'two'."
+    blames(*argv, f"{POOL}replica-count=two", place="--worker-pool-spec", words=words, code=2)
+    wrong = ("pyproject.toml", f"{TABLE}LINE\n", "LINE", 'accelerator-type = "T4"')
+    words = "accelerator-type of [tool.vtrain.job]: 'T4' is not known."
+    blames(*argv, wrong=wrong, words=words, hint="Did you mean NVIDIA_TESLA_T4?")
+
+
+# the library
+
+ARGUMENTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"trainer": 3}, "trainer is of type int: give a path, as text or as a Path.", ""),
+    ({"trainer": "none.py"}, "There is no script or folder none.py.", ""),
+    ({"module": "a"}, "trainer is a file, and module names what to run in a folder", ""),
+    ({"script": "a.py"}, "trainer is a file, and script names what to run in a folder", ""),
+    ({"trainer": ".", "module": "a", "script": "b"}, "module and script exclude each other.", ""),
+    ({"machine_type": 4}, "machine_type is of type int: give text.", ""),
+    ({"replica_count": "two"}, "replica_count is of type str: give a whole number from 1 on.", ""),
+    ({"replica_count": 0}, "replica_count is 0: give a whole number from 1 on.", ""),
+    ({"accelerator_count": -1}, "accelerator_count is -1: give a whole number from 0 on.", ""),
+    ({"accelerator_count": 1}, "accelerator_count needs accelerator_type beside it.", ""),
+    (
+        {"accelerator_type": "NVIDIA_TESLA_T5"},
+        "accelerator_type is 'NVIDIA_TESLA_T5', which is not known.",
+        "Did you mean NVIDIA_TESLA_T4?",
+    ),
+    (
+        {"accelerator_type": "nvidia-tesla-t4"},
+        "accelerator_type is 'nvidia-tesla-t4', which is not known.",
+        "Did you mean NVIDIA_TESLA_T4?",
+    ),
+    (
+        {"trainer": None, "image": "python:3.12", "accelerator_type": "NVIDIA_TESLA_T5"},
+        "accelerator_type is 'NVIDIA_TESLA_T5', which is not known.",
+        "Did you mean NVIDIA_TESLA_T4?",
+    ),
+    ({"args": "--a"}, 'args is one text: give a list of texts, such as args=["TEXT"].', ""),
+    ({"args": ["--a", 1]}, "args[1] is of type int: give text.", ""),
+    ({"env": ["A=b"]}, "env is of type list: give a dictionary of texts", ""),
+    ({"env": {"A": 1}}, "env['A'] is of type int: give text.", ""),
+    ({"labels": {"a": 1}}, "labels['a'] is of type int: give text.", ""),
+    ({"labels": {"A": "b"}}, "labels: A=b is not a label.", "Keys begin with a letter; "),
+    ({"requirements": "a"}, "requirements is one text: give a list of texts", ""),
+    ({"requirements": ["a b"]}, "requirements: `a b` is not a requirement: ", ""),
+    ({"name": 3}, "name is of type int: give text.", ""),
+    ({"output": 3}, "output is of type int: give text.", ""),
+    ({"backend": "proces"}, "There is no backend called 'proces'.", "Did you mean process?"),
+    (
+        {"trainer": None, "machine_type": "x"},
+        "What to run is not given.",
+        "Give a trainer, an image or a config.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "words", "hint"), ARGUMENTS, ids=[str(row[0]) for row in ARGUMENTS])
+def test_an_argument(folder: Path, vtrain_home: Path, given: dict[str, Any], words: str, hint: str) -> None:
+    given = {"trainer": "t.py", "backend": "process"} | given
+    with pytest.raises(VtrainError) as refused:
+        library.submit(**given)
+    assert refused.value.message.startswith(words)
+    assert refused.value.hint.startswith(hint)
+    assert not vtrain_home.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "given", "words"),
+    [
+        (
+            "job.yaml",
+            JOB.replace("Count: 1\n    py", "Count: one\n    py"),
+            {"config": "job.yaml"},
+            "job.yaml:11: ",
+        ),
+        (
+            "job.yaml",
+            JOB.replace("Count: 1\n    py", "Count: 3\n    py"),
+            {"config": "job.yaml"},
+            "job.yaml:11: ",
+        ),
+        ("job.yaml", JOB.replace("scheduling:", "schedulin:"), {"config": "job.yaml"}, "job.yaml:13: "),
+        ("job.yaml", "a: [\n", {"config": "job.yaml"}, "job.yaml:2: not a YAML document: "),
+        ("job.yaml", JOB, {"config": "job.yaml", "labels": {"A": "b"}}, "labels: A=b is not a label."),
+        ("pyproject.toml", f"{TABLE}replica-count = 0\n", {}, "pyproject.toml:4: replica-count of "),
+        ("pyproject.toml", f"{TABLE}replicas = 0\n", {}, "pyproject.toml:4: [tool.vtrain.job] has no key "),
+        ("pyproject.toml", TABLE, {"labels": {"A": "b"}}, "labels: A=b is not a label."),
+        ("pyproject.toml", TABLE, {"machine_type": "x"}, "machine_type, replica_count, "),
+    ],
+)
+def test_an_argument_over_a_file(
+    folder: Path, vtrain_home: Path, file: str, text: str, given: dict[str, Any], words: str
+) -> None:
+    (folder / file).write_text(text)
+    with pytest.raises(VtrainError) as refused:
+        library.submit(**given, backend="process")
+    assert refused.value.message.removeprefix(f"{folder}/").startswith(words)
+    assert not vtrain_home.exists()
