@@ -1,4 +1,4 @@
-"""A wrong value of a job in a file is blamed on its line: of `[tool.vtrain.job]`, or of a file of `--config`."""
+"""A wrong value of a job in a file is blamed on its line: in `[tool.vtrain.job]`, or in `--config`."""
 
 from __future__ import annotations
 

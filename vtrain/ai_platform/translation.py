@@ -264,7 +264,13 @@ def _study(tuning: HyperparameterSpec, notes: list[str]) -> StudySpec:
         f"hyperparameters.algorithm {tuning.algorithm} has no equal: Bayesian optimisation stands for it.",
     )
     metric = tuning.hyperparameter_metric_tag or DEFAULT_METRIC
-    goal = tuning.goal if tuning.goal in ("MAXIMIZE", "MINIMIZE") else "MAXIMIZE"
+    goal = "MAXIMIZE" if tuning.goal in ("", "GOAL_TYPE_UNSPECIFIED") else tuning.goal
+    if goal not in ("MAXIMIZE", "MINIMIZE"):
+        raise FieldError(
+            "trainingInput.hyperparameters.goal",
+            f"there is no goal {goal!r}.",
+            hint="Write MAXIMIZE or MINIMIZE.",
+        )
     return StudySpec(
         metrics=(MetricSpec(metric_id=metric, goal=goal),),
         parameters=tuple(map(_parameter, tuning.params)),

@@ -13,10 +13,11 @@ import msgspec
 
 from vtrain.ai_platform.tables import CUSTOM
 from vtrain.ai_platform.training_input import LegacyJob, TrainingInput
+from vtrain.ai_platform.translation import translate
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.ai_platform_options import PackageFlags, SubmitFlags
 from vtrain.flags.grammar import split_dict, split_list, whole_number
-from vtrain.flags.input_files import read_config
+from vtrain.flags.input_files import ConfigFile, read_config
 from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
 from vtrain.messages.codec import read_message, to_document, with_json_names
 from vtrain.messages.service_documents import split_unknown
@@ -51,7 +52,8 @@ def read_request(
             f"{name!r} is not the name of a job.",
             hint="It has letters, digits and '_', begins with a letter, and has 128 characters at most.",
         )
-    document = _described(flags.config) if flags.config is not None else {}
+    file = read_config(flags.config, "the fields of a Job") if flags.config is not None else None
+    document = _described(file) if file is not None else {}
     given = document.get("trainingInput", {})
     merged = given | fields | {"packageUris": []}
     for role in ("masterConfig", "workerConfig", "parameterServerConfig"):
@@ -67,12 +69,14 @@ def read_request(
     )
     source = package_source(package) if package.package_path is not None else None
     _check(job.training_input, flags, has_package=source is not None or bool(uris or files))
+    if file is not None:
+        with file.blamed():  # what has no equal on Vertex AI is in the file: no flag says it
+            translate(job)
     return LegacyRequest(job=job, source=source, files=files)
 
 
-def _described(path: str) -> Document:
+def _described(file: ConfigFile) -> Document:
     """The file's job; what vtrain does not know of it is left out, as the service decided on that."""
-    file = read_config(path, "the fields of a Job")
     with file.blamed():
         content = with_json_names(LegacyJob, file.content)
         known, _ = split_unknown(LegacyJob, content)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.compose import Draft
 from vtrain.flags.grammar import join_dicts, join_lists, split_list, whole_number
 from vtrain.flags.input_files import ConfigFile, read_config
@@ -19,7 +19,8 @@ from vtrain.flags.job_options import SpecFlags
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
 from vtrain.flags.resource_fields import read_labels
 from vtrain.flags.tuning_options import TuningFlags
-from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.codec import fields, read_message, to_document, with_json_names
+from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.model import Model
 from vtrain.messages.names import MODELS, resolve_name
 from vtrain.messages.training_pipeline import (
@@ -36,6 +37,8 @@ Document = dict[str, Any]
 _DEFINITION = "trainingTaskDefinition"
 _SHARED = ("displayName", "labels", "encryptionSpec")
 """Fields that a pipeline and the job of its task both have."""
+_OWN = fields(TrainingPipeline).keys() - fields(CustomJob).keys()
+"""Fields that a pipeline has, and the job of its task has not."""
 
 
 class PipelineFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,24 +56,13 @@ def read_pipeline_file(path: str | None) -> PipelineFile:
     file = read_config(path, "the fields of a TrainingPipeline")
     with file.blamed():
         content = with_json_names(TrainingPipeline, file.content)
-        if INPUTS not in content and _DEFINITION not in content:
+        if _OWN.isdisjoint(content):
             is_tuning = not {"studySpec", "study_spec"}.isdisjoint(content)
             return PipelineFile(task=file, is_tuning=is_tuning)
         return _divided(file, content)
 
 
 def _divided(file: ConfigFile, content: Document) -> PipelineFile:
-    inputs = content.get(INPUTS)
-    if not isinstance(inputs, dict):
-        raise ConfigError(f"{INPUTS}: the file does not say what the task runs.")
-    definition = content.get(_DEFINITION, CUSTOM_TASK)
-    if definition not in (CUSTOM_TASK, TUNING_TASK):
-        raise ConfigError(
-            f"{_DEFINITION}: {definition!r} is no task with your own code.", hint=f"Write {CUSTOM_TASK}."
-        )
-    is_tuning = definition == TUNING_TASK
-    shared = {name: content[name] for name in _SHARED if name in content}
-    task = shared | (inputs if is_tuning else {"jobSpec": inputs})
     own = {
         name: value
         for name, value in content.items()
@@ -78,8 +70,20 @@ def _divided(file: ConfigFile, content: Document) -> PipelineFile:
     }
     if isinstance(model := own.get("modelToUpload"), dict):
         own["modelToUpload"] = {k: v for k, v in model.items() if k not in Model.output_fields}
+    pipeline = read_message(TrainingPipeline, own)
+    inputs = content.get(INPUTS)
+    if not isinstance(inputs, dict):
+        raise FieldError(INPUTS, "the file does not say what the task runs.")
+    definition = content.get(_DEFINITION, CUSTOM_TASK)
+    if definition not in (CUSTOM_TASK, TUNING_TASK):
+        raise FieldError(
+            _DEFINITION, f"{definition!r} is no task with your own code.", hint=f"Write {CUSTOM_TASK}."
+        )
+    is_tuning = definition == TUNING_TASK
+    shared = {name: content[name] for name in _SHARED if name in content}
+    task = shared | (inputs if is_tuning else {"jobSpec": inputs})
     return PipelineFile(
-        pipeline=read_message(TrainingPipeline, own),
+        pipeline=pipeline,
         task=msgspec.structs.replace(
             file, content=task, renamed=("", "") if is_tuning else ("jobSpec.", f"{INPUTS}.")
         ),
@@ -143,7 +147,7 @@ def with_model(
 
 
 def _model_fields(flags: ModelFlags) -> Document:
-    labels = read_labels(flags.model_labels)
+    labels = read_labels(flags.model_labels, "--model-labels")
     values = {
         "displayName": flags.model_display_name,
         "versionAliases": list(split_list(flags.model_version_aliases, "--model-version-aliases")),

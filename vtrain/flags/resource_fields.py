@@ -13,15 +13,15 @@ from vtrain.messages.rules import check_labels
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
 
-def read_labels(values: list[str]) -> dict[str, str] | None:
-    """The labels of repeated `--labels`, None without one. Raises UsageError for what is not a label."""
+def read_labels(values: list[str], flag: str = "--labels") -> dict[str, str] | None:
+    """The labels of a repeated flag, None without one. Raises UsageError for what is not a label."""
     if not values:
         return None
-    labels = join_dicts(values, "--labels")
+    labels = join_dicts(values, flag)
     try:
         check_labels(labels)
     except ConfigError as error:
-        raise UsageError(f"--labels: {error.message.removeprefix('labels: ')}", hint=error.hint) from error
+        raise UsageError(f"{flag}: {error.message.removeprefix('labels: ')}", hint=error.hint) from error
     return labels
 
 

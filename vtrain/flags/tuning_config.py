@@ -11,7 +11,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from vtrain.errors import ConfigError, UsageError
+from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, check_place, compose, lay_over_pools
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
@@ -120,7 +120,7 @@ def _described(config: ConfigFile, api_has: ApiHas) -> tuple[Document, Document]
         content = with_json_names(HyperparameterTuningJob, config.content)
         if "jobSpec" in content:
             hint = "Rename the field."
-            raise ConfigError(f"jobSpec: the job of each trial is called {TRIAL}.", hint=hint)
+            raise FieldError("jobSpec", f"the job of each trial is called {TRIAL}.", hint=hint)
         check_place(content, _PATHS)
         known, unknown = accepted_fields(HyperparameterTuningJob, content, allowed=False, api_has=api_has)
         job = read_message(HyperparameterTuningJob, known)

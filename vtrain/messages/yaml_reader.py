@@ -165,13 +165,15 @@ def line_of(text: str, *paths: str) -> int:
     """The line, from 1, of the field at a path of a document: `workerPoolSpecs[0].replicaCount`.
 
     Where the document does not have the field, the line of the nearest one above it that it has. Of several
-    paths the first with a line counts; 0 where none has one.
+    paths the one counts of which the document has most; 0 where it has nothing of any.
     """
     root = yaml.compose(_as_yaml(text), Loader=_Loader)
-    return next(filter(None, (_line_below(root, path) for path in paths)), 0)
+    found = [_line_below(root, path) for path in paths]
+    return min((each for each in found if each[1]), key=lambda each: len(each[0]), default=("", 0))[1]
 
 
-def _line_below(node: Any, path: str) -> int:
+def _line_below(node: Any, path: str) -> tuple[str, int]:
+    """The rest of a path that a document does not have, and the line of what it has; 0 for nothing."""
     rest, line = path, 0
     while rest:
         index = re.match(r"\[(\d+)\]", rest)
@@ -189,7 +191,7 @@ def _line_below(node: Any, path: str) -> int:
             break
         key, node, rest = found
         line = key.start_mark.line + 1
-    return line
+    return rest, line
 
 
 def _entry_at(node: Any, path: str) -> tuple[Any, Any, str] | None:
