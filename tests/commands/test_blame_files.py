@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,6 @@ NAMED = (*CREATE, "--display-name=a")
 # [tool.vtrain.job]
 
 TABLE = '[project]\nname = "digits"\n\n[tool.vtrain.job]\nscript = "t.py"\n'
-T4 = 'machine-type = "n1-standard-4"\naccelerator-type = "NVIDIA_TESLA_T4"\n'
 KEYS = {
     "a text for a number": ('replica-count = "two"', "replica-count", "expected a whole number, found text."),
     "a number for a text": (
@@ -275,6 +275,12 @@ FIELDS = {
         MACHINE.replace("acceleratorCount: 1", ""),
         f"{SECOND}.machineSpec: acceleratorType and acceleratorCount go together; one of them is missing.",
     ),
+    "a module that is missing": (
+        "pythonPackageSpec:\n      pythonModule: m",
+        "pythonPackageSpec:",
+        f"{SECOND}.pythonPackageSpec.pythonModule: is required.",
+        "Name the module to run, such as trainer.task.",
+    ),
     "several primaries": (
         "replicaCount: 1",
         "replicaCount: 2",
@@ -288,6 +294,13 @@ FIELDS = {
 def test_a_line_of_the_file(blames: Blames, fault: tuple[str, ...]) -> None:
     old, new, words, *hint = fault
     blames(*CREATE, "--config=job.yaml", wrong=("job.yaml", JOB, old, new), words=words, hint="".join(hint))
+
+
+@pytest.mark.parametrize("fault", ["a text for a number", "a count that the machine does not take"])
+def test_a_line_of_a_file_with_the_spec_alone(blames: Blames, fault: str) -> None:
+    spec = textwrap.dedent(JOB.partition("jobSpec:\n")[2])
+    old, new, words, *_ = FIELDS[fault]
+    blames(*NAMED, "--config=spec.yaml", wrong=("spec.yaml", spec, old, new), words=words)
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ TASK = f"{STUDY}trialJobSpec:\n{POOL}"
 PIPE = ("training-pipelines", "create", "--backend=process", "--display-name=a", "--config=p.yaml")
 PIPELINES = [
     (PIPELINE, "acceleratorCount: 1", "acceleratorCount: one", f"{MACHINE}.acceleratorCount: {WHOLE}"),
-    (PIPELINE, "acceleratorCount: 1", "acceleratorCout: 1", UNKNOWN, "Did you mean acceleratorCount?"),
+    (PIPELINE, "acceleratorCount: 1", "acceleratorCout: 1", f"trainingTaskInputs.{UNKNOWN}", "Did you mean "),
     (PIPELINE, "acceleratorCount: 1", "acceleratorCount: 3", NOT_TAKEN),
     (PIPELINE, "replicaCount: 1", "replicaCount: -1", "[0].replicaCount: expected 1 or more, found -1."),
     (
