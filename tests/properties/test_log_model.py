@@ -50,7 +50,7 @@ class Write(tuple[int, int, bytes]):
 
 
 class Restart(tuple[int, int, bytes, bytes]):
-    """Another writer goes on: of so many attempts later. The last one left raw bytes, and a part of a record."""
+    """Another writer goes on, so many attempts later. The last one left raw bytes, and a part of a record."""
 
 
 class Read(tuple[int, bool]):

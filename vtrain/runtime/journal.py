@@ -2,8 +2,8 @@
 
 A log has segments. `NAME.K.log` holds what the replica wrote, byte for byte, so that people can `tail` it,
 and `NAME.K.idx` one record per block. Raw bytes are written first, so that a record never speaks of bytes
-that are not there. Each writer begins a segment of its own, with a number above all that are there, and touches
-no other. If somebody cuts, removes or replaces its files, it goes on in its next segment.
+that are not there. Each writer begins a segment of its own, with a number above all that are there, and
+touches no other. If somebody cuts, removes or replaces its files, it goes on in its next segment.
 Standard library only: the shim, which stores the lines, loads this file alone.
 """
 
