@@ -126,8 +126,7 @@ def test_a_watch_that_cannot_work_gives_up(
     monkeypatch.setattr(watching, "FAULT_PATIENCE_SECONDS", 1.0)
     replica = JobFolder(docker_home / "jobs" / "1234").replica(PRIMARY)
     nowhere = f"/proc/{docker_home.name}/log"
-    given = order(docker_engine, base_image, replica)
-    ordered = msgspec.structs.replace(given, log=nowhere, config=given.config | {"Cmd": ["echo", "a line"]})
+    ordered = msgspec.structs.replace(order(docker_engine, base_image, replica), log=nowhere)
     replica.order(ordered)
     job_engine = JobEngine(docker_engine.address)
     watch = ContainerWatch(replica, ordered, job_engine, stopping=False)

@@ -97,7 +97,11 @@ class JournalWriter:
     """
 
     def __init__(self, base: str, attempt: int = 0, *, from_pipe: bool = True) -> None:
-        """Bytes `from_pipe` cannot be read again, so what fits is stored. Else a block is all or nothing."""
+        """Bytes `from_pipe` cannot be read again, so what fits is stored. Else a block is all or nothing.
+
+        The first writer of a log begins a segment at once: a log that was removed is not one without a line.
+        Raises OSError where it cannot, unless it writes `from_pipe`.
+        """
         self.lost = 0
         self._from_pipe = from_pipe
         self._attempt = attempt
@@ -106,9 +110,12 @@ class JournalWriter:
         self._raw = self._index = -1
         self._end = self._index_size = 0
         self._next_look = 0.0
-        if not segment_numbers(base):  # a log that was removed can be told from one without a line
-            with suppress(OSError):
+        if not segment_numbers(base):
+            try:
                 self._begin()
+            except OSError:
+                if not from_pipe:
+                    raise
 
     def write(self, block: memoryview | bytes, stream: int, time_ns: int = 0, pieces: int = 0) -> None:
         """Store one block that was written to `stream` at that time, by default just now.
