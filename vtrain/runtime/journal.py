@@ -7,7 +7,7 @@ touches no other. If somebody cuts, removes or replaces its files, it goes on in
 Standard library only: the shim, which stores the lines, loads this file alone.
 """
 
-# ruff: noqa: PTH102, PTH104, PTH108, PTH112, PTH120, PTH208
+# ruff: noqa: PTH102, PTH104, PTH112, PTH120, PTH208
 # pathlib would cost the shim more than all the rest of its start.
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import os
 import struct
 import time
 from binascii import crc32
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 RECORD = struct.Struct("<qqBHBI")
 """Time in nanoseconds since the epoch, end of the block in the raw file, stream, attempt, check; and how many
@@ -179,8 +179,7 @@ class JournalWriter:
         marks = mark | (0 if self._from_pipe else READ_AGAIN)
         head = pack_record(time.time_ns(), 0, HEAD, self._attempt, marks)
         number = max([self._number, *segment_numbers(self._base)]) + 1
-        while (opened := _create(f"{self._base}.{number}", head)) is None:
-            number += 1
+        opened = _create(f"{self._base}.{number}", head)
         for descriptor in (self._raw, self._index) if self._raw >= 0 else ():
             os.close(descriptor)
         self._number, (self._raw, self._index) = number, opened
@@ -209,22 +208,15 @@ class JournalWriter:
         return True
 
 
-def _create(path: str, head: bytes) -> tuple[int, int] | None:
-    """The two files of a new segment, open; None where anything has one of their names. Raises OSError."""
-    made: list[str] = []
-    opened: list[int] = []
-    try:
-        for suffix in (RAW_SUFFIX, INDEX_SUFFIX):
-            opened.append(os.open(path + suffix, _FLAGS, 0o600))
-            made.append(path + suffix)
-        if os.write(opened[1], head) == len(head):
-            return opened[0], opened[1]
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError as error:
-        for descriptor in opened:
-            os.close(descriptor)
-        for file in made:
-            os.unlink(file)
-        if isinstance(error, FileExistsError):
-            return None
-        raise
+def _create(path: str, head: bytes) -> tuple[int, int]:
+    """The two files of a new segment, open. Raises OSError; neither is there then."""
+    with ExitStack() as undo:
+        opened = []
+        for file in (path + RAW_SUFFIX, path + INDEX_SUFFIX):
+            opened.append(os.open(file, _FLAGS, 0o600))
+            undo.callback(os.unlink, file)
+            undo.callback(os.close, opened[-1])
+        if os.write(opened[1], head) != len(head):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        undo.pop_all()
+        return opened[0], opened[1]

@@ -5,9 +5,8 @@ Any file of a log may be damaged. Each byte of a segment is read once all the sa
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -68,14 +67,14 @@ class JournalReader:
         """
         self.troubles: list[str] = []
         self._base = base
-        self._task = os.path.basename(base)  # noqa: PTH119
         self._trial_id = trial_id
-        self._label = f"trial-{trial_id}/{self._task}" if trial_id else self._task
+        self._label = f"trial-{trial_id}/{Path(base).name}" if trial_id else Path(base).name
         self._numbers = list(segments)
-        while _is_file(f"{base}.{(newest := max(self._numbers, default=-1) + 1)}{RAW_SUFFIX}"):
+        newest = max(self._numbers, default=-1)
+        while Path(f"{base}.{newest + 1}{RAW_SUFFIX}").is_file():
             self._numbers.append(
-                newest
-            )  # it was begun before an attempt ended, and after the folder was listed
+                newest := newest + 1
+            )  # begun after the list was made, and before an attempt ended
         self._later: list[int] = []
         self._place = place
         self._files = files
@@ -87,20 +86,21 @@ class JournalReader:
 
     def find_place(self, entries: list[LogEntry]) -> None:
         """Go on from the place, though the segment there was removed or replaced since it was given."""
-        place = self._place
+        place, segment = self._place, self._segment
         place.record, place.offset = max(place.record, 0), max(place.offset, 0)
-        self._later = [number for number in self._numbers if number > place.segment]
-        is_gone = place.segment >= 0 and place.segment not in self._numbers
-        is_replaced = 0 < place.begun != self._segment.begun > 0
-        if is_replaced:
+        is_another = 0 < place.begun != segment.begun > 0
+        if place.segment >= 0 and (is_another or not segment.is_there):
             place.record = place.offset = 0
-        if is_gone:  # whoever begins a log anew begins with the first number
-            earlier = [number for number in self._numbers if number < place.segment]
-            self._later = [n for n in earlier if self._at(n).begun > place.begun] + self._later
-        if is_gone or is_replaced:
             self._end_lines(entries, is_damaged=True)
-        elif not (self._segment.is_there or (self._numbers and place.segment < 0)):
-            self._miss(max(place.segment, 0))
+            place.segment, self._segment = -1, self._at(-1)
+        is_lost = place.segment < 0 < place.begun  # then every segment that was begun later is new
+        self._later = [
+            number
+            for number in self._numbers
+            if number > place.segment and not (is_lost and self._at(number).begun <= place.begun)
+        ]
+        if not self._numbers and not is_lost:
+            self._miss(0)
         place.begun = self._segment.begun or place.begun
         self._go_on(entries)
 
@@ -189,8 +189,8 @@ class JournalReader:
 
     def _enter(self, segment: Segment, entries: list[LogEntry]) -> None:
         place = self._place
-        if segment.number > place.segment + 1:
-            self._miss(place.segment + 1)
+        if segment.number > 0 and segment.number - 1 not in self._numbers:
+            self._miss(segment.number - 1)
         if not segment.is_there:
             self._miss(segment.number)
         if segment.is_after_damage:
@@ -341,10 +341,3 @@ class JournalReader:
 def _block_of(line: OpenLine, stream: int) -> Block:
     """An open line as a block that begins with it."""
     return Block(line.time, line.segment, line.record, line.offset, line.offset, stream, line.attempt)
-
-
-def _is_file(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False

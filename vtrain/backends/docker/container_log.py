@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -23,64 +22,6 @@ from vtrain.errors import EngineAwayError, EngineError
 from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
 from vtrain.runtime.segments import newest_records
-
-
-class ContainerOutput(Protocol):
-    """The output of one attempt. Everything but `close` raises EngineError, and OSError of a full disk."""
-
-    def before_start(self) -> None:
-        """Prepare for what the program writes first."""
-
-    def after_start(self) -> None:
-        """Note that the program has just started."""
-
-    def follow(self) -> None:
-        """Store what comes, until there is no more, or the connection breaks."""
-
-    def drain(self) -> None:
-        """Store the end, once the container has ended: a follower can miss it."""
-
-    def last_words(self, count: int) -> list[Piece]:
-        """The last lines, as the engine has kept them."""
-
-    def close(self) -> None:
-        """Hand everything to the disk."""
-
-
-def output_of(view: ContainerView, order: ContainerOrder) -> ContainerOutput:
-    """The output of a container that is made by this order."""
-    if order.terminal is not None:
-        return TerminalOutput(view, order, order.terminal)
-    return PipedOutput(view, order)
-
-
-class PipedOutput:
-    """Output that the engine keeps with the time and the stream of each line."""
-
-    def __init__(self, view: ContainerView, order: ContainerOrder) -> None:
-        self._view = view
-        self._transcript = Transcript(order.log, order.attempt)
-
-    def before_start(self) -> None:
-        return
-
-    def after_start(self) -> None:
-        return
-
-    def follow(self) -> None:
-        with closing(self._view.read_log(self._transcript.resume(), follow=True)) as log:
-            for pieces in log:
-                self._transcript.take(pieces)
-
-    def drain(self) -> None:
-        self._transcript.drain(self._view.read_tail, partial(self._view.read_log, follow=False))
-
-    def last_words(self, count: int) -> list[Piece]:
-        return self._view.read_tail(count)
-
-    def close(self) -> None:
-        self._transcript.close()
-
 
 BLOCK_NS = 10_000_000
 """Pieces this far apart go into blocks of their own, which have one time each."""
@@ -208,6 +149,41 @@ class Transcript:
         self._cursors[stream] = cursor
 
 
+class PipedOutput:
+    """The output of one attempt, which the engine keeps with the time and the stream of each line.
+
+    Everything but `close` raises EngineError, and OSError of a full disk.
+    """
+
+    def __init__(self, view: ContainerView, order: ContainerOrder) -> None:
+        self._view = view
+        self._transcript = Transcript(order.log, order.attempt)
+
+    def before_start(self) -> None:
+        """Prepare for what the program writes first."""
+
+    def after_start(self) -> None:
+        """Note that the program has just started."""
+
+    def follow(self) -> None:
+        """Store what comes, until there is no more, or the connection breaks."""
+        with closing(self._view.read_log(self._transcript.resume(), follow=True)) as log:
+            for pieces in log:
+                self._transcript.take(pieces)
+
+    def drain(self) -> None:
+        """Store the end, once the container has ended: a follower can miss it."""
+        self._transcript.drain(self._view.read_tail, partial(self._view.read_log, follow=False))
+
+    def last_words(self, count: int) -> list[Piece]:
+        """The last lines, as the engine has kept them."""
+        return self._view.read_tail(count)
+
+    def close(self) -> None:
+        """Hand everything to the disk."""
+        self._transcript.close()
+
+
 LARGEST_COUNT = 0xFFFF_FFFF
 """A record has four bytes for a number: of a longer output a later supervisor repeats a part."""
 RECENT_BYTES = 64 * 1024
@@ -218,7 +194,7 @@ TAIL_LINES = 10
 
 
 class TerminalOutput:
-    """Output of a terminal, which comes as it is written: a bar that redraws its line ends no line.
+    """The same of a terminal, which comes as it is written: a bar that redraws its line ends no line.
 
     The engine keeps whole lines. Those are read by a supervisor that takes over, or whose connection broke.
     Each record of the log tells how much of the output is stored by then, and that much is left out.
@@ -308,6 +284,16 @@ class TerminalOutput:
         shortest = min(len(wanted), len(recent))
         is_cut = len(self._recent) > RECENT_BYTES // 2
         return recent.endswith(wanted) or (is_cut and shortest > 0 and wanted.endswith(recent))
+
+
+ContainerOutput = PipedOutput | TerminalOutput
+
+
+def output_of(view: ContainerView, order: ContainerOrder) -> ContainerOutput:
+    """The output of a container that is made by this order."""
+    if order.terminal is not None:
+        return TerminalOutput(view, order, order.terminal)
+    return PipedOutput(view, order)
 
 
 def _received(link: socket.socket) -> Iterable[bytes]:
