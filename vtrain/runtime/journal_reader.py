@@ -14,24 +14,19 @@ import msgspec
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
 from vtrain.runtime.journal import MAX_ATTEMPT, RAW_SUFFIX, SERVICE_WORDS, STDERR, STDOUT, is_sound
 from vtrain.runtime.log_text import message_of, parts, severity_of, split_objects
-from vtrain.runtime.segments import Block, JournalFiles, Segment
+from vtrain.runtime.segments import Block, JournalFiles, Segment, Spot
 
 _STREAMS = {STDOUT: "stdout", STDERR: "stderr", SERVICE_WORDS: "service"}
 _SEVERITY = {STDOUT: "INFO", STDERR: "ERROR", SERVICE_WORDS: "INFO"}
 
 
-class OpenLine(msgspec.Struct, array_like=True):
-    """A line that has begun: the place of its first byte, and the time and the attempt of that.
+class OpenLine(Spot):
+    """A line that has begun, from its first byte on that is not out yet.
 
-    `continued`: a part before that place is out. `size` is how much was seen of the rest: what is too short
-    to hand out need not be read for each block.
+    `continued`: a part before that is out. `size` is how much was seen of the rest: what is too short to hand
+    out need not be read for each block.
     """
 
-    time: int
-    segment: int
-    record: int
-    offset: int
-    attempt: int
     continued: bool = False
     size: int = 0
 
@@ -71,10 +66,9 @@ class JournalReader:
         self._label = f"trial-{trial_id}/{Path(base).name}" if trial_id else Path(base).name
         self._numbers = list(segments)
         newest = max(self._numbers, default=-1)
-        while Path(f"{base}.{newest + 1}{RAW_SUFFIX}").is_file():
-            self._numbers.append(
-                newest := newest + 1
-            )  # begun after the list was made, and before an attempt ended
+        while Path(f"{base}.{newest + 1}{RAW_SUFFIX}").is_file():  # begun before an attempt ended
+            newest += 1
+            self._numbers.append(newest)
         self._later: list[int] = []
         self._place = place
         self._files = files
@@ -105,12 +99,9 @@ class JournalReader:
         self._go_on(entries)
 
     @property
-    def has_more(self) -> bool:
-        """Whether there is a block to read."""
-        return self._block is not None
-
-    def next_time(self) -> int:
-        return self._block.time if self._block is not None else 0
+    def next_time(self) -> int | None:
+        """The time of the next block; None where there is none now."""
+        return None if self._block is None else self._block.time
 
     def read_piece(self, size: int, entries: list[LogEntry]) -> int:
         """Take at most `size` bytes of the next block apart into entries; how many it took."""
@@ -133,11 +124,14 @@ class JournalReader:
 
     def read_open_lines(self, entries: list[LogEntry]) -> None:
         """Hand out lines without an end: whole where no more of them can come, else in part if wanted."""
-        for stream, line in sorted(self._place.open_lines.items()):
+        for line in self._open_lines():
             if self._ended or line.attempt <= self._ended_attempt:
-                self._end_line(stream, line, entries)
-            elif self._query.partial and line.size and (line.continued or not self._may_be_object(stream)):
-                self._hand_out(stream, self._open_bytes(stream, self._place.offset), entries)
+                self._end_line(line, entries)
+            elif self._query.partial and line.size and (line.continued or not self._may_be_object(line)):
+                self._hand_out(line, self._bytes_of(line, self._place.offset), entries)
+
+    def _open_lines(self) -> list[OpenLine]:
+        return [line for _, line in sorted(self._place.open_lines.items())]
 
     def _at(self, number: int) -> Segment:
         return self._segment if number == self._segment.number else Segment(self._files, self._base, number)
@@ -152,11 +146,20 @@ class JournalReader:
 
     def _go_on(self, entries: list[LogEntry]) -> None:
         """Find the next block, in this segment or in a later one."""
+        place = self._place
         while (block := self._next_block()) is None and self._later:
             segment = self._at(self._later[0])
             if not (segment.begun or segment.size or self._later[1:] or self._ended):
                 break  # it is being begun just now
-            self._enter(segment, entries)
+            del self._later[0]
+            if segment.number > 0 and segment.number - 1 not in self._numbers:
+                self._miss(segment.number - 1)
+            if not segment.is_there:
+                self._miss(segment.number)
+            if segment.is_after_damage:
+                self._end_lines(entries, is_damaged=True)
+            place.segment, place.begun, place.record, place.offset = segment.number, segment.begun, 0, 0
+            self._segment = segment
         self._block = block
 
     def _next_block(self) -> Block | None:
@@ -171,7 +174,7 @@ class JournalReader:
                     self._note(f"The log of {self._label} was cut: lines are missing.")
                 if segment.size > place.offset:
                     start, end = place.offset, min(end, segment.size)
-                    return Block(time_ns, segment.number, place.record, start, end, stream, attempt)
+                    return Block(time_ns, segment.number, place.record, start, stream, attempt, end)
             place.record += 1
         has_writer = not (self._later or self._ended or 0 <= segment.attempt <= self._ended_attempt)
         if has_writer or segment.is_read_again or place.offset >= segment.size:
@@ -187,39 +190,26 @@ class JournalReader:
             f"The index of the log of {self._label} is damaged: times and streams of lines may be wrong."
         )
 
-    def _enter(self, segment: Segment, entries: list[LogEntry]) -> None:
-        place = self._place
-        if segment.number > 0 and segment.number - 1 not in self._numbers:
-            self._miss(segment.number - 1)
-        if not segment.is_there:
-            self._miss(segment.number)
-        if segment.is_after_damage:
-            self._end_lines(entries, is_damaged=True)
-        place.segment, place.begun, place.record, place.offset = segment.number, segment.begun, 0, 0
-        self._segment = segment
-        del self._later[0]
-
     def _end_lines(
         self, entries: list[LogEntry], before: int = MAX_ATTEMPT + 1, *, is_damaged: bool = False
     ) -> None:
         """End the lines that attempts before that one have left open; of a damaged log the ends are gone."""
         if is_damaged:
             self._note(f"The log of {self._label} was cut or replaced: lines may be missing.")
-        for stream, line in sorted(self._place.open_lines.items()):
+        for line in self._open_lines():
             if line.attempt < before:
-                self._end_line(stream, line, entries)
+                self._end_line(line, entries)
 
-    def _end_line(self, stream: int, line: OpenLine, entries: list[LogEntry]) -> None:
-        text = self._open_bytes(stream, self._place.offset)
+    def _end_line(self, line: OpenLine, entries: list[LogEntry]) -> None:
+        text = self._bytes_of(line, self._place.offset)
         if text:
-            self._add_line(stream, line, text, entries)
+            self._add_line(line, text, entries)
         elif line.continued:  # all of it is out, and the next line may begin at this very place
-            self._add(_block_of(line, stream), line.offset, text, entries, mark="end")
-        del self._place.open_lines[stream]
+            self._add(line, line.start, text, entries, mark="end")
+        del self._place.open_lines[line.stream]
 
-    def _may_be_object(self, stream: int) -> bool:
-        line = self._place.open_lines[stream]
-        return stream == STDOUT and self._at(line.segment).raw(line.offset, line.offset + 1) == b"{"
+    def _may_be_object(self, line: OpenLine) -> bool:
+        return line.stream == STDOUT and self._at(line.segment).raw(line.start, line.start + 1) == b"{"
 
     def _take(self, block: Block, piece: bytes, entries: list[LogEntry]) -> None:
         line = self._place.open_lines.get(block.stream)
@@ -230,83 +220,84 @@ class JournalReader:
                 return
             end = block.start + len(head)
             line.time = block.time if self._query.by_end else line.time
-            text = self._open_bytes(block.stream, end)
+            text = self._bytes_of(line, end)
             if not newline:
-                self._hand_out(block.stream, text, entries)
+                self._hand_out(line, text, entries)
                 return
             del self._place.open_lines[block.stream]
-            self._add_line(block.stream, line, text, entries)
+            self._add_line(line, text, entries)
             block.start, piece = end + 1, rest
         whole, newline, beginning = piece.rpartition(b"\n")
         if newline:
             self._add_lines(block, whole, entries)
         if beginning:
             start, size = block.start + len(whole) + len(newline), len(beginning)
-            line = OpenLine(block.time, block.segment, block.record, start, block.attempt, size=size)
+            line = OpenLine(
+                block.time, block.segment, block.record, start, block.stream, block.attempt, size=size
+            )
             self._place.open_lines[block.stream] = line
             if size >= MAX_ENTRY_BYTES:
-                self._hand_out(block.stream, beginning, entries)
+                self._hand_out(line, beginning, entries)
 
-    def _stream_pieces(self, stream: int, line: OpenLine, stop: int) -> Iterator[Block]:
+    def _pieces_of(self, line: OpenLine, stop: int) -> Iterator[Block]:
         """The pieces of a stream from its open line on, up to the offset `stop` of this segment."""
-        record, position = line.record, line.offset
+        record, position = line.record, line.start
         for number in self._numbers:
             if not line.segment <= number <= self._segment.number:
                 continue
             segment = self._at(number)
             limit = stop if segment is self._segment else segment.size
             while record < segment.records and position < limit:
-                time_ns, end, found, attempt, *_ = covering = segment.record(record)
+                time_ns, end, stream, attempt, *_ = covering = segment.record(record)
                 if is_sound(covering) and end > position:
                     end = min(end, limit)
-                    if found == stream:
-                        yield Block(time_ns, number, record, position, end, stream, attempt)
+                    if stream == line.stream:
+                        yield Block(time_ns, number, record, position, stream, attempt, end)
                     position = end
                 record += 1
-            if stream == STDOUT and position < limit and not segment.is_read_again:
+            if line.stream == STDOUT and position < limit and not segment.is_read_again:
                 rest = segment.rest()
                 rest.start, rest.end = position, limit
                 yield rest
             record = position = 0
 
-    def _open_bytes(self, stream: int, stop: int) -> bytes:
-        """The bytes of a stream's open line, up to the offset `stop` of this segment."""
-        pieces = self._stream_pieces(stream, self._place.open_lines[stream], stop)
+    def _bytes_of(self, line: OpenLine, stop: int) -> bytes:
+        """The bytes of an open line, up to the offset `stop` of this segment."""
+        pieces = self._pieces_of(line, stop)
         return b"".join(self._at(piece.segment).raw(piece.start, piece.end) for piece in pieces)
 
-    def _hand_out(self, stream: int, text: bytes, entries: list[LogEntry]) -> None:
+    def _hand_out(self, line: OpenLine, text: bytes, entries: list[LogEntry]) -> None:
         """Hand the beginning of a line out, as much as is whole characters; the line goes on after it."""
-        line, count = self._place.open_lines[stream], 0
+        count = 0
         for start, part in parts(text, whole=False):
-            self._add(_block_of(line, stream), line.offset + start, part, entries, partial=True)
+            self._add(line, line.start + start, part, entries, partial=True)
             count += len(part)
         line.size = len(text) - count
-        for piece in self._stream_pieces(stream, line, self._place.offset) if count else ():
+        for piece in self._pieces_of(line, self._place.offset) if count else ():
             if count <= piece.end - piece.start:
                 line.time, line.segment, line.record = piece.time, piece.segment, piece.record
-                line.offset, line.continued = piece.start + count, True
+                line.start, line.continued = piece.start + count, True
                 break
             count -= piece.end - piece.start
 
-    def _add_line(self, stream: int, line: OpenLine, text: bytes, entries: list[LogEntry]) -> None:
-        block = _block_of(line, stream)
+    def _add_line(self, line: OpenLine, text: bytes, entries: list[LogEntry]) -> None:
         if not line.continued and len(text) <= MAX_ENTRY_BYTES:
-            self._add_lines(block, text, entries)
+            self._add_lines(line, text, entries)
             return
         found = list(parts(text, whole=True))
         for number, (start, part) in enumerate(found, 1):
-            self._add(block, block.start + start, part, entries, partial=number < len(found))
+            self._add(line, line.start + start, part, entries, partial=number < len(found))
 
-    def _add_lines(self, block: Block, text: bytes, entries: list[LogEntry]) -> None:
-        if block.stream == STDERR or not (text.startswith(b"{") or b"\n{" in text):
-            self._add(block, block.start, text, entries)
+    def _add_lines(self, spot: Spot, text: bytes, entries: list[LogEntry]) -> None:
+        if spot.stream == STDERR or not (text.startswith(b"{") or b"\n{" in text):
+            self._add(spot, spot.start, text, entries)
             return
         for start, lines, payload in split_objects(text):
-            self._add(block, block.start + start, lines, entries, payload=payload)
+            self._add(spot, spot.start + start, lines, entries, payload=payload)
 
     def _add(
         self,
-        block: Block,
+        spot: Spot,
         offset: int,
         text: bytes,
         entries: list[LogEntry],
@@ -315,29 +306,24 @@ class JournalReader:
         partial: bool = False,
         mark: str = "",
     ) -> None:
-        if block.time < self._query.since:
+        if spot.time < self._query.since:
             return
-        stream = _STREAMS.get(block.stream, "stdout")
-        severity = _SEVERITY.get(block.stream, "INFO")
+        stream = _STREAMS.get(spot.stream, "stdout")
+        severity = _SEVERITY.get(spot.stream, "INFO")
         if payload is not None:
             severity = severity_of(payload) or severity
             text = message_of(payload) or text
         entries.append(
             LogEntry(
-                time=block.time,
-                insert_id=f"{self._label}/{stream}/{block.segment}/{offset}{mark}",
+                time=spot.time,
+                insert_id=f"{self._label}/{stream}/{spot.segment}/{offset}{mark}",
                 severity=severity,
                 task_name=self._label,
                 trial_id=self._trial_id,
                 payload=text,
-                attempt=block.attempt,
+                attempt=spot.attempt,
                 stream=stream,
                 json_payload=payload,
                 partial=partial,
             )
         )
-
-
-def _block_of(line: OpenLine, stream: int) -> Block:
-    """An open line as a block that begins with it."""
-    return Block(line.time, line.segment, line.record, line.offset, line.offset, stream, line.attempt)

@@ -137,8 +137,9 @@ def _merged(readers: list[JournalReader], limit: int) -> tuple[list[LogEntry], b
 
     def wait_or_end(i: int) -> None:
         """Let a reader wait for its turn; one that has nothing more ends its lines before others go on."""
-        if readers[i].has_more:
-            heapq.heappush(waiting, (readers[i].next_time(), i))
+        moment = readers[i].next_time
+        if moment is not None:
+            heapq.heappush(waiting, (moment, i))
         else:
             readers[i].read_open_lines(entries)
 

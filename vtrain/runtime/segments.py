@@ -36,16 +36,21 @@ SPARE_RECORDS = 1000
 """How many records are read of an index beyond one for each byte of its raw file, which may have been cut."""
 
 
-class Block(msgspec.Struct):
-    """A piece of a raw file: one stream, one time. `segment` and `record` are numbers."""
+class Spot(msgspec.Struct, array_like=True):
+    """A place in a log, and what lies there: one stream, one time. `segment` and `record` are numbers."""
 
     time: int
     segment: int
     record: int
     start: int
-    end: int
     stream: int
     attempt: int
+
+
+class Block(Spot):
+    """A piece of a raw file, up to the offset `end`."""
+
+    end: int
 
 
 class JournalFiles:
@@ -136,7 +141,7 @@ class Segment:
         """The bytes after the last record: of the attempt that wrote last, at the time of the last change."""
         _, last = next(self.records_from_the_end(), (0, None))
         moment, end, attempt = (last[0], last[1], last[3]) if last else (self._changed, 0, 0)
-        return Block(moment, self.number, self.records, min(end, self.size), self.size, STDOUT, attempt)
+        return Block(moment, self.number, self.records, min(end, self.size), STDOUT, attempt, self.size)
 
     def blocks_from_the_end(self) -> Iterator[Block]:
         """Every block, the newest first."""
@@ -147,7 +152,7 @@ class Segment:
             following.start = min(end, following.end)
             if following.start < following.end:
                 yield following
-            following = Block(time_ns, self.number, number, 0, following.start, stream, attempt)
+            following = Block(time_ns, self.number, number, 0, stream, attempt, following.start)
         yield following
 
 
