@@ -414,6 +414,20 @@ def test_what_can_be_read_again_is_stored_whole_or_not_at_all(tmp_path: Path) ->
     assert [record[0] for record in newest_records(base, 0)][:-1] == [1003, 1002, 1001, 1000]
 
 
+def test_a_block_that_the_disk_takes_in_part_is_read_again(tmp_path: Path) -> None:
+    """No record speaks of it: the next supervisor reads it from the engine."""
+    base = str(tmp_path / "workerpool0-0")
+
+    def write_on() -> None:
+        journal = JournalWriter(base, from_pipe=False)
+        for number in range(3):
+            journal.write(b"%d" % number * 99 + b"\n", STDOUT, time_ns=1000 + number, pieces=1)
+
+    assert limited(250, write_on) == 1
+    assert [record[0] for record in newest_records(base, 0)][:-1] == [1001, 1000]
+    assert [e.payload for e in read(tmp_path)] == [b"0" * 99, b"1" * 99]
+
+
 def test_a_full_disk_is_counted(tmp_path: Path) -> None:
     def write_on() -> None:
         journal = JournalWriter(str(tmp_path / "x"))

@@ -130,11 +130,14 @@ class JournalWriter:
             self.lost += len(block)
             return
         stored = self._append_raw(block)
-        is_recorded = stored == 0 or self._append_record(self._end + stored, stream, time_ns, pieces)
-        if not self._from_pipe and not (is_recorded and stored == len(block)):
+        end = self._end + stored
+        if self._from_pipe:
+            if stored:
+                self._append_record(end, stream, time_ns, pieces)
+        elif stored < len(block) or not self._append_record(end, stream, time_ns, pieces):
             os.ftruncate(self._raw, self._end)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._end += stored
+        self._end = end
         self.lost += len(block) - stored
 
     def close(self) -> None:
