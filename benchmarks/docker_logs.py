@@ -66,7 +66,7 @@ def measured(folder: Path, code: Path, image: str) -> Taken:
             time.sleep(0.1)
     if waiting.returncode != 0:
         raise SystemExit(f"{name} ended with {waiting.returncode}")
-    return Taken(rate(job / "logs" / "workerpool0-0.log", LINES), largest)
+    return Taken(rate(job / "logs" / "workerpool0-0.0.log", LINES), largest)
 
 
 if __name__ == "__main__":

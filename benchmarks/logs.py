@@ -83,7 +83,7 @@ def measured(folder: Path, code: Path) -> Rates:
         subprocess.run(
             [*VTRAIN, "custom-jobs", "stream-logs", name], check=True, stdout=out, stderr=subprocess.DEVNULL
         )
-    raw = job_folder(folder, name) / "logs" / "workerpool0-0.log"
+    raw = job_folder(folder, name) / "logs" / "workerpool0-0.0.log"
     return Rates(rate(raw), rate(shown), through_cat(folder, name, code))
 
 
@@ -114,7 +114,7 @@ def rate(file: Path, expected: int = LINES) -> float:
 def finished(folder: Path, runs: int) -> None:
     """A finished log through `stream-logs`, and its raw file through `cat`: told, not judged."""
     newest = max((folder / "home" / "jobs").iterdir(), key=lambda path: path.stat().st_mtime)
-    out, raw = folder / "out", newest / "logs" / "workerpool0-0.log"
+    out, raw = folder / "out", newest / "logs" / "workerpool0-0.0.log"
     command = " ".join(VTRAIN) + f" custom-jobs stream-logs {newest.name}"
     ours = statistics.median(seconds(["sh", "-c", f"{command} > {out} 2> /dev/null"]) for _ in range(runs))
     rate(out)

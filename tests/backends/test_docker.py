@@ -493,7 +493,7 @@ def test_a_line_longer_than_any_answer_of_the_engine(
     size = LARGEST_ANSWER + (6 << 20)
     name = submit(docker_backend, job_of(python(base_image, f"print('x' * {size})")))
     assert ended(docker_backend, name).state == states.SUCCEEDED
-    assert (folder_of(docker_home, name).path / "logs" / f"{PRIMARY}.log").stat().st_size == size + 1
+    assert (folder_of(docker_home, name).path / "logs" / f"{PRIMARY}.0.log").stat().st_size == size + 1
 
 
 def test_a_script_follows_its_image(docker_backend: LocalBackend, base_image: str) -> None:

@@ -7,7 +7,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtrain.backends.docker.container_log import ChunkReader, FrameReader, Piece
+from vtrain.containers.streams import ChunkReader, Piece, PieceReader
 
 STAMP = "2026-11-21T04:31:00.123456789Z"
 STAMP_NS = 1795235460123456789
@@ -42,16 +42,16 @@ def test_any_cut_gives_the_same_pieces(
     texts: list[tuple[int, bytes]], chunk_sizes: list[int], block_sizes: list[int]
 ) -> None:
     stream = chunked(b"".join(frame(number, text) for number, text in texts), chunk_sizes)
-    chunks, frames = ChunkReader(), FrameReader()
+    chunks, reader = ChunkReader(), PieceReader()
     pieces: list[Piece] = []
     for block in cut(stream, block_sizes):
-        pieces += frames.feed(chunks.feed(block))
+        pieces += reader.feed(chunks.feed(block))
     assert chunks.ended
     assert pieces == [(number, STAMP_NS, text) for number, text in texts]
 
 
 def test_times_in_every_form() -> None:
-    frames = FrameReader()
+    reader = PieceReader()
     forms = {
         STAMP: STAMP_NS,
         "2026-11-21T04:31:00Z": 1795235460000000000,
@@ -60,14 +60,14 @@ def test_times_in_every_form() -> None:
         "2026-11-21T00:01:00.000000001-04:30": 1795235460000000001,
     }
     for stamp, expected in forms.items():
-        assert frames.feed(frame(1, b"x\n", stamp)) == [(1, expected, b"x\n")]
+        assert reader.feed(frame(1, b"x\n", stamp)) == [(1, expected, b"x\n")]
 
 
 def test_what_the_engine_tells_instead_of_a_log() -> None:
-    frames = FrameReader()
+    reader = PieceReader()
     told = b"Error grabbing logs: unexpected EOF"
     data = frame(1, b"a\n") + struct.pack(">BxxxL", 3, len(told)) + told + frame(2, b"b\n")
-    assert frames.feed(data) == [(1, STAMP_NS, b"a\n"), (2, STAMP_NS, b"b\n")]
-    assert frames.error == "Error grabbing logs: unexpected EOF"
-    assert frames.feed(frame(1, b"x", "not a time")) == []
-    assert frames.error == "not a time x"
+    assert reader.feed(data) == [(1, STAMP_NS, b"a\n"), (2, STAMP_NS, b"b\n")]
+    assert reader.error == "Error grabbing logs: unexpected EOF"
+    assert reader.feed(frame(1, b"x", "not a time")) == []
+    assert reader.error == "not a time x"

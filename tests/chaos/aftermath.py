@@ -21,6 +21,8 @@ from vtrain.runtime.history import read_history
 from vtrain.runtime.store import Store
 
 LINE = re.compile(r"run (\d+) line (\d+)")
+HALF = re.compile(r"run \d+ ")
+"""The last line of a trainer that writes lines in two halves, and was killed."""
 MARKED_LOST = re.compile(r"What (\S+) wrote .*may be lost|log of (\S+) could not be read: .*may be lost")
 LEAVING_SECONDS = 60.0
 
@@ -78,15 +80,19 @@ def log(place: Place, name: str) -> list[LogEntry]:
 
 def runs_by_attempt(entries: list[LogEntry]) -> dict[Attempt, list[tuple[int, int]]]:
     """Per attempt the (run, line) of its lines, in order in each stream, merged by number."""
-    streams: dict[tuple[str, int, str], list[tuple[int, int]]] = {}
+    streams: dict[tuple[str, int, str], list[str]] = {}
     for entry in entries:
-        for text in entry.message.split("\n") if entry.task_name != "service" else ():
-            found = LINE.fullmatch(text)
-            assert found, f"{entry.task_name} attempt {entry.attempt}: this is no line: {text!r}"
-            line = (int(found[1]), int(found[2]))
-            streams.setdefault((entry.task_name, entry.attempt, entry.stream), []).append(line)
+        if entry.task_name != "service":
+            key = (entry.task_name, entry.attempt, entry.stream)
+            streams.setdefault(key, []).extend(entry.message.split("\n"))
     merged: dict[Attempt, list[tuple[int, int]]] = {}
-    for (task, attempt, stream), lines in streams.items():
+    for (task, attempt, stream), texts in streams.items():
+        if HALF.fullmatch(texts[-1]):
+            texts.pop()
+        found = [(text, LINE.fullmatch(text)) for text in texts]
+        lines = [(int(line[1]), int(line[2])) for _, line in found if line]
+        strange = [text for text, line in found if not line]
+        assert not strange, f"{task} attempt {attempt}: these are no lines: {strange}"
         assert lines == sorted(lines), f"{task} attempt {attempt} {stream}: out of order"
         merged.setdefault((task, attempt), []).extend(lines)
     return {attempt: sorted(lines) for attempt, lines in merged.items()}

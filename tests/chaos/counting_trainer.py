@@ -42,12 +42,14 @@ def open_book(folder: Path) -> tuple[int, int]:
     raise AssertionError
 
 
-def write_lines(folder: Path, run: int, book: int, lines: int, pause: float) -> None:
-    """Write lines until there are as many, or until the test has enough."""
+def write_lines(folder: Path, run: int, book: int, lines: int, pause: float, *, halves: bool) -> None:
+    """Write lines, or each in two halves, until there are as many, or until the test has enough."""
     for number in range(lines):
         if (folder / "enough").exists():
             return
-        os.write(2 if number % ERROR_LINES == 0 else 1, b"run %d line %d\n" % (run, number))
+        beginning, end = b"run %d " % run, b"line %d\n" % number
+        for piece in (beginning, end) if halves else (beginning + end,):
+            os.write(2 if number % ERROR_LINES == 0 else 1, piece)
         os.pwrite(book, b"%012d" % (number + 1), 0)
         time.sleep(pause)
 
@@ -62,7 +64,8 @@ def main() -> None:
         subprocess.Popen(["sh", "-c", "trap '' TERM; exec sleep 600"], start_new_session=True)
     crashes = options.get("crashes", [])
     lines = CRASH_AFTER if run < len(crashes) else options.get("lines", sys.maxsize)
-    write_lines(folder, run, book, lines, options.get("pause", 0.02))
+    pause, halves = options.get("pause", 0.02), bool(options.get("halves"))
+    write_lines(folder, run, book, lines, pause, halves=halves)
     os._exit(crashes[run] if run < len(crashes) else options.get("code", 0))
 
 

@@ -61,7 +61,7 @@ def furnish(home: Path) -> None:
         store.insert(record)
         logs = JobFolder(home / "jobs" / str(number)).logs
         logs.mkdir(parents=True)
-        (logs / "workerpool0-0.log").write_text("kept\n")
+        (logs / "workerpool0-0.0.log").write_text("kept\n")
     store.close()
 
 

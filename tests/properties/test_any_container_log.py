@@ -8,9 +8,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from vtrain.backends.docker.container_log import FrameReader, Piece, Transcript
+from vtrain.backends.docker.container_log import Transcript
+from vtrain.containers.streams import Piece, PieceReader
 from vtrain.messages.log import LogQuery
-from vtrain.runtime.journal import STDERR, STDOUT
+from vtrain.runtime.journal import STDERR, STDOUT, segment_numbers
 from vtrain.runtime.log_reader import read_logs
 
 MILLISECOND = 10**6
@@ -74,7 +75,8 @@ def follow_interrupted(
         if verb in ("kill", "reopen"):
             transcript.close()
             if verb == "kill":
-                with base.with_suffix(".log").open("ab") as file:
+                newest = segment_numbers(str(base))[-1]
+                with base.with_suffix(f".{newest}.log").open("ab") as file:
                     file.write(b"written, and no record of it")
             transcript = Transcript(str(base), attempt)
     transcript.drain(lambda count: whole[-count:], no_stream)
@@ -87,7 +89,7 @@ def no_stream(since: int) -> list[list[Piece]]:
 
 @given(st.lists(st.binary(max_size=40), max_size=6))
 def test_any_bytes_are_frames_or_wait_for_more(blocks: list[bytes]) -> None:
-    together, apart = FrameReader(), FrameReader()
+    together, apart = PieceReader(), PieceReader()
     pieces = [piece for block in blocks for piece in apart.feed(block)]
     assert together.feed(b"".join(blocks)) == pieces
     assert together.error == apart.error

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import vtrain
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
-from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter
+from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter, segment_numbers
 from vtrain.runtime.log_reader import read_logs
 
 TASKS = ("workerpool0-0", "workerpool1-10")
@@ -49,8 +49,8 @@ class Write(tuple[int, int, bytes]):
     """A block that a replica writes: which of the tasks, stream, bytes."""
 
 
-class Restart(tuple[int, bytes, bytes]):
-    """A task begins again. Its last writer left raw bytes, and a part of a record, that no record covers."""
+class Restart(tuple[int, int, bytes, bytes]):
+    """Another writer goes on, so many attempts later. The last one left raw bytes, and a part of a record."""
 
 
 class Read(tuple[int, bool]):
@@ -59,7 +59,8 @@ class Read(tuple[int, bool]):
 
 TASK = st.integers(0, len(TASKS) - 1)
 WRITES = st.tuples(TASK, st.sampled_from(sorted(STREAMS)), PIECES).map(Write)
-RESTARTS = st.tuples(TASK, st.just(b"") | PIECES, st.binary(max_size=RECORD.size - 1)).map(Restart)
+TORN = st.binary(max_size=RECORD.size - 1)
+RESTARTS = st.tuples(TASK, st.integers(0, 1), st.just(b"") | PIECES, TORN).map(Restart)
 READS = st.tuples(LIMITS, st.booleans()).map(Read)
 STEPS = st.lists(WRITES | WRITES | WRITES | RESTARTS | READS, max_size=30)
 
@@ -105,12 +106,13 @@ class Journals:
         self.writers[task].write(block, stream)
 
     def restart(self, task: int, attempt: int, raw: bytes, record: bytes) -> None:
+        base = str(self.folder / TASKS[task])
+        if raw:
+            self.writers[task].write(raw, STDOUT)
+            index = Path(f"{base}.{segment_numbers(base)[-1]}.idx")
+            index.write_bytes(index.read_bytes()[: -RECORD.size] + record)
         self.writers[task].close()
-        base = self.folder / TASKS[task]
-        for suffix, rest in ((".log", raw), (".idx", record)):
-            with base.with_suffix(suffix).open("ab") as file:
-                file.write(rest)
-        self.writers[task] = JournalWriter(str(base), attempt)
+        self.writers[task] = JournalWriter(base, attempt)
 
     def read(self, limit: int, partial: bool, *, ended: bool = False, raw: bool = False) -> bool:
         """Whether there was something."""
@@ -135,10 +137,10 @@ def play(journals: Journals, steps: Iterable[object], *, raw: bool = False) -> M
             model.write(*step)
             journals.write(*step)
         elif isinstance(step, Restart):
-            task, left, torn = step
+            task, later, left, torn = step
             if left:
                 model.write(task, STDOUT, left)
-            model.attempts[task] += 1
+            model.attempts[task] += later
             journals.restart(task, model.attempts[task], left, torn)
         elif isinstance(step, Read):
             journals.read(*step, raw=raw)

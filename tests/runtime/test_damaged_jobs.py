@@ -349,7 +349,7 @@ def test_a_supervisor_can_be_made_whatever_its_files_are(submitted: Submitted) -
     for name in ("history.json", "decision.json", "replicas.json", "wake"):
         folder(submitted.folder.path / name)
     for suffix in (".log", ".idx"):
-        folder(submitted.folder.logs / f"service{suffix}")
+        folder(submitted.folder.logs / f"service.0{suffix}")
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     store = submitted.backend._open_store()
     supervisor = JobSupervisor(

@@ -25,8 +25,10 @@ from vtrain.runtime.journal import (
     STDOUT,
     JournalWriter,
     pack_record,
+    segment_numbers,
 )
 from vtrain.runtime.log_reader import read_logs, read_tail
+from vtrain.runtime.segments import newest_records
 
 TASK = "workerpool0-0"
 PAGES = 10_000
@@ -78,11 +80,22 @@ def journal_of(folder: Path, attempt: int = 0, *, lines: int = 0) -> JournalWrit
 
 
 def raw_of(folder: Path) -> Path:
-    return folder / (TASK + RAW_SUFFIX)
+    return folder / f"{TASK}.{newest(folder)}{RAW_SUFFIX}"
 
 
 def index_of(folder: Path) -> Path:
-    return folder / (TASK + INDEX_SUFFIX)
+    return folder / f"{TASK}.{newest(folder)}{INDEX_SUFFIX}"
+
+
+def newest(folder: Path) -> int:
+    """The number of the newest segment; of the first where there is none yet."""
+    return max(segment_numbers(str(folder / TASK)), default=0)
+
+
+def raw_bytes(folder: Path) -> bytes:
+    """All segments, one after the other."""
+    numbers = segment_numbers(str(folder / TASK))
+    return b"".join((folder / f"{TASK}.{number}{RAW_SUFFIX}").read_bytes() for number in numbers)
 
 
 def empty(path: Path) -> None:
@@ -148,6 +161,10 @@ def test_what_is_written_after_damage_is_read(
     assert raw_of(tmp_path).read_bytes().endswith(b"one\ntwo\n")
     ids = [entry.insert_id for entry in follower.entries]
     assert len(set(ids)) == len(ids)
+    if damage is not overwrite:  # the follower has read that
+        assert follower.troubles and later.troubles
+    follower.troubles.clear()
+    assert follower.read(ended=True) == [] and not follower.troubles, "it is told once"
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -205,7 +222,7 @@ def test_any_damage_is_survived_by_readers_and_writers(seed: int, limit: int, pa
         Reader(folder, limit=limit, partial=partial).read(ended=True)
         read_tail(folder, TASK, STDERR, 10, attempt)
         if only_index:
-            assert text == raw_of(folder).read_bytes()
+            assert text == raw_bytes(folder)
             assert b"".join(e.payload for e in follower.entries) == text
 
 
@@ -230,7 +247,7 @@ def damage_somewhere(path: Path, chance: random.Random) -> None:
 def test_a_flipped_bit_of_a_record_is_told(tmp_path: Path) -> None:
     journal_of(tmp_path, lines=3).close()
     with index_of(tmp_path).open("r+b") as file:
-        file.seek(RECORD.size + 16)
+        file.seek(2 * RECORD.size + 16)
         file.write(bytes([STDERR]))
     reader = Reader(tmp_path)
     assert reader.read(ended=True) == [b"line 0", b"line 1\nline 2"]
@@ -287,30 +304,88 @@ def test_the_folder_of_the_logs_is_made_again(tmp_path: Path) -> None:
     assert Reader(folder).read(ended=True) == [b"two"]
 
 
+def test_a_writer_passes_over_what_has_the_name_of_its_next_segment(tmp_path: Path) -> None:
+    """As a trainer may put it there, which runs as the same user."""
+    foreign = [
+        f"{TASK}.1{RAW_SUFFIX}",
+        f"{TASK}.2{INDEX_SUFFIX}",
+        f"{TASK}.3{RAW_SUFFIX}",
+        f"{TASK}.4{RAW_SUFFIX}",
+    ]
+    journal, reader = journal_of(tmp_path, lines=1), Reader(tmp_path)
+    (tmp_path / foreign[0]).mkdir()
+    os.mkfifo(tmp_path / foreign[1])
+    (tmp_path / foreign[2]).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / foreign[3]).symlink_to(tmp_path)
+    journal.write(b"line 1\n", STDOUT)
+    assert reader.read() == [b"line 0", b"line 1"]
+    empty(raw_of(tmp_path).with_name(f"{TASK}.0{RAW_SUFFIX}"))
+    journal.write(b"line 2\n", STDOUT)
+    journal_of(tmp_path, 1, lines=1).close()
+    journal.close()
+    assert reader.read(ended=True) == [b"line 2", b"line 0"]
+    assert newest(tmp_path) == 6
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_follower_of_a_log_that_was_removed_reads_the_one_that_is_begun_anew(tmp_path: Path) -> None:
+    """Its segments have the numbers of those that are gone."""
+    reader = Reader(tmp_path)
+    for attempt in range(3):
+        journal_of(tmp_path, attempt, lines=4).close()
+        reader.read()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert reader.read() == []
+    for attempt in (3, 4):
+        journal_of(tmp_path, attempt, lines=2).close()
+    assert b"\n".join(reader.read(ended=True)).split(b"\n") == [b"line 0", b"line 1"] * 2
+    assert reader.troubles == {f"The log of {TASK} was cut or replaced: lines may be missing."}
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_damage_costs_its_segment_alone(tmp_path: Path, number: int) -> None:
+    for attempt in range(3):
+        journal_of(tmp_path, attempt, lines=2).close()
+    for path in tmp_path.glob(f"{TASK}.{number}.*"):
+        path.unlink()
+    reader = Reader(tmp_path)
+    reader.read(ended=True)
+    assert [(e.attempt, e.payload) for e in reader.entries] == [
+        (attempt, b"line %d" % line) for attempt in range(3) if attempt != number for line in range(2)
+    ]
+    is_last = number == 2  # nobody can know of it
+    assert reader.troubles == (
+        set()
+        if is_last
+        else {f"The log of {TASK} cannot be read: {tmp_path}/{TASK}.{number}.log is missing or is no file."}
+    )
+
+
 def test_a_container_whose_log_was_cut_goes_on(tmp_path: Path) -> None:
-    """In the middle nothing is read again, so that nothing may be dropped either."""
-    journal = JournalWriter(str(tmp_path / TASK), from_pipe=False)
+    """What its writer has stored it does not read again: it tells that this may be missing."""
+    journal, reader = JournalWriter(str(tmp_path / TASK), from_pipe=False), Reader(tmp_path)
     journal.write(b"one\n", STDOUT, 1000, 1)
     empty(index_of(tmp_path))
     journal.write(b"two\n", STDERR, 2000, 1)
     empty(raw_of(tmp_path))
     journal.write(b"three\n", STDOUT, 3000, 1)
-    assert raw_of(tmp_path).read_bytes() == b"three\n"
-    assert next(record[0] for record in journal.records()) == 3000
     journal.close()
+    assert raw_of(tmp_path).read_bytes() == b"three\n"
+    assert next(newest_records(str(tmp_path / TASK), 0))[0] == 3000
+    assert reader.read(ended=True) == [b"one", b"three"]
+    assert f"The log of {TASK} was cut or replaced: lines may be missing." in " ".join(reader.troubles)
 
 
 def test_a_container_is_read_again_where_the_index_was_damaged(tmp_path: Path) -> None:
-    """Only its present attempt is: what others wrote is kept."""
-    first = JournalWriter(str(tmp_path / TASK), 0, from_pipe=False)
-    first.write(b"first attempt\n", STDOUT, 1000, 1)
-    first.close()
-    index_of(tmp_path).unlink()
-    JournalWriter(str(tmp_path / TASK), 1, from_pipe=False).close()
-    assert raw_of(tmp_path).read_bytes() == b"first attempt\n"
-    index_of(tmp_path).unlink()
-    JournalWriter(str(tmp_path / TASK), 0, from_pipe=False).close()
-    assert raw_of(tmp_path).read_bytes() == b""
+    """Only its present attempt is."""
+    for attempt in (0, 1):
+        journal = JournalWriter(str(tmp_path / TASK), attempt, from_pipe=False)
+        journal.write(b"an attempt\n", STDOUT, 1000, 1)
+        journal.close()
+        assert [record[0] for record in newest_records(str(tmp_path / TASK), attempt)][:1] == [1000]
+        index_of(tmp_path).unlink()
+        assert list(newest_records(str(tmp_path / TASK), attempt)) == []
 
 
 def peak_memory() -> int:

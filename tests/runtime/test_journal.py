@@ -22,6 +22,7 @@ from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogQuery
 from vtrain.runtime.folder import JobFolder, ReplicaExit, ReplicaFolder, write_struct
 from vtrain.runtime.journal import RECORD, STDERR, STDOUT, JournalWriter
 from vtrain.runtime.log_reader import read_logs, read_tail
+from vtrain.runtime.segments import newest_records
 from vtrain.times import NANOSECONDS
 
 
@@ -133,7 +134,7 @@ def test_lines_of_one_block_are_one_entry(tmp_path: Path) -> None:
         (b"a\nb\nc", "stdout", "INFO"),
         (b"d", "stderr", "ERROR"),
     ]
-    assert entries[0].insert_id == "workerpool0-0/stdout/0"
+    assert entries[0].insert_id == "workerpool0-0/stdout/0/0"
 
 
 def test_a_line_in_two_blocks_has_the_time_of_its_beginning(tmp_path: Path) -> None:
@@ -260,23 +261,91 @@ def test_a_last_line_without_a_newline_comes_before_what_was_written_later(tmp_p
         assert [e.payload for e in read(tmp_path, limit=limit)] == [b"a", b"last", b"ended"]
 
 
+def kill_in_the_middle(folder: Path, rest: bytes, number: int = 0) -> None:
+    """Leave what a writer leaves that dies with bytes and a part of their record stored."""
+    base = folder / f"workerpool0-0.{number}"
+    with Path(f"{base}.log").open("ab") as raw, Path(f"{base}.idx").open("ab") as index:
+        raw.write(rest)
+        index.write(b"torn")
+
+
 def test_a_torn_record_and_uncovered_bytes(tmp_path: Path) -> None:
     write(tmp_path, [(STDOUT, b"a\n")])
-    with (
-        (tmp_path / "workerpool0-0.log").open("ab") as raw,
-        (tmp_path / "workerpool0-0.idx").open("ab") as index,
-    ):
-        raw.write(b"b\n")
-        index.write(b"torn")
+    kill_in_the_middle(tmp_path, b"b\n")
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert [e.payload for e in read(tmp_path, ended=False)] == [b"a"]
     assert [e.payload for e in read(tmp_path)] == [b"a", b"b"]
     write(tmp_path, [(STDERR, b"c\n")])
-    assert (tmp_path / "workerpool0-0.idx").stat().st_size == 3 * RECORD.size
-    assert [(e.payload, e.stream) for e in read(tmp_path)] == [
-        (b"a", "stdout"),
-        (b"b", "stdout"),
-        (b"c", "stderr"),
-    ]
+    assert {path: path.read_bytes() for path in files} == files
+    for ended in (False, True):
+        assert [(e.payload, e.stream) for e in read(tmp_path, ended=ended)] == [
+            (b"a", "stdout"),
+            (b"b", "stdout"),
+            (b"c", "stderr"),
+        ]
+
+
+def test_what_a_pipe_has_left_is_shown_when_its_attempt_has_ended(tmp_path: Path) -> None:
+    replica = EndingReplica(tmp_path)
+    replica.write(b"a\n")
+    kill_in_the_middle(replica.job.logs, b"b\nc")
+    assert replica.next_lines() == [(b"a", False)]
+    replica.end()
+    assert replica.next_lines() == [(b"b", False), (b"c", False)]
+    assert replica.next_lines() == []
+
+
+def test_what_a_container_wrote_without_a_record_is_never_shown(tmp_path: Path) -> None:
+    """The engine gives it again to the next writer."""
+    base = str(tmp_path / "workerpool0-0")
+    for number, text in enumerate((b"a\n", b"b\n")):
+        journal = JournalWriter(base, from_pipe=False)
+        journal.write(text, STDOUT, 1000 + number, 1)
+        journal.close()
+        kill_in_the_middle(tmp_path, b"b\n", number)
+    for ended in (False, True):
+        assert [e.payload for e in read(tmp_path, ended=ended)] == [b"a", b"b"]
+    assert read_tail(tmp_path, "workerpool0-0", STDOUT, 100) == "a\nb\n"
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_line_goes_on_in_the_next_segment_of_its_attempt(tmp_path: Path, *, partial: bool) -> None:
+    """A shim is killed in the middle of a line, and the supervisor finds the rest in the pipe."""
+    replica = EndingReplica(tmp_path, partial=partial)
+    shown = []
+    for piece in (b"one\nha", b"l", b"lo\nthr"):
+        replica.write(piece)
+        shown += replica.next_lines()
+    replica.end()
+    replica.write(b"ee\n", attempt=1)
+    shown += replica.next_lines()
+    text = b"".join(payload + (b"" if is_part else b"\n") for payload, is_part in shown)
+    assert text == b"one\nhallo\nthr\nee\n"
+    assert [e.payload for e in read(replica.job.logs)] == [b"one", b"hallo", b"thr", b"ee"]
+    assert read_tail(replica.job.logs, "workerpool0-0", STDOUT, 8) == "allo\nthr"
+
+
+def test_a_writer_with_nothing_to_say_leaves_nothing(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    assert [path.read_bytes() for path in tmp_path.glob("*.log")] == [b""]
+    write(tmp_path, [])
+    write(tmp_path, [(STDOUT, b"a\n")])
+    assert sorted(path.name for path in tmp_path.glob("*.log")) == [f"workerpool0-0.{n}.log" for n in (0, 1)]
+    assert [e.payload for e in read(tmp_path)] == [b"a"]
+
+
+@pytest.mark.parametrize("limit", [1, 2**22])
+def test_a_cursor_of_many_segments_is_small(tmp_path: Path, limit: int) -> None:
+    for number in range(300):
+        write(tmp_path, [(STDOUT, b"%d\n" % number)])
+    cursor, lines, ids = "", [], set()
+    while (page := read_logs(tmp_path, LogQuery(name="x", cursor=cursor, limit=limit), ended=False)).entries:
+        lines += [entry.payload for entry in page.entries]
+        ids |= {entry.insert_id for entry in page.entries}
+        cursor = page.cursor
+        assert len(cursor) < 100
+    assert lines == [b"%d" % number for number in range(300)]
+    assert len(ids) == 300
 
 
 def test_replicas_are_merged_by_time_and_selected(tmp_path: Path) -> None:
@@ -322,8 +391,9 @@ def test_a_record_that_the_disk_takes_in_part_is_taken_back(tmp_path: Path) -> N
 
     size = RECORD.size * 5 + 4  # the sixth record fits in part
     assert limited(size, write_on) == 0
-    assert (tmp_path / "workerpool0-0.idx").stat().st_size == RECORD.size * 5
-    assert (tmp_path / "workerpool0-0.log").read_bytes() == b"".join(b"%d\n" % n for n in range(20))
+    assert (tmp_path / "workerpool0-0.0.idx").stat().st_size == RECORD.size * 5
+    assert (tmp_path / "workerpool0-0.0.log").read_bytes() == b"".join(b"%d\n" % n for n in range(20))
+    assert b"\n".join(e.payload for e in read(tmp_path)) == b"\n".join(b"%d" % n for n in range(20))
 
 
 def test_what_can_be_read_again_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -337,24 +407,47 @@ def test_what_can_be_read_again_is_stored_whole_or_not_at_all(tmp_path: Path) ->
                 journal.write(b"line %04d\n" % number, STDOUT, time_ns=1000 + number, pieces=1)
             except OSError:
                 refused.append(number)
-        assert refused == list(range(5, 20))
+        assert refused == list(range(4, 20))
 
     assert limited(RECORD.size * 5 + 4, write_on) == 0
-    assert (tmp_path / "workerpool0-0.log").read_bytes() == b"".join(b"line %04d\n" % n for n in range(5))
-    journal = JournalWriter(base, from_pipe=False)
-    assert [record[0] for record in journal.records()] == [1004, 1003, 1002, 1001, 1000]
-    journal.close()
+    assert (tmp_path / "workerpool0-0.0.log").read_bytes() == b"".join(b"line %04d\n" % n for n in range(4))
+    assert [record[0] for record in newest_records(base, 0)][:-1] == [1003, 1002, 1001, 1000]
+
+
+def test_a_block_that_the_disk_takes_in_part_is_read_again(tmp_path: Path) -> None:
+    """No record speaks of it: the next supervisor reads it from the engine."""
+    base = str(tmp_path / "workerpool0-0")
+
+    def write_on() -> None:
+        journal = JournalWriter(base, from_pipe=False)
+        for number in range(3):
+            journal.write(b"%d" % number * 99 + b"\n", STDOUT, time_ns=1000 + number, pieces=1)
+
+    assert limited(250, write_on) == 1
+    assert [record[0] for record in newest_records(base, 0)][:-1] == [1001, 1000]
+    assert [e.payload for e in read(tmp_path)] == [b"0" * 99, b"1" * 99]
 
 
 def test_a_full_disk_is_counted(tmp_path: Path) -> None:
     def write_on() -> None:
         journal = JournalWriter(str(tmp_path / "x"))
-        journal.write(b"12345", STDOUT)
+        journal.write(b"12345" * 5, STDOUT)
         journal.write(b"67890", STDOUT)
         assert journal.lost == 3
 
-    assert limited(7, write_on) == 0
-    assert (tmp_path / "x.log").read_bytes() == b"1234567"
+    assert limited(27, write_on) == 0
+    assert (tmp_path / "x.0.log").read_bytes() == b"12345" * 5 + b"67"
+
+
+def test_a_disk_that_takes_no_segment_is_counted(tmp_path: Path) -> None:
+    def write_on() -> None:
+        journal = JournalWriter(str(tmp_path / "x"))
+        journal.write(b"12345", STDOUT)
+        assert journal.lost == 5
+        journal.close()
+
+    assert limited(RECORD.size - 1, write_on) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 255, 256, 403, 65535])

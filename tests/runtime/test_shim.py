@@ -194,7 +194,7 @@ def test_stdin_is_empty_and_signals_are_normal(case: Case) -> None:
 def test_nothing_is_lost_under_load(case: Case) -> None:
     code = "import sys\nfor i in range(100000): sys.stdout.write(f'line {i}\\n')\nsys.stdout.write('last')"
     case.run(*python(code))
-    raw = (case.logs / "workerpool0-0.log").read_text()
+    raw = (case.logs / "workerpool0-0.0.log").read_text()
     assert raw == "".join(f"line {i}\n" for i in range(100000)) + "last"
 
 
@@ -454,12 +454,12 @@ def test_a_replica_of_a_job_whose_folder_was_removed_makes_nothing_anew(case: Ca
 def test_a_full_disk_does_not_end_the_trainer(case: Case) -> None:
     report = case.run(*python("print('x' * 99999); print('y')"), largest=65536)
     assert (report.code, report.log_lost_bytes) == (0, 100002 - 65536)
-    assert (case.logs / "workerpool0-0.log").read_bytes() == b"x" * 65536
+    assert (case.logs / "workerpool0-0.0.log").read_bytes() == b"x" * 65536
 
 
 @pytest.mark.parametrize("suffix", [".log", ".idx"])
 def test_a_folder_in_the_place_of_a_log_does_not_end_the_trainer(case: Case, suffix: str) -> None:
-    (case.logs / f"workerpool0-0{suffix}").mkdir()
+    (case.logs / f"workerpool0-0.0{suffix}").mkdir()
     report = case.run(*python("print('y')"))
     assert (report.code, report.log_lost_bytes, case.lines()) == (0, 0, ["y"])
 

@@ -216,7 +216,7 @@ def test_a_log_whose_files_were_both_removed_is_named(vtrain, home: Path) -> Non
         ended = vtrain("custom-jobs", "stream-logs", name, *selected)
         assert ended.code == 0
         assert "WARNING: The log of workerpool0-0 cannot be read: " in ended.err
-        assert f"{logs}/workerpool0-0.log is missing or is no file." in ended.err
+        assert f"{logs}/workerpool0-0.0.log is missing or is no file." in ended.err
     assert "cannot be read" not in vtrain("custom-jobs", "stream-logs", name, "--task-name=service").err
 
 

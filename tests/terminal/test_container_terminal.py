@@ -43,8 +43,8 @@ def hold(place: Path) -> str:
 
 
 def log_of(place: Path) -> bytes:
-    (log,) = place.parent.glob(".vtrain/jobs/*/logs/workerpool0-0.log")
-    return log.read_bytes()
+    logs = place.parent.glob(".vtrain/jobs/*/logs/workerpool0-0.*.log")
+    return b"".join(log.read_bytes() for log in sorted(logs))
 
 
 def release(place: Path) -> None:

@@ -22,7 +22,7 @@ print([os.isatty(number) for number in range(3)], shutil.get_terminal_size().col
 
 def log_of(place: Path) -> bytes:
     """What the only replica of the only job has written."""
-    (log,) = place.parent.glob(".vtrain/jobs/*/logs/workerpool0-0.log")
+    (log,) = place.parent.glob(".vtrain/jobs/*/logs/workerpool0-0.0.log")
     return log.read_bytes()
 
 

@@ -1,7 +1,7 @@
 """A command in a running container, on this process's stdin, stdout and stderr: the Engine's exec.
 
 Source: the Engine API's "Exec". The connection carries the bytes of a terminal as they are; without one, the
-output comes in frames: a byte for the stream, three of zero, four for the length, and the payload.
+output comes in frames.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import termios
 import threading
 import tty
@@ -19,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from vtrain.containers.client import CallRefused, EngineCalls
+from vtrain.containers.streams import FrameReader
 from vtrain.errors import ClosedPipeError
 from vtrain.retry import wait_until
 
@@ -32,7 +32,6 @@ START_PAUSE_SECONDS = 0.02
 """The time for the engine to start a command, in which its terminal has no size yet."""
 DETACH_KEYS = ",".join(["ctrl-@"] * 8)
 """Nobody types this. The engine's default takes Ctrl-P away, which is a shell's previous command."""
-_HEADER = struct.Struct(">BxxxL")
 
 
 class ExecSession:
@@ -140,22 +139,10 @@ def _copy(link: socket.socket) -> None:
 
 def _copy_frames(link: socket.socket) -> None:
     """Write the payloads of frames to the streams that they name, until the command ends."""
-    while header := _exactly(link, _HEADER.size):
-        stream, left = _HEADER.unpack(header)
-        while left and (block := link.recv(min(left, BLOCK_BYTES))):
-            _write(STDERR if stream == STDERR else STDOUT, block)
-            left -= len(block)
-
-
-def _exactly(link: socket.socket, count: int) -> bytes:
-    """Exactly `count` bytes; none where the connection ends before."""
-    data = b""
-    while len(data) < count:
-        block = link.recv(count - len(data))
-        if not block:
-            return b""
-        data += block
-    return data
+    frames = FrameReader()
+    while block := link.recv(BLOCK_BYTES):
+        for stream, payload in frames.feed(block):
+            _write(STDERR if stream == STDERR else STDOUT, payload)
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -37,8 +37,8 @@ _DAMAGE = (
 )
 """Words in SQLite's errors for a damaged file. A damaged length may ask for any amount of memory."""
 
-SCHEMA_VERSION = 8
-"""Changes with the tables. A store of any other version is refused."""
+SCHEMA_VERSION = 9
+"""Changes with the tables, and with the files of jobs. A store of any other version is refused."""
 _SCHEMA = """
     CREATE TABLE resources (
         name TEXT PRIMARY KEY, collection TEXT NOT NULL, state TEXT NOT NULL, create_time TEXT NOT NULL,

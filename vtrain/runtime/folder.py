@@ -15,6 +15,7 @@ import msgspec
 from vtrain.atomic import UNPUBLISHED, clear, discard, publish_file, rename_damaged
 from vtrain.privacy import FOLDER_MODE, home_label, make_private
 from vtrain.runtime.job_order import JobOrder
+from vtrain.runtime.journal import RAW_SUFFIX, segment_numbers
 
 S = TypeVar("S")
 
@@ -281,8 +282,9 @@ class JobFolder(msgspec.Struct, frozen=True):
         return self.path / METRIC_FILE
 
     def log(self, task: str) -> Path:
-        """The raw log of a replica, or of `service`."""
-        return self.logs / f"{task}.log"
+        """The newest segment of the raw log of a replica, or of `service`."""
+        newest = max(segment_numbers(str(self.logs / task)), default=0)
+        return self.logs / f"{task}.{newest}{RAW_SUFFIX}"
 
     def replica(self, name: str, attempt: int = 0) -> ReplicaFolder:
         return ReplicaFolder(self.path / "replicas" / name, attempt)

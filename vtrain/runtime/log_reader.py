@@ -1,7 +1,8 @@
 """Reads a job's logs: log entries from a cursor on, the journals of all replicas merged by time.
 
-A cursor says per task which record comes next, how far into the raw file reading has come, and per stream
-where a line began whose end has not come yet. So a page can be read by any process, at any time.
+A cursor says per task which segment is being read, which record of it comes next, how far into the raw file
+reading has come, and per stream where a line began whose end has not come yet. So a page can be read by any
+process, at any time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from vtrain.errors import ConfigError
 from vtrain.messages.log import MAX_ENTRY_BYTES, LogEntry, LogPage, LogQuery
 from vtrain.runtime.folder import SERVICE, JobFolder
 from vtrain.runtime.journal import INDEX_SUFFIX, RAW_SUFFIX, RECORD
-from vtrain.runtime.journal_reader import JournalFiles, JournalReader, Place
+from vtrain.runtime.journal_reader import JournalReader, Place
+from vtrain.runtime.segments import JournalFiles, Segment, list_segments
 
 ENTRY_BYTES = 64
 """How much an entry counts in a page's limit beside its text, so that a page of empty lines is small too."""
@@ -38,10 +40,11 @@ class ChildLogs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """The journal of a task, or of a task of a trial."""
+    """The log of a task, or of a task of a trial, with the segments that are there."""
 
     folder: Path
     task: str
+    segments: list[int]
     trial_id: str = ""
     owner: str = ""
 
@@ -58,12 +61,14 @@ class _Source(msgspec.Struct, frozen=True):
 
     def is_read(self, place: Place) -> bool:
         """Whether nothing was written since that place, as far as sizes tell."""
+        if place.open_lines or self.segments[-1:] != [place.segment]:
+            return False
+        segment = f"{self.folder / self.task}.{place.segment}"
         try:
-            index = (self.folder / f"{self.task}{INDEX_SUFFIX}").stat().st_size // RECORD.size
-            raw = (self.folder / f"{self.task}{RAW_SUFFIX}").stat().st_size
+            sizes = [Path(segment + suffix).stat().st_size for suffix in (INDEX_SUFFIX, RAW_SUFFIX)]
         except OSError:
             return False
-        return (index, raw) == (place.record, place.offset) and not place.open_lines
+        return sizes == [place.record * RECORD.size, place.offset]
 
     def ended_attempt(self) -> int:
         """The last attempt of the replica that will write no more; -1 for none."""
@@ -81,20 +86,20 @@ def read_logs(
     children: Sequence[ChildLogs] = (),
     started: Iterable[str] = (),
 ) -> LogPage:
-    """The entries that the journals in `folder` hold from the query's cursor on.
+    """The entries that the logs in `folder` hold from the query's cursor on.
 
     With `ended`, nothing will be written any more: the last line of a stream is whole even without a
-    newline. The tasks of `children` are read too. `started` are replicas whose journals were begun: a trouble
+    newline. The tasks of `children` are read too. `started` are replicas whose logs were begun: a trouble
     names one that is gone.
     Raises nothing for a folder without logs: there are no entries then.
     """
     places = _decode_cursor(query.cursor)
     # The log of the runtime itself is the first, and is opened first: a replica has ended before the line
     # that says so, and thus before its own log is looked at.
-    sources = [_Source(folder, task) for task in _task_names(folder, started)]
+    sources = [_Source(folder, task, found) for task, found in _logs(folder, started)]
     for child in children:
-        tasks = [task for task in _task_names(child.folder) if not (child.trial_id and task == SERVICE)]
-        sources += [_Source(child.folder, task, child.trial_id, child.key) for task in tasks]
+        logs = [each for each in _logs(child.folder) if not (child.trial_id and each[0] == SERVICE)]
+        sources += [_Source(child.folder, *each, child.trial_id, child.key) for each in logs]
     wanted = [
         source
         for source in sources
@@ -103,19 +108,18 @@ def read_logs(
     with closing(JournalFiles()) as files:
         readers = [
             JournalReader(
-                source.folder,
-                source.task,
+                str(source.folder / source.task),
+                source.segments,
                 places[source.key],
                 files,
-                query.since,
-                raw=query.raw,
-                by_end=query.by_end,
+                query,
                 trial_id=source.trial_id,
+                ended=ended,
                 ended_attempt=-1 if ended else source.ended_attempt(),
             )
             for source in wanted
         ]
-        entries, more = _merged(readers, query, ended=ended)
+        entries, more = _merged(readers, query.limit)
     return LogPage(
         entries=tuple(entries),
         cursor=msgspec.json.encode(places).decode(),
@@ -124,7 +128,7 @@ def read_logs(
     )
 
 
-def _merged(readers: list[JournalReader], query: LogQuery, *, ended: bool) -> tuple[list[LogEntry], bool]:
+def _merged(readers: list[JournalReader], limit: int) -> tuple[list[LogEntry], bool]:
     """The entries that fit into a page, in the order of their times, and whether some are left."""
     entries: list[LogEntry] = []
     for reader in readers:
@@ -133,14 +137,15 @@ def _merged(readers: list[JournalReader], query: LogQuery, *, ended: bool) -> tu
 
     def wait_or_end(i: int) -> None:
         """Let a reader wait for its turn; one that has nothing more ends its lines before others go on."""
-        if readers[i].has_more(ended):
-            heapq.heappush(waiting, (readers[i].next_time(), i))
+        moment = readers[i].next_time
+        if moment is not None:
+            heapq.heappush(waiting, (moment, i))
         else:
-            readers[i].read_open_lines(entries, partial=query.partial, ended=ended)
+            readers[i].read_open_lines(entries)
 
     for i in range(len(readers)):
         wait_or_end(i)
-    budget = limit = max(query.limit, 1)
+    budget = limit = max(limit, 1)
     while waiting and (budget > 0 or not entries):  # an empty page means: nothing more now
         _, i = heapq.heappop(waiting)
         size, count = budget if budget > 0 else limit, len(entries)
@@ -162,16 +167,15 @@ def lost_log(query: LogQuery) -> LogPage:
 def read_tail(folder: Path, task: str, stream: int, size: int, attempt: int = 0) -> str:
     """About the last `size` bytes that an attempt of a replica wrote to one stream, as text."""
     pieces: list[bytes] = []
-    held = 0
     with closing(JournalFiles()) as files:
-        reader = JournalReader(folder, task, Place(), files)
-        for block in reader.blocks_from_the_end():
-            if (block.stream, block.attempt) == (stream, attempt) and held < size:
-                start = max(block.start, block.end - (size - held))
-                pieces.append(reader.raw(start, block.end))
-                held += block.end - start
-            if held >= size or block.attempt < attempt:
-                break
+        for number in reversed(list_segments(folder).get(task, [])):
+            segment = Segment(files, str(folder / task), number)
+            for block in segment.blocks_from_the_end():
+                if size <= 0 or block.attempt < attempt:
+                    break
+                if (block.stream, block.attempt) == (stream, attempt):
+                    pieces.append(segment.raw(max(block.start, block.end - size), block.end))
+                    size -= len(pieces[-1])
     return b"".join(reversed(pieces)).decode("utf-8", "replace")
 
 
@@ -184,7 +188,7 @@ def _decode_cursor(cursor: str) -> dict[str, Place]:
         raise ConfigError(f"{cursor[:80]!r} is not a place in a log: {error}.") from error
 
 
-def _task_names(folder: Path, started: Iterable[str] = ()) -> list[str]:
-    names = {path.stem for path in folder.glob("*") if path.suffix in (INDEX_SUFFIX, RAW_SUFFIX)}
-    names.update(started)
-    return sorted(names, key=lambda name: ([int(n) for n in re.findall(r"\d+", name)], name))
+def _logs(folder: Path, started: Iterable[str] = ()) -> list[tuple[str, list[int]]]:
+    """The logs in a folder, that of the runtime first, and the numbers of their segments."""
+    found: dict[str, list[int]] = {name: [] for name in started} | list_segments(folder)
+    return sorted(found.items(), key=lambda log: ([int(n) for n in re.findall(r"\d+", log[0])], log[0]))

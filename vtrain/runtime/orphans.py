@@ -14,8 +14,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -162,7 +162,7 @@ def salvage(replica: ReplicaFolder, pipes: dict[int, int]) -> None:
     poller = select.poll()  # not select(), which takes no descriptor above 1023: a job may have many replicas
     for pipe in pipes:
         poller.register(pipe, select.POLLIN)
-    with _journal(order) as journal:
+    with closing(JournalWriter(order.log, order.attempt)) as journal:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while pipes and (left := deadline - time.monotonic()) > 0:
             for pipe, _ in poller.poll(left * 1000):
@@ -180,12 +180,3 @@ def close_pipes(pipes: dict[int, int]) -> None:
     """Let the pipes go."""
     while pipes:
         os.close(pipes.popitem()[0])
-
-
-@contextmanager
-def _journal(order: ReplicaOrder) -> Iterator[JournalWriter]:
-    journal = JournalWriter(order.log, order.attempt, goes_on=True)
-    try:
-        yield journal
-    finally:
-        journal.close()

@@ -1,136 +1,27 @@
-"""A container's log: from chunks and frames of the engine's stream to the job's journal, every piece once.
+"""A container's output, from the engine to the job's log, every byte once: of pipes, or of a terminal.
 
-Source: the Engine API's "Attach to a container" (a frame is one byte for the stream, three of zero, four
-for the length, and the payload) and `timestamps=1` (each payload begins with an RFC 3339 time and a
-space). A line of more than 16 KiB comes in pieces that bear the same time; only the last ends in a newline.
+Each supervisor writes segments of its own, and goes on after the last record of those before it.
 """
 
 from __future__ import annotations
 
-import struct
+import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
-from http.client import HTTPResponse
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
+from functools import partial
 
 import msgspec
 
+from vtrain.backends.docker.container import ContainerOrder
+from vtrain.backends.docker.container_terminal import ContainerWindow
+from vtrain.backends.docker.container_view import READING, ContainerView
+from vtrain.containers.engine import engine_errors
+from vtrain.containers.streams import BUSY_PAUSE_SECONDS, READ_BYTES, Piece
+from vtrain.errors import EngineAwayError, EngineError
+from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
-from vtrain.times import NANOSECONDS, nanoseconds
-
-Piece = tuple[int, int, bytes]
-"""Stream (1 stdout, 2 stderr), time in nanoseconds since the epoch, text."""
-
-ENGINE_STREAM = 3
-"""Frames with the engine's own error about reading the log: they bear no time."""
-
-READ_BYTES = 256 * 1024
-BUSY_PAUSE_SECONDS = 0.002
-"""Pause between reads under load, so that one read takes many lines."""
-
-_HEADER = struct.Struct(">BxxxL")
-
-
-def read_pieces(response: HTTPResponse, frames: FrameReader) -> Iterator[list[Piece]]:
-    """The pieces in a response to `containers/ID/logs?timestamps=1`, as they come; ends with the stream.
-
-    Raises OSError where the connection breaks.
-    """
-    last_read = 0.0
-    for block in read_blocks(response):
-        pieces = frames.feed(block)
-        if pieces:
-            yield pieces
-        now = time.monotonic()
-        if now - last_read < 2 * BUSY_PAUSE_SECONDS:
-            time.sleep(BUSY_PAUSE_SECONDS)
-        last_read = now
-
-
-def read_blocks(response: HTTPResponse) -> Iterator[bytes]:
-    """The body as far as it is there, the transfer coding taken off: the library hands out single chunks."""
-    buffered = response.fp
-    if not response.chunked:
-        while block := buffered.read1(READ_BYTES):
-            yield block
-        return
-    chunks = ChunkReader()
-    while not chunks.ended:
-        block = buffered.read1(READ_BYTES)
-        if not block:
-            raise ConnectionResetError("the engine closed the log in the middle of it")
-        yield chunks.feed(block)
-
-
-class ChunkReader:
-    """HTTP/1.1's chunked transfer coding (RFC 9112, section 7.1), taken off."""
-
-    def __init__(self) -> None:
-        self.ended = False
-        self._held = b""
-
-    def feed(self, block: bytes) -> bytes:
-        """The content of the chunks that are whole now."""
-        data, start, content = self._held + block, 0, []
-        while not self.ended:
-            line_end = data.find(b"\r\n", start)
-            if line_end < 0:
-                break
-            size = int(data[start:line_end].partition(b";")[0], 16)
-            end = line_end + 2 + size
-            if end + 2 > len(data):
-                break
-            content.append(data[line_end + 2 : end])
-            self.ended = size == 0
-            start = end + 2
-        self._held = data[start:]
-        return b"".join(content)
-
-
-class FrameReader:
-    """Frames, whole ones only; what has only begun waits for the next block.
-
-    `error` is what the engine, or a frame that makes no sense, says of a part that cannot be read.
-    """
-
-    def __init__(self) -> None:
-        self.error = ""
-        self._held = b""
-        self._second = b""
-        self._second_ns = 0
-
-    def feed(self, block: bytes) -> list[Piece]:
-        """The pieces that are whole now."""
-        data, start = self._held + block, 0
-        pieces: list[Piece] = []
-        while start + 8 <= len(data):
-            stream, size = _HEADER.unpack_from(data, start)
-            end = start + 8 + size
-            if end > len(data):
-                break
-            self._add(stream, data[start + 8 : end], pieces)
-            start = end
-        self._held = data[start:]
-        return pieces
-
-    def _add(self, stream: int, payload: bytes, pieces: list[Piece]) -> None:
-        stamp, _, text = payload.partition(b" ")
-        try:
-            if stream != ENGINE_STREAM:
-                pieces.append((stream, self._nanoseconds(stamp), text))
-                return
-        except ValueError:  # no time: the engine's file was damaged
-            stream = ENGINE_STREAM
-        self.error = " ".join(payload.decode("utf-8", "replace").split()).rstrip(".")
-
-    def _nanoseconds(self, stamp: bytes) -> int:
-        is_usual = len(stamp) == 30 and stamp.endswith(b"Z")  # nine digits, in UTC
-        if is_usual and stamp[:19] == self._second:
-            return self._second_ns + int(stamp[20:29])
-        found = nanoseconds(stamp.decode())
-        if is_usual:
-            self._second, self._second_ns = stamp[:19], found - found % NANOSECONDS
-        return found
-
+from vtrain.runtime.segments import newest_records
 
 BLOCK_NS = 10_000_000
 """Pieces this far apart go into blocks of their own, which have one time each."""
@@ -149,12 +40,23 @@ class Cursor(msgspec.Struct, frozen=True):
     pieces: int
 
 
+def _recall(base: str, attempt: int) -> dict[int, Cursor]:
+    """The cursors of an attempt by its records in all segments."""
+    cursors: dict[int, Cursor] = {}
+    for moment, _, stream, _, _, pieces in newest_records(base, attempt):
+        if stream in (STDOUT, STDERR) and pieces:
+            cursors.setdefault(stream, Cursor(moment, pieces))
+        if len(cursors) == 2:
+            break
+    return cursors
+
+
 class Transcript:
     """The journal of one replica, written from what the engine kept of its log."""
 
     def __init__(self, base: str, attempt: int) -> None:
         self._journal = JournalWriter(base, attempt, from_pipe=False)
-        self._cursors = self._recall(attempt)
+        self._cursors = _recall(base, attempt)
         self._behind: dict[int, Cursor] = {}
 
     def resume(self) -> int:
@@ -208,15 +110,6 @@ class Transcript:
         """Hand everything to the disk."""
         self._journal.close()
 
-    def _recall(self, attempt: int) -> dict[int, Cursor]:
-        cursors: dict[int, Cursor] = {}
-        for moment, _, stream, number, _, pieces in self._journal.records():
-            if number != attempt or len(cursors) == 2:
-                break
-            if stream in (STDOUT, STDERR) and pieces:
-                cursors.setdefault(stream, Cursor(moment, pieces))
-        return cursors
-
     def _is_there(self, stream: int, moment: int) -> bool:
         cursor = self._behind.get(stream)
         if cursor is None:
@@ -254,3 +147,172 @@ class Transcript:
     def _store(self, stream: int, texts: list[bytes], cursor: Cursor) -> None:
         self._journal.write(b"".join(texts), stream, cursor.time, cursor.pieces)
         self._cursors[stream] = cursor
+
+
+class PipedOutput:
+    """The output of one attempt, which the engine keeps with the time and the stream of each line.
+
+    Everything but `close` raises EngineError, and OSError of a full disk.
+    """
+
+    def __init__(self, view: ContainerView, order: ContainerOrder) -> None:
+        self._view = view
+        self._transcript = Transcript(order.log, order.attempt)
+
+    def before_start(self) -> None:
+        """Prepare for what the program writes first."""
+
+    def after_start(self) -> None:
+        """Note that the program has just started."""
+
+    def follow(self) -> None:
+        """Store what comes, until there is no more, or the connection breaks."""
+        with closing(self._view.read_log(self._transcript.resume(), follow=True)) as log:
+            for pieces in log:
+                self._transcript.take(pieces)
+
+    def drain(self) -> None:
+        """Store the end, once the container has ended: a follower can miss it."""
+        self._transcript.drain(self._view.read_tail, partial(self._view.read_log, follow=False))
+
+    def last_words(self, count: int) -> list[Piece]:
+        """The last lines, as the engine has kept them."""
+        return self._view.read_tail(count)
+
+    def close(self) -> None:
+        """Hand everything to the disk."""
+        self._transcript.close()
+
+
+LARGEST_COUNT = 0xFFFF_FFFF
+"""A record has four bytes for a number: of a longer output a later supervisor repeats a part."""
+RECENT_BYTES = 64 * 1024
+MOST_TRIES = 3
+"""After so many connections that broke at once whole lines are read: what lies between allows no others."""
+TAIL_LINES = 10
+"""The last lines show whether the end was stored."""
+
+
+class TerminalOutput:
+    """The same of a terminal, which comes as it is written: a bar that redraws its line ends no line.
+
+    The engine keeps whole lines. Those are read by a supervisor that takes over, or whose connection broke.
+    Each record of the log tells how much of the output is stored by then, and that much is left out.
+    """
+
+    def __init__(self, view: ContainerView, order: ContainerOrder, terminal: LentTerminal) -> None:
+        self._view = view
+        self._journal = JournalWriter(order.log, order.attempt, from_pipe=False)
+        known = _recall(order.log, order.attempt).get(STDOUT)
+        self._stored = known.pieces if known is not None else 0
+        self._held = self._recent = b""
+        self._link: socket.socket | None = None
+        self._tries = 0
+        self._links = ExitStack()
+        self._window = ContainerWindow(lambda: view.engine.calls, order.name, terminal)
+
+    def before_start(self) -> None:
+        self._links.close()
+        self._link = None
+        if self._tries == MOST_TRIES:
+            return
+        self._tries += 1
+        try:
+            with engine_errors(READING):
+                self._link = self._links.enter_context(self._view.attach())
+        except EngineAwayError:
+            raise
+        except EngineError:  # such as a proxy that lets nobody attach: whole lines are read then
+            return
+
+    def after_start(self) -> None:
+        self._window.open()
+
+    def follow(self) -> None:
+        self._window.open()
+        try:
+            if self._link is not None:
+                self._take(_received(self._link))
+            else:
+                with closing(self._view.read_terminal(follow=True)) as log:
+                    self._take(_beyond(self._stored, log))
+        finally:
+            self._held, self._link = b"", None
+            self._links.close()
+
+    def drain(self) -> None:
+        if not self._has_end(self._view.read_terminal_tail(TAIL_LINES)):
+            with closing(self._view.read_terminal(follow=False)) as log:
+                self._take(_beyond(self._stored, log))
+
+    def last_words(self, count: int) -> list[Piece]:
+        lines = self._view.read_terminal_tail(count).splitlines()
+        return [(STDOUT, 0, line.rstrip(b"\r")) for line in lines]
+
+    def close(self) -> None:
+        self._window.close()
+        self._links.close()
+        self._journal.close()
+
+    def _take(self, blocks: Iterable[bytes]) -> None:
+        for block in blocks:
+            self._store(self._held + block, is_last=False)
+        self._store(self._held, is_last=True)
+
+    def _store(self, block: bytes, *, is_last: bool) -> None:
+        """Store a block without the carriage returns that the terminal puts before newlines.
+
+        One at the block's end may be such a one: it is held until the next block tells.
+        """
+        held = b"" if is_last or not block.endswith(b"\r") else b"\r"
+        block = block[: len(block) - len(held)]
+        if block:
+            stored = self._stored + len(block)
+            text = block.replace(b"\r\n", b"\n")
+            self._journal.write(text, STDOUT, time.time_ns(), min(stored, LARGEST_COUNT))
+            self._stored = stored
+            self._recent = (self._recent + block)[-RECENT_BYTES:]
+        self._held = held
+
+    def _has_end(self, tail: bytes) -> bool:
+        """Whether the engine's last lines are those that were stored last.
+
+        The engine keeps U+FFFD for each byte that is not UTF-8.
+        """
+        wanted = tail.decode("utf-8", "ignore").replace("\ufffd", "").rstrip("\n")
+        recent = self._recent.decode("utf-8", "ignore").replace("\ufffd", "").rstrip("\n")
+        shortest = min(len(wanted), len(recent))
+        is_cut = len(self._recent) > RECENT_BYTES // 2
+        return recent.endswith(wanted) or (is_cut and shortest > 0 and wanted.endswith(recent))
+
+
+ContainerOutput = PipedOutput | TerminalOutput
+
+
+def output_of(view: ContainerView, order: ContainerOrder) -> ContainerOutput:
+    """The output of a container that is made by this order."""
+    if order.terminal is not None:
+        return TerminalOutput(view, order, order.terminal)
+    return PipedOutput(view, order)
+
+
+def _received(link: socket.socket) -> Iterable[bytes]:
+    """The blocks that come through a connection until it ends or breaks."""
+    while True:
+        try:
+            block = link.recv(READ_BYTES)
+        except OSError:
+            return
+        if not block:
+            return
+        yield block
+        time.sleep(BUSY_PAUSE_SECONDS)
+
+
+def _beyond(count: int, blocks: Iterable[bytes]) -> Iterable[bytes]:
+    """The blocks without their first bytes, as many as that."""
+    for block in blocks:
+        rest = block[count:]
+        count = max(count - len(block), 0)
+        if rest:
+            yield rest

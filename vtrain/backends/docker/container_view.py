@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, suppress
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from vtrain.backends.docker.container_log import FrameReader, Piece, read_blocks, read_pieces
 from vtrain.containers.engine import Engine, engine_errors
+from vtrain.containers.streams import Piece, PieceReader, read_blocks, read_pieces
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import growing, retry
 from vtrain.times import NANOSECONDS
@@ -120,7 +120,7 @@ class ContainerView:
     def read_log(self, since: int, *, follow: bool) -> Generator[list[Piece], None, None]:
         """The log from that time on (nanoseconds; 0: all); `follow` waits for what is still to come."""
         begin = {"since": f"{since // NANOSECONDS}.{since % NANOSECONDS:09d}"} if since else {}
-        frames = FrameReader()
+        reader = PieceReader()
         try:
             path = f"/containers/{self._name}/logs"
             with (
@@ -128,19 +128,19 @@ class ContainerView:
                 self.engine.calls.stream(path, {"follow": int(follow), **WITH_TIMES, **begin}) as response,
             ):
                 self._answered()
-                yield from read_pieces(response, frames)
+                yield from read_pieces(response, reader)
         except EngineError as error:
             if not _is_gone(error):
                 raise
-        self.log_error = frames.error or self.log_error
+        self.log_error = reader.error or self.log_error
 
     def read_tail(self, count: int) -> list[Piece]:
         """The last pieces of the log, as many as asked for."""
         path, params = f"/containers/{self._name}/logs", {**WITH_TIMES, "tail": count}
         content = self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params))
-        frames = FrameReader()
-        pieces = frames.feed(content or b"")
-        self.log_error = frames.error or self.log_error
+        reader = PieceReader()
+        pieces = reader.feed(content or b"")
+        self.log_error = reader.error or self.log_error
         return pieces
 
     def read_terminal(self, *, follow: bool) -> Generator[bytes, None, None]:

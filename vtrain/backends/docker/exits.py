@@ -6,7 +6,7 @@ import re
 import time
 from typing import Any
 
-from vtrain.backends.docker.container_log import Piece
+from vtrain.containers.streams import Piece
 from vtrain.runtime.folder import ReplicaExit
 from vtrain.times import epoch
 

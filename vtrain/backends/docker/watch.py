@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from vtrain.backends.docker.container import ContainerOrder
-from vtrain.backends.docker.container_output import ContainerOutput, output_of
+from vtrain.backends.docker.container_log import ContainerOutput, output_of
 from vtrain.backends.docker.container_view import LONGEST_PAUSE_SECONDS, ContainerView
 from vtrain.backends.docker.exits import (
     HALF_STARTED,
