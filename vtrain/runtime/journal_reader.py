@@ -206,7 +206,7 @@ class JournalReader:
             self._add_line(line, text, entries)
         elif line.continued:  # all of it is out, and the next line may begin at this very place
             self._add(line, line.start, text, entries, mark="end")
-        del self._place.open_lines[line.stream]
+        self._place.open_lines.pop(line.stream, None)
 
     def _may_be_object(self, line: OpenLine) -> bool:
         return line.stream == STDOUT and self._at(line.segment).raw(line.start, line.start + 1) == b"{"
