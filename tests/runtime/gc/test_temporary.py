@@ -126,7 +126,8 @@ def test_slots_go_whose_resource_is_not_in_the_store(home) -> None:
             ResourcePool(machine_spec=MachineSpec(machine_type="n1-standard-4"), replica_count=1),
         )
     )
-    ResourceRegistry(home.path, place).create_resource("team", resource, {})
+    registry = ResourceRegistry(home.path, place, lambda _, lock: os.close(lock))
+    registry.create_resource("team", resource, {})
     names = {
         which: f"projects/local/locations/us-central1/{PERSISTENT_RESOURCES}/{which}"
         for which in ("team", "gone")
@@ -156,4 +157,4 @@ def test_slots_go_whose_resource_is_not_in_the_store(home) -> None:
         )
         assert Path(f"/proc/{kept}").exists()
     finally:
-        ResourceRegistry(home.path, place).delete_resource(names["team"])
+        registry.delete_resource(names["team"])
