@@ -9,7 +9,7 @@ import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.errors import ConfigError, UnavailableError
-from vtrain.messages.custom_job import CustomJob, DiskSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJob, DiskSpec, PythonPackageSpec, WorkerPoolSpec
 from vtrain.messages.names import CUSTOM_JOBS, ResourceName
 from vtrain.messages.resources import Job, spec_of
 from vtrain.messages.training_pipeline import TrainingPipeline
@@ -142,6 +142,17 @@ def local_claim(spec: CustomJobSpec, *, memory_bytes: int = 0, all_gpus: bool = 
 def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:
     """The URIs of the packages that a pool's replicas need installed."""
     return pool.python_package_spec.package_uris if pool.python_package_spec else ()
+
+
+def image_uri(pool: WorkerPoolSpec) -> str:
+    """The image that a pool names: that of its container, or the executor image."""
+    task = pool.task
+    return task.executor_image_uri if isinstance(task, PythonPackageSpec) else task.image_uri if task else ""
+
+
+def runtime_key(pool: WorkerPoolSpec) -> tuple[object, ...]:
+    """The image and the packages of a pool: those with equal keys share an environment or an image."""
+    return image_uri(pool), package_files(pool)
 
 
 def unique(lines: Iterable[str]) -> tuple[str, ...]:

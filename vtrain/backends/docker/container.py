@@ -21,7 +21,6 @@ from vtrain.messages.custom_job import (
     CustomJobSpec,
     MachineSpec,
     PythonPackageSpec,
-    WorkerPoolSpec,
 )
 from vtrain.privacy import home_label
 from vtrain.rooted import Root
@@ -148,12 +147,6 @@ def program_of(task: ContainerSpec | PythonPackageSpec, argv: tuple[str, ...]) -
     if task.command:
         return {"Entrypoint": list(task.command), "Cmd": list(task.args)}
     return {"Cmd": list(task.args)} if task.args else {}
-
-
-def image_uri(pool: WorkerPoolSpec) -> str:
-    """The image that a pool names: that of its container, or the executor image."""
-    task = pool.task
-    return task.executor_image_uri if isinstance(task, PythonPackageSpec) else task.image_uri if task else ""
 
 
 def bind(source: Path | str, target: str, *, read_only: bool = False) -> dict[str, Any]:

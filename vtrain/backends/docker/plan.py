@@ -12,7 +12,6 @@ from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.backends.docker.container import (
     container_world,
     host_resources,
-    image_uri,
     pool_limits,
     with_docker_part,
 )
@@ -20,6 +19,7 @@ from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.local_plan import (
     PLANNED_JOB_ID,
     completed,
+    image_uri,
     local_claim,
     planned_order,
     pool_lines,

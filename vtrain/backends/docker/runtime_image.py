@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from vtrain.backends.docker.container import USER_BASE, docker_part, image_uri
-from vtrain.backends.local_plan import package_files
+from vtrain.backends.docker.container import USER_BASE, docker_part
+from vtrain.backends.local_plan import image_uri, package_files, runtime_key
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.image_names import is_built_here
@@ -57,17 +57,17 @@ def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | Non
         return None
     ready: dict[tuple[object, ...], _Ready] = {}
     for pool in order.job.job_spec.worker_pool_specs:
-        if _key(pool) not in ready:
+        if runtime_key(pool) not in ready:
             found = _find(engine, order, pool)
             if found is None:
                 return None
-            ready[_key(pool)] = found
+            ready[runtime_key(pool)] = found
     return _runtimes(order, ready)
 
 
 def make_runtime(engine: Engine, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
     """Pull and build what is not there. Raises ImageError, EngineError and PackagingError."""
-    pools = {_key(pool): pool for pool in order.job.job_spec.worker_pool_specs}
+    pools = {runtime_key(pool): pool for pool in order.job.job_spec.worker_pool_specs}
     return _runtimes(order, {key: _make(engine, order, pool, log) for key, pool in pools.items()})
 
 
@@ -136,11 +136,6 @@ class _Ready(msgspec.Struct, frozen=True, kw_only=True):
     packages: PackagePlan | None = None
 
 
-def _key(pool: WorkerPoolSpec) -> tuple[object, ...]:
-    """Equal for pools whose replicas run the same image with the same packages."""
-    return (image_uri(pool), package_files(pool))
-
-
 def _find(engine: Engine, order: JobOrder, pool: WorkerPoolSpec) -> _Ready | None:
     """The pool's image where it is there, and every package is built; else None."""
     if pool.task is None:
@@ -183,9 +178,9 @@ def _runtimes(order: JobOrder, ready: Mapping[tuple[object, ...], _Ready]) -> tu
     code = Home(Path(order.home)).job(order.name).path / "code"
     made: dict[tuple[object, ...], Runtime] = {}
     for number, pool in enumerate(order.job.job_spec.worker_pool_specs):
-        if _key(pool) not in made:
-            made[_key(pool)] = _with_overlays(ready[_key(pool)], code / f"workerpool{number}")
-    return tuple(made[_key(pool)] for pool in order.job.job_spec.worker_pool_specs)
+        if runtime_key(pool) not in made:
+            made[runtime_key(pool)] = _with_overlays(ready[runtime_key(pool)], code / f"workerpool{number}")
+    return tuple(made[runtime_key(pool)] for pool in order.job.job_spec.worker_pool_specs)
 
 
 def _with_overlays(ready: _Ready, site: Path) -> Runtime:

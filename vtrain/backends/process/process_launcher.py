@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
-from vtrain.backends.local_plan import package_files
+from vtrain.backends.local_plan import package_files, runtime_key
 from vtrain.backends.process.process_plan import environment_spec
 from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
 from vtrain.messages.custom_job import WorkerPoolSpec
@@ -72,9 +72,9 @@ class ProcessLauncher:
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         own = Home(Path(order.home)).job(order.name).path / "environments"
-        pools = {_packaged(pool): pool for pool in order.job.job_spec.worker_pool_specs}
+        pools = {runtime_key(pool): pool for pool in order.job.job_spec.worker_pool_specs}
         made = {key: _runtime(pool, order, own, log) for key, pool in pools.items()}
-        return tuple(made[_packaged(pool)] for pool in order.job.job_spec.worker_pool_specs)
+        return tuple(made[runtime_key(pool)] for pool in order.job.job_spec.worker_pool_specs)
 
     def replica_orders(
         self,
@@ -263,11 +263,6 @@ def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:
     most = sum(claim.slot_limits.values())
     slot = warm_slot(Path(job.home), claim.line, claim.preload, required, order.env, most)
     return replace(order, warm=slot, start_note=cold_note(slot) if slot else "")
-
-
-def _packaged(pool: WorkerPoolSpec) -> tuple[object, ...]:
-    """The key of a pool's environment: pools with equal keys share one."""
-    return package_files(pool), pool.python_package_spec and pool.python_package_spec.executor_image_uri
 
 
 def _environment_spec(pool: WorkerPoolSpec, order: JobOrder) -> EnvironmentSpec:
