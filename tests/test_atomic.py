@@ -207,6 +207,28 @@ def test_all_that_is_published_reaches_the_disk_before_its_name(
     assert calls == ["sync -", "sync d", "rename", "sync d"]
 
 
+@pytest.mark.parametrize("times", [1, 1000])
+def test_two_removals_of_one_folder_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """The other one moves a folder up when this one has emptied the top; what goes on for ever is told."""
+    top, empty, count = tmp_path / "top", atomic.empty_folder, 0
+    (top / "a" / "b").mkdir(parents=True)
+
+    def meet(folder: Path | str, above: int | None = None) -> None:
+        nonlocal count
+        empty(folder, above)
+        count += 1
+        if count <= times:
+            (Path(folder) / "moved" / "c").mkdir(parents=True)
+
+    monkeypatch.setattr(atomic, "empty_folder", meet)
+    if times == 1:
+        atomic.remove_folder(top)
+        assert list(tmp_path.iterdir()) == []
+    else:
+        with pytest.raises(OSError, match="not empty"):
+            atomic.remove_folder(top)
+
+
 def test_folders_that_a_program_has_closed_are_removed_too(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir(mode=0o500)

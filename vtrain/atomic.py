@@ -130,6 +130,10 @@ def _temporary(target: Path) -> Path:
     return target.with_name(f"{UNPUBLISHED}{os.getpid()}-{os.urandom(6).hex()}")
 
 
+MOST_ROUNDS = 100
+"""How often a removal begins again that meets another one: a program that goes on writing there ends it."""
+
+
 def sync_folder(folder: Path) -> None:
     """Hand the names in a folder to the disk, where the file system does that. Raises OSError."""
     try:
@@ -174,14 +178,21 @@ def set_aside(folder: Path) -> Path:
 
 
 def clear(gone: Path) -> None:
-    """Remove from the disk what was set aside. Raises OSError."""
+    """Remove from the disk what was set aside; another process may be doing the same. Raises OSError."""
+    rounds = 0
     while gone.exists() or gone.is_symlink():
-        with suppress(FileNotFoundError):
+        rounds += 1
+        try:
             if gone.is_dir() and not gone.is_symlink():
                 empty_folder(gone)
                 gone.rmdir()
             else:
                 gone.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:  # the other one has moved a folder up, where this one had looked already
+            if error.errno != errno.ENOTEMPTY or rounds == MOST_ROUNDS:
+                raise
 
 
 def empty_folder(top: Path | str, above: int | None = None) -> None:

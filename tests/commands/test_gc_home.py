@@ -203,8 +203,8 @@ def test_two_at_once(vtrain, trainer: Path, vtrain_home: Path) -> None:
     age(vtrain_home, 40)
     command = [sys.executable, "-m", "vtrain", "gc", "--older-than=0s"]
     crew = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(3)]
-    for one in crew:
-        _, err = one.communicate(timeout=120)
+    told = [one.communicate(timeout=120)[1] for one in crew]
+    for one, err in zip(crew, told, strict=True):
         assert (one.returncode, b"Traceback" in err, b"unexpectedly" in err) == (0, False, False), err
     assert list((vtrain_home / "jobs").iterdir()) == []
     assert list((vtrain_home / "packages").iterdir()) == []
