@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtrain.emulator.storage.catalog import BucketRecord, Catalog
-from vtrain.emulator.storage.listing import Glob, NamePage, Selection, select
+from vtrain.emulator.storage.listing import Glob, NamePage, Position, Selection, select
 from vtrain.emulator.storage.object_files import BucketFolders, ObjectFile
 from vtrain.emulator.storage.refusals import Refusal
 from vtrain.emulator.storage.uploads import MultipartBody
@@ -37,7 +37,7 @@ NAMES = st.lists(st.text("ab/", min_size=1, max_size=6), max_size=30)
 
 
 def pick(names: list[str], **asked: Any) -> NamePage:
-    return select(lambda start: sorted({name for name in names if name >= start}), Selection(**asked))
+    return select(lambda position: filter(position.reaches, sorted(set(names))), Selection(**asked))
 
 
 @given(NAMES, st.text("ab/", max_size=2), st.sampled_from(["", "/", "ab"]), st.integers(1, 5), st.booleans())
@@ -133,9 +133,9 @@ def test_a_page_reads_no_more_names_than_it_has() -> None:
     """Names that a delimiter gathers are skipped, and nothing behind the page is asked for."""
     asked: list[str] = []
 
-    def names(start: str) -> Iterator[str]:
+    def names(position: Position) -> Iterator[str]:
         for name in sorted(f"{folder}/{number}" for folder in range(1000) for number in range(10)):
-            if name >= start:
+            if position.reaches(name):
                 asked.append(name)
                 yield name
 
@@ -167,15 +167,17 @@ def test_names_come_in_order_and_folders_behind_the_page_are_not_read(
         (tmp_path / "bucket" / path).touch()
     (tmp_path / "bucket" / "link").symlink_to(tmp_path)
     kept = sorted(path for path in paths if ".unpublished" not in path)
-    assert [*folders.names("bucket", "", "")] == kept
+    assert [*folders.names("bucket", "", Position(""))] == kept
     for start in (*kept, "a/c", "a/c/", "b0"):
-        assert [*folders.names("bucket", "", start)] == [name for name in kept if name >= start]
+        assert [*folders.names("bucket", "", Position(start))] == [name for name in kept if name >= start]
     for prefix in ("a", "a/", "a/c", "a//", "/", "none/x"):
-        assert [*folders.names("bucket", prefix, "")] == [name for name in kept if name.startswith(prefix)]
+        assert [*folders.names("bucket", prefix, Position(""))] == [
+            name for name in kept if name.startswith(prefix)
+        ]
     read: list[object] = []
     scan = os.scandir
     monkeypatch.setattr(os, "scandir", lambda place: (read.append(place), scan(place))[1])
-    names = folders.names("bucket", "", "")
+    names = folders.names("bucket", "", Position(""))
     assert (next(names), len(read)) == ("a-b/x", 2)
 
 
@@ -189,3 +191,28 @@ def test_a_full_disk_is_told_and_the_next_writer_goes_on(tmp_path: Path) -> None
         catalog.save_bucket("b", BucketRecord(created=1, updated=1))
     assert catalog.bucket("b") is not None
     catalog.close()
+
+
+def test_each_folder_is_read_once_for_a_page_of_prefixes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = BucketFolders(tmp_path, tmp_path / "aside")
+    for number in range(300):
+        (tmp_path / "bucket" / f"run-{number:03}" / "model").mkdir(parents=True)
+        (tmp_path / "bucket" / f"run-{number:03}" / "model" / "a").touch()
+    read: list[object] = []
+    scan = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda place: (read.append(place), scan(place))[1])
+    page = select(lambda position: folders.names("bucket", "", position), Selection(delimiter="/"))
+    assert (len(page.prefixes), len(read)) == (300, 1 + 300 * 2)
+
+
+@pytest.mark.parametrize("token", ["cA==", "aQ==", "eHg=", "!"])
+def test_a_page_token_that_is_none_is_refused(token: str) -> None:
+    with pytest.raises(Refusal, match="page token"):
+        pick(["a", "b"], token=token)
+
+
+def test_a_page_goes_on_behind_a_prefix_of_the_last_characters() -> None:
+    last = chr(0x10FFFF) * 1000
+    assert pick(["a", last], delimiter=chr(0x10FFFF)).prefixes == (chr(0x10FFFF),)

@@ -27,6 +27,8 @@ from vtrain.program_output import reason
 
 Tell = Callable[[str], None]
 Builder = Literal["auto", "buildkit", "classic"]
+END_SECONDS = 2.0
+"""The time for buildx to end when it is asked to."""
 DOCKERFILE = ".vtrain.Dockerfile"
 """The Dockerfile's name in the context, where no file of the user's lies."""
 
@@ -168,6 +170,9 @@ def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str
             except BaseException:
                 with suppress(ProcessLookupError):
                     os.killpg(program.pid, signal.SIGTERM)
+                    with suppress(subprocess.TimeoutExpired):
+                        program.wait(END_SECONDS)
+                    os.killpg(program.pid, signal.SIGKILL)
                 raise
         if program.returncode == 0:
             return id_file.read_text()

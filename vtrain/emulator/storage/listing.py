@@ -145,8 +145,21 @@ MOST_RESULTS = 1000
 """Results on one page, if the client asks for no fewer."""
 _ITEM, _PREFIX = "i", "p"
 _FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
-Names = Callable[[str], Iterable[str]]
-"""The names from one on, in the order of the service: that of UTF-8, and so that of code points."""
+
+
+class Position:
+    """The name from which on names are wanted. It moves on while they are read."""
+
+    def __init__(self, start: str) -> None:
+        self.start = start
+
+    def reaches(self, place: str) -> bool:
+        """Whether a name, or one below a folder, is not before it. A folder is empty, or ends in `/`."""
+        return place >= self.start or (place[-1:] in ("", "/") and self.start.startswith(place))
+
+
+Names = Callable[[Position], Iterable[str]]
+"""The names from a position on, in the order of the service: that of UTF-8, and so that of code points."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,30 +212,28 @@ def _entries(names: Names, selection: Selection, start: str) -> Iterator[tuple[s
     The other names with the same beginning are not asked for.
     """
     glob, prefix, delimiter = selection.glob and Glob(selection.glob), selection.prefix, selection.delimiter
-    place: str | None = start
-    while place is not None:
-        found, place = names(place), None
-        for name in found:
-            if selection.end and name >= selection.end:
-                return
-            if not name.startswith(prefix) or (glob and not glob.matches(name)):
-                continue
-            cut = name.find(delimiter, len(prefix)) if delimiter else -1
-            group = name[: cut + len(delimiter)]
-            if cut < 0 or (selection.trailing and group == name):
-                yield name, _ITEM
-            if cut >= 0:
-                yield group, _PREFIX
-                place = _behind(group)
-                break
+    position = Position(start)
+    for name in names(position):
+        if selection.end and name >= selection.end:
+            return
+        if name < position.start or not name.startswith(prefix) or (glob and not glob.matches(name)):
+            continue
+        cut = name.find(delimiter, len(prefix)) if delimiter else -1
+        group = name[: cut + len(delimiter)]
+        if cut < 0 or (selection.trailing and group == name):
+            yield name, _ITEM
+        if cut >= 0:
+            yield group, _PREFIX
+            position.start = _behind(group)
 
 
 def _behind(group: str) -> str:
     """The first text, in the order of code points, behind all that begin with this one."""
-    following = ord(group[-1]) + 1
-    if following > sys.maxunicode:
-        return _behind(group[:-1]) if group[:-1] else group + chr(sys.maxunicode)
-    return group[:-1] + chr(following if following != _FIRST_SURROGATE else _LAST_SURROGATE + 1)
+    shorter = group.rstrip(chr(sys.maxunicode))
+    if not shorter:
+        return group + chr(sys.maxunicode)
+    following = ord(shorter[-1]) + 1
+    return shorter[:-1] + chr(following if following != _FIRST_SURROGATE else _LAST_SURROGATE + 1)
 
 
 def _write_token(entry: tuple[str, str]) -> str:
@@ -234,5 +245,7 @@ def _read_token(token: str) -> tuple[str, str]:
     try:
         text = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
-        raise invalid(f"{token!r} is no page token.") from None
+        text = ""
+    if token and (text[:1] not in (_ITEM, _PREFIX) or not text[1:]):
+        raise invalid(f"{token!r} is no page token.")
     return text[1:], text[:1]

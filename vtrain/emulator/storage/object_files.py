@@ -25,6 +25,7 @@ import google_crc32c
 
 from vtrain.atomic import UNPUBLISHED, sync_file
 from vtrain.digests import content_digest
+from vtrain.emulator.storage.listing import Position
 from vtrain.emulator.storage.refusals import Refusal, invalid, no_bucket
 from vtrain.rooted import LONGEST_PATH, NOT_THERE, Root, sync
 from vtrain.staging import is_bucket_name
@@ -121,8 +122,8 @@ class BucketFolders:
         with aside.root.above(aside.place, make_mode=0o777):
             return aside
 
-    def names(self, bucket: str, prefix: str, start: str) -> Iterator[str]:
-        """The names of the plain objects that begin with a prefix, from `start` on, in order.
+    def names(self, bucket: str, prefix: str, position: Position) -> Iterator[str]:
+        """The names of the plain objects that begin with a prefix, from a position on, in order.
 
         A folder is read when its turn comes. It stands in the order with the `/` that its objects have there.
         """
@@ -130,6 +131,8 @@ class BucketFolders:
         waiting = [f"{folder}/" if folder else ""]
         while waiting:
             place = waiting.pop()
+            if not position.reaches(place):
+                continue
             if place and not place.endswith("/"):
                 yield place
                 continue
@@ -137,8 +140,7 @@ class BucketFolders:
             with suppress(OSError), root.folder(place[:-1]) as descriptor, os.scandir(descriptor) as scan:
                 for entry in filter(_is_listed, scan):
                     below = place + entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "")
-                    is_reached = below >= start or (below.endswith("/") and start.startswith(below))
-                    if is_reached and below.startswith(prefix) and len(below) <= LONGEST_PATH:
+                    if position.reaches(below) and below.startswith(prefix) and len(below) <= LONGEST_PATH:
                         found.append(below)
             waiting += sorted(found, reverse=True)
 

@@ -49,7 +49,7 @@ def list_buckets(service: StorageService, call: Call) -> Response:
         token=call.query.get("pageToken", ""),
     )
     names = list(service.buckets.names())
-    page = select(lambda start: (name for name in names if name >= start), selection)
+    page = select(lambda position: filter(position.reaches, names), selection)
     items = [bucket_document(name, service.buckets.get(name), call.base) for name in page.names]
     token = {"nextPageToken": page.token} if page.token else {}
     return answer({"kind": "storage#buckets", "items": items, **token})
@@ -187,7 +187,7 @@ def list_objects(service: StorageService, call: Call) -> Response:
         limit=whole_number(query, "maxResults") or MOST_RESULTS,
         token=query.get("pageToken", ""),
     )
-    page = select(lambda start: service.names(call.bucket, selection.prefix, start), selection)
+    page = select(lambda position: service.names(call.bucket, selection.prefix, position), selection)
     # Of a file that a trainer wrote it is not known, and takes as long as reading the file.
     has_checksums = "crc32c" in query.get("fields", "")
     find = service.objects.find

@@ -16,6 +16,7 @@ from typing import Any
 
 from vtrain.emulator.storage.bucket_store import BucketStore
 from vtrain.emulator.storage.catalog import Catalog
+from vtrain.emulator.storage.listing import Position
 from vtrain.emulator.storage.object_files import BucketFolders
 from vtrain.emulator.storage.object_store import ObjectStore, StoredObject, settable
 from vtrain.emulator.storage.refusals import Conditions, Refusal, invalid
@@ -82,17 +83,18 @@ class Sessions:
     def keep(self, session: Session) -> str:
         """The id of an upload from now on. Raises Refusal where too many go on."""
         if len(self._open) >= MOST_SESSIONS:
-            self._forget_one()
+            self._forget_one(session)
         upload_id = uuid.uuid4().hex
         self._open[upload_id] = session
         return upload_id
 
-    def _forget_one(self) -> None:
+    def _forget_one(self, new: Session) -> None:
         for upload_id, session in self._open.items():
             if not session.lock.locked():
                 session.discard()
                 del self._open[upload_id]
                 return
+        new.discard()
         raise Refusal(429, "rateLimitExceeded", f"{MOST_SESSIONS} uploads go on at the same time.")
 
     def get(self, upload_id: str) -> Session:
@@ -148,11 +150,11 @@ class StorageService:
         self.objects = ObjectStore(self.folders, self.catalog, self.buckets, self._partials)
         self.sessions = Sessions()
 
-    def names(self, bucket: str, prefix: str = "", start: str = "") -> Iterator[str]:
-        """The names of a bucket's objects that begin with a prefix, from `start` on, in order."""
+    def names(self, bucket: str, prefix: str, position: Position) -> Iterator[str]:
+        """The names of a bucket's objects that begin with a prefix, from a position on, in order."""
         self.buckets.get(bucket)
-        aside = (name for name in self.catalog.names_aside(bucket, start) if name.startswith(prefix))
-        return heapq.merge(self.folders.names(bucket, prefix, start), aside)
+        aside = self.catalog.names_aside(bucket, position.start)
+        return heapq.merge(self.folders.names(bucket, prefix, position), aside)
 
     def close(self) -> None:
         """Close the database, and remove unfinished uploads."""

@@ -107,14 +107,27 @@ def _copy_environment(environment: Path, target: Path) -> None:
         return [name for name in names if folder == str(environment) and name in (MARKER, "bin")]
 
     shutil.copytree(environment, target, symlinks=True, ignore=left_out)
-    (target / "bin").mkdir()
-    for command in binaries.iterdir():
-        if command.name.startswith("python") and command.is_symlink():
-            (target / "bin" / command.name).symlink_to(command.readlink())
+    _link_interpreter(environment, target)
     adopt_commands(target, binaries)
     for command in binaries.iterdir():
         if not os.path.lexists(target / "bin" / command.name):
             shutil.copy2(command, target / "bin" / command.name, follow_symlinks=False)
+
+
+def _link_interpreter(environment: Path, target: Path) -> None:
+    (target / "bin").mkdir()
+    for command in (environment / "bin").iterdir():
+        if command.name.startswith("python") and command.is_symlink():
+            (target / "bin" / command.name).symlink_to(command.readlink())
+
+
+def _begin_layer(environment: Path, target: Path) -> None:
+    """Make an empty folder a virtual environment of the same Python; without a tool, and so at once."""
+    (target / site_packages(environment).relative_to(environment)).mkdir(parents=True)
+    if (environment / "lib64").is_symlink():
+        (target / "lib64").symlink_to("lib")
+    _link_interpreter(environment, target)
+    (target / "pyvenv.cfg").write_bytes((environment / "pyvenv.cfg").read_bytes())
 
 
 def needs_installer(plan: EnvironmentPlan) -> bool:
@@ -239,7 +252,7 @@ def _install_packages(plan: EnvironmentPlan, python: Interpreter, installer: Ins
     from vtrain.runtime.environments.installer import Installation
     from vtrain.runtime.environments.wheels import is_plain, lay
 
-    installer.make_environment(plan.path, python, lock)
+    _begin_layer(plan.dependencies_path, plan.path)
     site = site_packages(plan.path)
     for package in plan.packages:
         if is_plain(package, python.version):
