@@ -225,6 +225,7 @@ def test_an_edited_trainer_is_prepared_without_a_program(
     assert ended(process_backend, first).state == states.SUCCEEDED
     assert (folder_of(home, first).path / PREPARATION).exists()
     seen = calls.read_text()
+    (tmp_path / "uv" / "uv").write_text("#!/bin/sh\nexit 1\n")  # no tool works now
     for code in (CODE, f"{CODE}\nprint(2)"):
         name = submit(process_backend, requiring(tmp_path, code=code))
         assert ended(process_backend, name).state == states.SUCCEEDED

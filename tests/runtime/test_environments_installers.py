@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 import venv
 from pathlib import Path
 
@@ -15,14 +16,16 @@ from vtrain.errors import ConfigError
 from vtrain.pip_settings import read_pip_settings
 from vtrain.runtime.environments.environment import EnvironmentSpec, make_environment, plan_environment
 from vtrain.runtime.environments.installer import (
+    LONGEST_LINE,
     Installation,
     Installer,
     InstallerFault,
     explain,
     explain_build,
+    run_logged,
 )
 from vtrain.runtime.environments.layers import EnvironmentFailed
-from vtrain.uv_program import UvOptions, find_uv, uv_options
+from vtrain.uv_program import UvOptions, find_uv, uv_call, uv_options
 
 
 @pytest.fixture
@@ -288,6 +291,21 @@ def test_the_login_in_a_requirement_is_not_told(tmp_path: Path, login: str, rest
     os.close(descriptor)
     assert told[0] == b"Installing left \xe2\x80\xa6\n"
     assert b"s3cret" not in b"".join(told)
+
+
+def test_a_line_of_a_tool_without_an_end_is_told_in_pieces(tmp_path: Path) -> None:
+    told: list[bytes] = []
+    program = [sys.executable, "-c", "print('x' * 1_000_000, end='')"]
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    run_logged("it", program, dict(os.environ), tmp_path, told.append, descriptor)
+    os.close(descriptor)
+    assert sum(piece.count(b"x") for piece in told) == 1_000_000
+    assert max(map(len, told)) < LONGEST_LINE + 100
+
+
+def test_a_variable_does_not_bring_packages_into_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_VENV_SEED", "1")
+    assert "UV_VENV_SEED" not in uv_call("venv", "x").environ
 
 
 def test_a_build_that_failed_tells_its_reason_and_not_its_last_lines() -> None:

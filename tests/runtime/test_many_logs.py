@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from stored_jobs import add_job
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.registry import open_backend
+from vtrain.errors import ConfigError
 from vtrain.messages import states
 from vtrain.messages.log import LogEntry, LogQuery
 from vtrain.runtime.folder import JobFolder, write_struct
@@ -95,6 +97,20 @@ def test_lines_without_an_end_keep_nobody_from_being_read(tmp_path: Path) -> Non
         assert (again.entries, again.more) == ((), False)
         ended = read_logs(folder, query, ended=True, children=parts)
         assert lines(list(ended.entries)) == [b"50 %"] * REPLICAS
+
+
+@pytest.mark.parametrize("number", [-1, -(2**63), 2**63, 2**70])
+def test_a_cursor_with_any_numbers_is_read(tmp_path: Path, number: int) -> None:
+    writer = JournalWriter(str(tmp_path / "workerpool0-0"))
+    writer.write(b"one\ntwo", STDOUT)
+    writer.close()
+    line = [number, 0, number, number, 1, 0, False, number]
+    for place in ([0, 0, number, number, {}], [0, 0, 1, 4, {"1": line}], [number, number, 0, 0, {}]):
+        cursor = json.dumps({"workerpool0-0": place})
+        try:
+            read_logs(tmp_path, LogQuery(name="x", cursor=cursor), ended=True)
+        except ConfigError as error:
+            assert "is not a place in a log" in error.message
 
 
 LISTED: list[str] = []

@@ -15,7 +15,6 @@ import signal
 import socket
 import threading
 import traceback
-from contextlib import suppress
 from pathlib import Path
 
 import vtrain.lean_msgspec  # noqa: F401 - before those that import msgspec
@@ -44,7 +43,10 @@ def main(folder: JobFolder, channel: socket.socket) -> None:
     except Exception as fault:
         traceback.print_exc()
         result = Preparation(failure=f"The environment could not be made: {fault!r}.")
-    write_struct(folder.path / PREPARATION, result)
+    try:
+        write_struct(folder.path / PREPARATION, result)
+    except OSError as error:
+        channel.sendall(f"The result of the preparation cannot be stored: {error.strerror}.\n".encode())
 
 
 def _end_with_supervisor(channel: socket.socket) -> None:
@@ -61,6 +63,8 @@ if __name__ == "__main__":
     sys.setrecursionlimit(MOST_FRAMES)
     signal.signal(signal.SIGTERM, _end)
     os.set_inheritable(int(sys.argv[2]), False)
-    with suppress(_Ended):
+    try:
         main(JobFolder(Path(sys.argv[1])), socket.socket(fileno=int(sys.argv[2])))
+    except _Ended:
+        os.killpg(0, signal.SIGKILL)  # a tool that ignored the signal would keep its lock on the environment
     os._exit(0)  # at once: the end of the channel tells the supervisor, which then ends the process group

@@ -182,7 +182,11 @@ class JournalWriter:
         marks = mark | (0 if self._from_pipe else READ_AGAIN)
         head = pack_record(time.time_ns(), 0, HEAD, self._attempt, marks)
         number = max([self._number, *segment_numbers(self._base)]) + 1
-        opened = _create(f"{self._base}.{number}", head)
+        try:
+            opened = _create(f"{self._base}.{number}", head)
+        except FileExistsError:  # a writer that begins at the same moment was faster
+            number += 1
+            opened = _create(f"{self._base}.{number}", head)
         for descriptor in (self._raw, self._index) if self._raw >= 0 else ():
             os.close(descriptor)
         self._number, (self._raw, self._index) = number, opened

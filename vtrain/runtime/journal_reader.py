@@ -81,7 +81,10 @@ class JournalReader:
     def find_place(self, entries: list[LogEntry]) -> None:
         """Go on from the place, though the segment there was removed or replaced since it was given."""
         place, segment = self._place, self._segment
-        place.record, place.offset = max(place.record, 0), max(place.offset, 0)
+        # A cursor may come from anywhere, such as the address of a page.
+        place.record, place.offset = max(place.record, 0), min(max(place.offset, 0), segment.size)
+        for line in place.open_lines.values():
+            line.record, line.start = max(line.record, 0), max(line.start, 0)
         is_another = 0 < place.begun != segment.begun > 0
         if place.segment >= 0 and (is_another or not segment.is_there):
             place.record = place.offset = 0

@@ -110,8 +110,10 @@ def container_order(attempt: ReplicaFolder) -> ContainerOrder:
         return order
     labels = order.labels | {ATTEMPT_LABEL: str(order.attempt)}
     host = order.config["HostConfig"]
+    first = str(attempt.job.replica(attempt.name).work)
     mounts = [
-        bind(attempt.work, WORK) if mount["Target"] == WORK else mount for mount in host.get("Mounts", ())
+        bind(attempt.work, WORK) if mount.get("Source") == first else mount
+        for mount in host.get("Mounts", ())
     ]
     config = order.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}}
     return replace(order, name=f"{order.name}-r{order.attempt}", labels=labels, config=config)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,8 @@ from vtrain.runtime.environments.interpreters import Interpreter, python_of
 from vtrain.runtime.environments.layers import EnvironmentFailed, Log, ToolKilled
 from vtrain.uv_program import known_indexes, uv_call
 
+LONGEST_LINE = 64 * 1024
+"""Bytes of a tool's line; the rest of a longer one is another line."""
 _KEPT_LINES = 400
 _MOST_NAMED = 4
 _NAME = re.compile(r"[^\s\[<>=!~;@,]+")
@@ -128,7 +131,7 @@ def run_logged(tool: str, argv: list[str], environ: dict[str, str], cwd: Path, l
     )
     assert process.stdout is not None
     try:
-        for line in process.stdout:
+        for line in iter(partial(process.stdout.readline, LONGEST_LINE), b""):
             log(DETAIL_MARGIN.encode() + line)
             last.append(line.decode("utf-8", "replace").rstrip())
         code = process.wait()

@@ -154,8 +154,10 @@ class Provisioning:
                 continue
             lines, newline, rest = (rest + block).rpartition(b"\n")
             self._log.pass_on(lines + newline)
-            if not block:
+            if not block or len(rest) > _BLOCK_BYTES:
                 self._log.pass_on(rest)
+                rest = b""
+            if not block:
                 return
 
 
