@@ -144,7 +144,7 @@ def test_a_removed_folder_fails_the_job(
     shutil.rmtree(home / "jobs")
     assert reason(ended(process_backend, name)) == "SUPERVISION_LOST"
     (entry,) = process_backend.logs(LogQuery(name=name)).entries
-    assert entry.message == "The log is gone: the job's folder was removed."
+    assert entry.message == "The log is gone: its folder was removed."
     process_backend.delete(name)
 
 
@@ -328,7 +328,7 @@ def test_the_log_of_a_removed_folder_says_so_once(tmp_path: Path) -> None:
         time.sleep(0.02)
     shutil.rmtree(tmp_path / "home" / "jobs")
     page = backend.logs(LogQuery(name=name))
-    assert [entry.message for entry in page.entries] == ["The log is gone: the job's folder was removed."]
+    assert [entry.message for entry in page.entries] == ["The log is gone: its folder was removed."]
     assert backend.logs(LogQuery(name=name, cursor=page.cursor)).entries == ()
 
 

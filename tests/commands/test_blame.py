@@ -392,3 +392,28 @@ def test_an_argument_over_a_file(
         library.submit(**given, backend="process")
     assert refused.value.message.removeprefix(f"{folder}/").startswith(words)
     assert not vtrain_home.exists()
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        (
+            "machine-type=n1-standard-4,container-image-uri=img",
+            "A trainer is named, and no worker pool runs it",
+        ),
+        (
+            "machine-type=n1-standard-4,container-image-uri=img,local-package-path=.,script=train.py",
+            "--worker-pool-spec: pool 0 has container-image-uri, and an image of its own does not run",
+        ),
+    ],
+)
+def test_a_trainer_that_nothing_would_run_is_refused(
+    vtrain: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pool: str, words: str
+) -> None:
+    """It was packaged, and the job SUCCEEDED without it; or its image was dropped."""
+    (tmp_path / "train.py").write_text("print(1)\n")
+    monkeypatch.chdir(tmp_path)
+    trainer = [] if "local-package-path" in pool else ["train.py"]
+    ended = vtrain("submit", *trainer, f"--worker-pool-spec={pool}", "--display-name=x", "--backend=process")
+    assert (ended.code, ended.out) == (1, "") and words in ended.err
+    assert "executor-image-uri" in ended.err

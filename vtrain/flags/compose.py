@@ -232,11 +232,16 @@ def lay_over_pools(spec: dict[str, Any], request: JobRequest) -> TrainerSource |
     """Lay a trainer, arguments and variables over the pools of a CustomJobSpec. The trainer, if there is one.
 
     Raises UsageError for one that is named twice and for an image that nothing runs in, ConfigError for a
-    trainer that names nothing to run.
+    trainer that names nothing to run, or that no pool runs.
     """
     source = _source(request)
     if source is not None:
         _add_python_packages(spec, request)
+        if not any(map(_awaits_trainer, spec["workerPoolSpecs"])):
+            raise ConfigError(
+                "A trainer is named, and no worker pool runs it: each has an image or packages of its own.",
+                hint="Name the image in which it runs as executor-image-uri, or leave the trainer out.",
+            )
         source = _settle_module(spec["workerPoolSpecs"], source)
     elif request.executor_image_uri and request.config and not request.pools:
         _set_executor_image(spec.get("workerPoolSpecs") or [], request.executor_image_uri)

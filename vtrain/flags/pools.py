@@ -84,6 +84,12 @@ def _check_packaged(index: int, pool: dict[str, str], executor_required: bool) -
             "needs executor-image-uri beside local-package-path",
             "Add executor-image-uri=IMAGE, the image that the package runs in.",
         )
+    if "container-image-uri" in pool:
+        raise _wrong(
+            index,
+            "has container-image-uri, and an image of its own does not run a local package",
+            "Name the image in which the package runs as executor-image-uri=IMAGE.",
+        )
     if ("python-module" in pool) == ("script" in pool):
         raise _wrong(
             index,

@@ -156,10 +156,10 @@ def _merged(readers: list[JournalReader], limit: int) -> tuple[list[LogEntry], b
 
 
 def lost_log(query: LogQuery) -> LogPage:
-    """The log of a job whose folder somebody removed: one line that says so, once."""
+    """The log of a job whose folder of logs somebody removed: one line that says so, once."""
     if query.cursor == _LOST:
         return LogPage(entries=(), cursor=_LOST)
-    text = b"The log is gone: the job's folder was removed."
+    text = b"The log is gone: its folder was removed."
     entry = LogEntry(time=time.time_ns(), insert_id=_LOST, severity="ERROR", task_name=SERVICE, payload=text)
     return LogPage(entries=(entry,), cursor=_LOST)
 

@@ -56,7 +56,7 @@ def choose_sampler(spec: StudySpec, wish: str = AUTO) -> Sampler:
         return Sampler(name, f"the study asks for {spec.algorithm}")
     if find_spec("optuna") is None:
         raise UnavailableError(
-            "Bayesian optimisation needs Optuna, which is not installed.",
+            "Bayesian optimisation needs Optuna, which the extra `tuning` of vtrain installs.",
             hint=f"Install it with: {install_command('tuning')}\n"
             "Or search without it: --algorithm=random-search or --algorithm=grid-search",
         )
