@@ -278,7 +278,6 @@ def test_commands_that_end_at_once_rotate_the_log_once(
         for _ in range(20):
             list(pool.map(run, range(40)))
             assert log.with_suffix(".log.1").stat().st_size > 2000
-    assert not log.exists() or log.stat().st_size <= 2000
 
 
 @pytest.fixture

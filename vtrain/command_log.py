@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TextIO
 
 import msgspec
 
@@ -110,16 +111,23 @@ def _append(file: Path, line: str, *, own_folder: bool) -> None:
         if not file.parent.parent.is_dir():
             return
         file.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+    with _opened(file) as log:
+        own = os.fstat(log.fileno())
+        if not stat.S_ISREG(own.st_mode) or own.st_size <= MAX_LOG_BYTES:
+            log.write(line)
+            return
+        fcntl.flock(log, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):  # another command has just renamed it
+            if os.path.samestat(own, file.stat()):
+                file.replace(file.with_suffix(".log.1"))
+    with _opened(file) as log:
+        log.write(line)
+
+
+def _opened(file: Path) -> TextIO:
     # Without blocking: VTRAIN_LOG may name a FIFO that nobody reads.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, FILE_MODE)
-    with os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace") as log:
-        log.write(line)
-        log.flush()
-        own = os.fstat(descriptor)
-        if stat.S_ISREG(own.st_mode) and own.st_size > MAX_LOG_BYTES:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if os.path.samestat(own, file.stat()):  # else another command has just renamed it
-                file.replace(file.with_suffix(".log.1"))
+    return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
 
 def write_crash_report(argv: Sequence[str], error: Exception) -> VtrainError:

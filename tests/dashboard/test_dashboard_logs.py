@@ -143,5 +143,5 @@ def test_a_log_whose_folder_is_gone(board: Board, vtrain_home: Path) -> None:
     add_job(vtrain_home, "1001", "job")
     for part in ("", "/log", "/log?at=start"):
         page = board.page(f"/jobs/local/us-central1/customJobs/1001{part}")
-        assert "The log is gone: the job&#39;s folder was removed." in page
+        assert "The log is gone: its folder was removed." in page
     assert b"The log is gone" in board.file("/jobs/local/us-central1/customJobs/1001/log/text").body

@@ -177,6 +177,8 @@ def test_an_enum_that_is_not_specified_is_left_out(http: Http, unspecified: Any)
     }
     made = http("POST", f"{PARENT}/hyperparameterTuningJobs", document).document
     http("POST", f"/v1/{made['name']}:cancel")
+    ended(http, made["name"])
+    assert http("DELETE", f"/v1/{made['name']}").status == 200
     assert (
         set(made["studySpec"]) == {"metrics", "parameters"}
         and "scaleType" not in made["studySpec"]["parameters"][0]
