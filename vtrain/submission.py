@@ -23,7 +23,7 @@ from vtrain.packaging.sdist_plan import SdistPlan
 from vtrain.packaging.source import TrainerSource
 from vtrain.settings import make_home
 from vtrain.sizes import size_in_words
-from vtrain.staging import Buckets, LocalBuckets, Show, file_uri, join_uri
+from vtrain.staging import Buckets, Show, file_uri, join_uri
 
 if TYPE_CHECKING:
     from vtrain.backends.image_order import ImageOrder
@@ -52,11 +52,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     checks_imports: bool = True
     other_python: bool = False
     is_service: bool = False
-
-    @classmethod
-    def on_this_machine(cls, home: Path, *, staging_bucket: str = "", flat: bool = False) -> Place:
-        """The places of local backends: `gs://NAME` is a folder of the home."""
-        return cls(home=home, buckets=LocalBuckets(home), staging_bucket=staging_bucket, flat=flat)
 
     @property
     def packages(self) -> Path:

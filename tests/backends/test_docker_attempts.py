@@ -99,7 +99,10 @@ def order(engine: Engine, image: str, folder: ReplicaFolder) -> ContainerOrder:
     )
 
 
-def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_package", [True, False])
+def test_a_later_order_is_the_first_in_another_container(tmp_path: Path, is_package: bool) -> None:
+    """Only a Python package works in a folder of this machine; a user may mount another one there."""
+
     class Nowhere:
         address = EngineAddress(host="unix:///nowhere", origin="a test")
 
@@ -108,12 +111,14 @@ def test_a_later_order_is_the_first_in_another_container(tmp_path: Path) -> None
     data = bind("/data", "/data")
     mounts = [bind(job.replica(PRIMARY).work, WORK), data]
     host = first.config["HostConfig"] | {"Mounts": mounts}
-    first = msgspec.structs.replace(first, config=first.config | {"HostConfig": host})
+    folder = {"WorkingDir": WORK} if is_package else {}
+    first = msgspec.structs.replace(first, config=first.config | {"HostConfig": host} | folder)
     job.replica(PRIMARY).order(first)
     job.replica(PRIMARY, 3).order_again()
     later = container_order(job.replica(PRIMARY, 3))
     assert (later.name, later.attempt) == (f"{first.name}-r3", 3)
-    assert later.config["HostConfig"]["Mounts"] == [bind(job.replica(PRIMARY, 3).work, WORK), data]
+    kept = bind(job.replica(PRIMARY, 3 if is_package else 0).work, WORK)
+    assert later.config["HostConfig"]["Mounts"] == [kept, data]
     own = {"Labels": first.labels | {ATTEMPT_LABEL: "3"}, "HostConfig": later.config["HostConfig"]}
     assert later.config == first.config | own
     assert ATTEMPT_LABEL not in first.config["Labels"]

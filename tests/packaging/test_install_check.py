@@ -70,7 +70,7 @@ def test_an_extra_package_that_cannot_be_installed_is_never_sent(make_tree, tmp_
     package = plan_sdist(
         TrainerSource(folder=folder, python_module="trainer.task", extra_packages=("dist/t-1.tar.gz",))
     )
-    place = Place.on_this_machine(tmp_path / "home")
+    place = Place(home=tmp_path / "home", buckets=LocalBuckets(tmp_path / "home"))
     with pytest.raises(PackagingError, match=r"t-1\.tar\.gz cannot be installed"):
         package_and_stage(package, place, [].append)
 

@@ -110,9 +110,9 @@ def container_order(attempt: ReplicaFolder) -> ContainerOrder:
         return order
     labels = order.labels | {ATTEMPT_LABEL: str(order.attempt)}
     host = order.config["HostConfig"]
-    first = str(attempt.job.replica(attempt.name).work)
+    has_own = "WorkingDir" in order.config  # of a container job it is a mount that the user asked for
     mounts = [
-        bind(attempt.work, WORK) if mount.get("Source") == first else mount
+        bind(attempt.work, WORK) if has_own and mount["Target"] == WORK else mount
         for mount in host.get("Mounts", ())
     ]
     config = order.config | {"Labels": labels, "HostConfig": host | {"Mounts": mounts}}

@@ -1,4 +1,4 @@
-"""What processes see. Where the kernel lets it, their `/gcs/BUCKET` is the local bucket."""
+"""The world of processes. Where the kernel lets it, their `/gcs/BUCKET` is the local bucket."""
 
 from __future__ import annotations
 

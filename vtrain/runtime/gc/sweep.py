@@ -1,4 +1,4 @@
-"""What may be removed from this machine and its home, as a table, and the space that each kind takes."""
+"""The table of all that may be removed from this machine and its home, and the space that each kind takes."""
 
 from __future__ import annotations
 
