@@ -28,12 +28,15 @@ from local_jobs import (
 from test_process import snippet_job
 
 from vtrain.backends.local import LocalBackend
+from vtrain.backends.process import process_launcher
 from vtrain.backends.process.process_launcher import ProcessLauncher
 from vtrain.messages import states
 from vtrain.messages.custom_job import Scheduling
 from vtrain.privacy import make_private
 from vtrain.runtime.cgroup import find_groups
-from vtrain.runtime.folder import LeftProcess, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.runtime.folder import JobFolder, LeftProcess, ReplicaExit, ReplicaFolder, write_struct
+from vtrain.runtime.job_order import ReplicaOrder
+from vtrain.runtime.orphans import kill_orphans
 from vtrain.runtime.process_tree import identify, is_alive, signal_all
 from vtrain.runtime.service_log import ServiceLog
 from vtrain.testing.script import Script, script_job
@@ -160,6 +163,35 @@ def test_a_shim_is_asked_once_to_stop_its_replica(tmp_path: Path) -> None:
             time.sleep(0.002)
         assert shim.communicate()[0] == "1\n"
     assert not launcher.lives(replica)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 600])
+def test_a_replica_that_is_killed_while_its_shim_starts_never_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """The shim has not said its number yet: on a busy machine that takes long."""
+    monkeypatch.setattr(process_launcher, "SHIM_KILL_SECONDS", 2.0)
+    slow = tmp_path / "python"
+    begin = f'sleep {seconds}\nexec {sys.executable} "$@"' if seconds < 1 else f"exec sleep {seconds}"
+    slow.write_text(f"#!/bin/sh\n{begin}\n")
+    slow.chmod(0o755)
+    replica = JobFolder(tmp_path / "jobs" / "1").replica(PRIMARY)
+    order = ReplicaOrder(
+        argv=("sleep", "600"),
+        env={"PATH": os.environ["PATH"]},
+        log=str(tmp_path / "jobs" / "1" / "logs" / PRIMARY),
+        wake=str(tmp_path / "wake"),
+        grace_seconds=1,
+    )
+    replica.order(order)
+    launcher = ProcessLauncher()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", str(slow))
+        launcher.start(replica)
+    launcher.kill([replica])
+    assert not launcher.lives(replica)
+    time.sleep(min(seconds, 1.0))
+    assert not launcher.lives(replica) and kill_orphans([replica]) == set()
 
 
 def test_a_process_with_the_id_of_a_shim_is_left_alone(tmp_path: Path) -> None:

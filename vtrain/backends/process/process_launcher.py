@@ -142,7 +142,10 @@ class ProcessLauncher:
             self._asked.add(shim)
 
     def kill(self, replicas: Sequence[ReplicaFolder]) -> dict[ReplicaFolder, str]:
-        shims = {replica: self._shims[replica] for replica in replicas if self._shim(replica) > 0}
+        # A shim that has just been started would die of the signal, or begin its trainer after it.
+        wait_until(lambda: all(self._shim(each) >= 0 for each in replicas), SHIM_KILL_SECONDS)
+        watched = [replica for replica in replicas if self._shim(replica) and replica in self._shims]
+        shims = {replica: self._shims[replica] for replica in watched}
         signal_all({*shims.values()}, signal.SIGQUIT)  # each kills its replica, and tells how that ended
         wait_until(lambda: not any(map(self._shim, shims)), SHIM_KILL_SECONDS)
         signal_all({*shims.values()}, signal.SIGKILL)
