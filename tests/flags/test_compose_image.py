@@ -14,6 +14,7 @@ from vtrain.flags.compose import Draft, JobRequest, compose, make_source
 from vtrain.flags.pools import parse_pools
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
+from vtrain.staging import LocalBuckets
 from vtrain.submission import Place, prepare
 from vtrain.testing.memory import MemoryBackend
 
@@ -96,7 +97,7 @@ def test_prepare_names_the_image_in_the_job(tmp_path: Path, output: str, push: b
     prepared = prepare(
         made,
         PlanningBackend(),
-        Place.on_this_machine(tmp_path / "home"),
+        Place(home=tmp_path / "home", buckets=LocalBuckets(tmp_path / "home")),
         strict=False,
         image=ImageOrder(push=push),
     )

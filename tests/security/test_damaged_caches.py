@@ -115,7 +115,8 @@ def test_a_trainer_whose_package_is_damaged_at_its_head(
     """The plan of the job does not read what packaging makes, or stages, again."""
     home, told = tmp_path / "home", list[str]()
     settings = BackendSettings(home=home, project="local", region="us-central1")
-    backend, place = open_backend("process", settings), Place.on_this_machine(home, staging_bucket=bucket)
+    backend = open_backend("process", settings)
+    place = Place(home=home, buckets=LocalBuckets(home), staging_bucket=bucket)
     document = {
         "displayName": "d",
         "jobSpec": {"workerPoolSpecs": [{"replicaCount": 1, "pythonPackageSpec": {}}]},
