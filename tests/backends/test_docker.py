@@ -27,7 +27,7 @@ from local_jobs import (
 
 from vtrain.backends.docker import container
 from vtrain.backends.docker.container import container_name, network_name
-from vtrain.backends.docker.exits import REMOVED, STOPPED
+from vtrain.backends.docker.container_life import REMOVED, STOPPED
 from vtrain.backends.docker.payload import install
 from vtrain.backends.local import LocalBackend
 from vtrain.backends.registry import open_backend

@@ -13,12 +13,19 @@ import pytest
 from local_jobs import PRIMARY, ended, lines, submit, until
 from stand_in_engine import stand_in_engine
 
-from vtrain.backends.docker import watch as watching
+from vtrain.backends.docker import container_life
 from vtrain.backends.docker.container import WORK, ContainerOrder, bind, container_order, job_labels
+from vtrain.backends.docker.container_life import (
+    ENGINE_AWAY,
+    HALF_STARTED,
+    STOP_RETRY_SECONDS,
+    STOPPED,
+    ContainerLife,
+    replica_exit,
+)
+from vtrain.backends.docker.container_log import ContainerOutput, output_of
 from vtrain.backends.docker.container_view import ContainerView
-from vtrain.backends.docker.exits import ENGINE_AWAY, HALF_STARTED, STOPPED, replica_exit
 from vtrain.backends.docker.job_engine import JobEngine, cut_loose, ensure_network, remove_network
-from vtrain.backends.docker.watch import STOP_RETRY_SECONDS, ContainerWatch, Faults, Stopping
 from vtrain.backends.local import LocalBackend
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect
@@ -129,13 +136,13 @@ def test_a_later_order_is_the_first_in_another_container(tmp_path: Path, is_pack
 def test_a_watch_that_cannot_work_gives_up(
     docker_engine: Engine, docker_home: Path, base_image: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "FAULT_PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(container_life, "MOST_FAULTS", 2)
     replica = JobFolder(docker_home / "jobs" / "1234").replica(PRIMARY)
     nowhere = f"/proc/{docker_home.name}/log"
     ordered = msgspec.structs.replace(order(docker_engine, base_image, replica), log=nowhere)
     replica.order(ordered)
     job_engine = JobEngine(docker_engine.address)
-    watch = ContainerWatch(replica, ordered, job_engine, stopping=False)
+    watch = ContainerLife(replica, ordered, job_engine, stopping=False)
     watch.start()
     watch.join(60)
     end = replica.exit()
@@ -145,11 +152,32 @@ def test_a_watch_that_cannot_work_gives_up(
     assert end.code == 125
 
 
-def test_a_full_disk_and_another_fault_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "FAULT_PATIENCE_SECONDS", 0.0)
-    seen = Faults()
-    assert seen.are_borne(OSError(28, "No space left on device"))
-    assert not seen.are_borne(ValueError("x"))
+def test_a_full_disk_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine keeps the output for as long as it takes."""
+    tries = iter([OSError(28, "No space left on device")] * 3)
+
+    def full_at_first(view: ContainerView, order: ContainerOrder) -> ContainerOutput:
+        if (fault := next(tries, None)) is not None:
+            raise fault
+        return output_of(view, order)
+
+    monkeypatch.setattr(container_life, "MOST_FAULTS", 0)
+    monkeypatch.setattr(container_life, "output_of", full_at_first)
+    with stand_in_engine() as stand_in:
+        engine = connect(EngineAddress(host=stand_in.host, origin="test"))
+        engine.calls.post("/images/create", fromImage="trainer", tag="latest")
+        replica = JobFolder(tmp_path / "jobs" / "1234").replica(PRIMARY)
+        ordered = msgspec.structs.replace(order(engine, "trainer:latest", replica), log=str(tmp_path / "log"))
+        replica.order(ordered)
+        job_engine = JobEngine(engine.address)
+        life = ContainerLife(replica, ordered, job_engine, stopping=False)
+        life.start()
+        life.join(60)
+        job_engine.hang_up()
+        engine.close()
+    end = replica.exit()
+    assert end is not None
+    assert (end.code, end.message) == (0, "")
 
 
 AWAY = (1000.0, 1010.0)
@@ -203,7 +231,7 @@ def test_a_start_that_an_engine_refused_while_it_ended(
         made = engine.calls.post("/containers/create", ordered.config, name=ordered.name)
         stand_in.containers[made["Id"]]["State"] |= {"Error": error, "ExitCode": 128}
         job_engine = JobEngine(engine.address)
-        watch = ContainerWatch(replica, ordered, job_engine, stopping=False)
+        watch = ContainerLife(replica, ordered, job_engine, stopping=False)
         watch.start()
         watch.join(60)
         job_engine.hang_up()
@@ -213,7 +241,9 @@ def test_a_start_that_an_engine_refused_while_it_ended(
     assert (end.interruption, end.message) == (interruption, message)
 
 
-def test_a_container_that_ends_slowly_is_not_asked_at_every_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_that_ends_slowly_is_not_asked_at_every_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The end of a job of 50 replicas started a hundred threads each tenth of a second."""
     asked: list[str] = []
 
@@ -229,12 +259,13 @@ def test_a_container_that_ends_slowly_is_not_asked_at_every_look(monkeypatch: py
         calls.post("/images/create", fromImage="trainer", tag="latest")
         container = calls.post("/containers/create", {"Image": "trainer:latest"})["Id"]
         calls.post(f"/containers/{container}/start")
-        view = ContainerView(job_engine.engine, job_engine.hang_up, container)
-        view.inspect()
+        replica = JobFolder(tmp_path / "jobs" / "1234").replica(PRIMARY)
+        ordered = order(job_engine.engine(), "trainer:latest", replica)
+        ordered = msgspec.structs.replace(ordered, name=container, grace_seconds=600.0)
+        life, began = ContainerLife(replica, ordered, job_engine, stopping=True), time.monotonic()
         monkeypatch.setattr(threading, "Thread", Counted)
-        stopping, began = Stopping(view, job_engine, grace_seconds=600.0), time.monotonic()
         while (took := time.monotonic() - began) < 3 * STOP_RETRY_SECONDS:
-            stopping.ask()
+            life.stop()
             time.sleep(0.001)
         job_engine.hang_up()
     assert 1 < asked.count("stop") <= took / STOP_RETRY_SECONDS + 1

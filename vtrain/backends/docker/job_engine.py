@@ -42,6 +42,11 @@ class JobEngine:
                 self._engine = connect(self._address)
             return self._engine
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the engine has answered at least once."""
+        return self._engine is not None
+
     def hang_up(self) -> None:
         """Close all connections. On old ones an engine that shuts down gives wrong answers.
 

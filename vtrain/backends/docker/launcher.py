@@ -20,6 +20,7 @@ from vtrain.backends.docker.container import (
     needs_network,
     network_name,
 )
+from vtrain.backends.docker.container_life import ContainerLife
 from vtrain.backends.docker.job_engine import (
     JobEngine,
     can_listen,
@@ -30,7 +31,6 @@ from vtrain.backends.docker.job_engine import (
 )
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
-from vtrain.backends.docker.watch import ContainerWatch
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.engine import Engine, connect, engine_errors
@@ -58,7 +58,7 @@ class DockerLauncher:
     opens_work = True
 
     def __init__(self) -> None:
-        self._watches: dict[Path, ContainerWatch] = {}
+        self._watches: dict[Path, ContainerLife] = {}
         self._job_engine: JobEngine | None = None
         self._network_maker: threading.Thread | None = None
 
@@ -186,9 +186,9 @@ class DockerLauncher:
             self._job_engine = JobEngine(address)
         return self._job_engine
 
-    def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerWatch:
+    def _watch(self, replica: ReplicaFolder, *, stopping: bool) -> ContainerLife:
         order = container_order(replica)
-        watch = ContainerWatch(replica, order, self._open(order.engine), stopping=stopping)
+        watch = ContainerLife(replica, order, self._open(order.engine), stopping=stopping)
         self._watches[replica.path] = watch
         watch.start()
         return watch
