@@ -16,6 +16,7 @@ from secrets import token_urlsafe
 
 import msgspec
 
+from vtrain.backends.programs import SERVE_STORAGE
 from vtrain.errors import ConfigError, UnavailableError
 from vtrain.extras import install_command
 from vtrain.messages.custom_job import CustomJobSpec
@@ -30,8 +31,6 @@ from vtrain.runtime.supervisor_process import program_environment
 
 GS, LOCAL = "gs", "local"
 """`--aip-dirs`: AIP_MODEL_DIR and its relatives as gs:// URIs, or as paths."""
-PROGRAM = Path(__file__).parents[1] / "emulator" / "storage" / "serve_job.py"
-"""A program of an extra, which lies above this layer: nothing of it is imported here."""
 VARIABLES = ("STORAGE_EMULATOR_HOST", "CLOUD_STORAGE_EMULATOR_ENDPOINT", "CLOUD_STORAGE_TESTBENCH_ENDPOINT")
 """The variables by which Google's libraries find Cloud Storage; the last two are for that in C++."""
 START_SECONDS = 60.0
@@ -129,7 +128,7 @@ def _serve(folder: JobFolder, home: str, host: str) -> StorageOrder:
     lock = hold_lock(place / "lock")
     if lock is not None:
         (place / "ready").unlink(missing_ok=True)
-        argv = [sys.executable, str(PROGRAM), str(place)]
+        argv = [sys.executable, str(SERVE_STORAGE), str(place)]
         spawn_holding(lock, argv, program_environment(folder), place / "log")
     return _ready(place)
 

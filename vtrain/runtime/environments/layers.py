@@ -17,7 +17,11 @@ from vtrain.runtime.environments.interpreters import python_of
 Log = Callable[[bytes], None]
 
 MARKER = "complete"
-"""Written last. Its time says when the folder was used last."""
+"""Written last. Its time says when the folder was used last.
+
+A mark and no rename: an environment cannot be made elsewhere and moved, as the commands in its `bin`, and
+what a package's own build has written, name it by its path.
+"""
 _CLAIMS = ".claims"
 """A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
 SITE = "_vtrain_dependencies"
