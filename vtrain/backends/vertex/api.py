@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vtrain.backends import ServiceAccess, Tell
 from vtrain.backends.vertex.refusals import (
@@ -25,7 +25,7 @@ from vtrain.backends.vertex.refusals import (
     told_time,
     unanswered,
 )
-from vtrain.backends.vertex.retries import Document, Search, create_once, repeat
+from vtrain.backends.vertex.retries import SAFE, Document, Search, create_once, repeat
 from vtrain.errors import (
     ConfigError,
     InterruptedByUser,
@@ -133,11 +133,7 @@ class VertexApi:
         """A page of the collection that `within` names; its id does not count."""
         options = {"pageSize": str(page_size), "pageToken": page_token, "filter": filter_text}
         given = {name: value for name, value in options.items() if value}
-        with _errors():
-            return repeat(
-                lambda: self._exchange("GET", within.location, _collection(within), params=given),
-                tell=self._again,
-            )
+        return self._send("GET", within.location, _collection(within), params=given)
 
     def cancel(self, name: ResourceName) -> None:
         """Ask a job to end. A second request does no harm: the job is ending, or has ended."""
@@ -145,27 +141,20 @@ class VertexApi:
 
     def reboot(self, name: ResourceName) -> Document:
         """The operation of a reboot. It is repeated only after a refusal: a second one would reboot again."""
-        return self._ask("POST", name, ":reboot", repeats=self._unless_done, outcome="it is rebooted")
+        return self._ask("POST", name, ":reboot", outcome="it is rebooted", troubles=(Trouble.NOT_DONE,))
 
     def delete(self, name: ResourceName, verb: str = "") -> Document:
         """The operation of a delete (`:deleteVersion`). What is gone after a lost answer has been deleted."""
-        is_lost = False
+        troubles: list[Trouble] = []
 
-        def repeats(call: Callable[[], Document]) -> Document:
-            def noted() -> Document:
-                nonlocal is_lost
-                try:
-                    return call()
-                except CallFailed as failed:
-                    is_lost = is_lost or failed.trouble is Trouble.LOST
-                    raise
-
-            return repeat(noted, tell=self._again)
+        def again(failed: CallFailed) -> None:
+            troubles.append(failed.trouble)
+            self._again(failed)
 
         try:
-            return self._ask("DELETE", name, verb, repeats=repeats)
+            return self._ask("DELETE", name, verb, tell=again)
         except NotFoundError:
-            if not is_lost:
+            if Trouble.LOST not in troubles:
                 raise
             return {"done": True}
 
@@ -192,7 +181,7 @@ class VertexApi:
                 return []
 
         def operation(resource: Document) -> Document:
-            page = self._operations(name.location, f"{name}/operations")
+            page = self.operation(f"{name}/operations", name.location)
             return (read_list(page, "operations") or [{"done": True, "response": resource}])[0]
 
         noun = NOUNS[name.collection]
@@ -220,16 +209,17 @@ class VertexApi:
     def begin(self, within: ResourceName, verb: str, document: Document, outcome: str) -> Document:
         """The operation of a request on a collection (`:upload`). It is repeated only after a refusal."""
         path = f"{_collection(within)}{verb}"
-        with _errors(outcome):
-            return self._unless_done(lambda: self._exchange("POST", within.location, path, body=document))
+        return self._send(
+            "POST", within.location, path, body=document, outcome=outcome, troubles=(Trouble.NOT_DONE,)
+        )
 
     def list_below(self, name: ResourceName, verb: str, options: Mapping[str, str]) -> Document:
         """A page of what a resource has (`:listVersions`)."""
         return self._ask("GET", name, verb, params={key: value for key, value in options.items() if value})
 
     def operation(self, name: str, location: str) -> Document:
-        """An operation as it stands now."""
-        return self._operations(location, name)
+        """An operation as it stands now; for `NAME/operations` those of a resource, newest first."""
+        return self._send("GET", location, name)
 
     def wait(self, operation: Document, location: str) -> None:
         """Wait until an operation is done. Raises ServiceError when it failed, or takes too long."""
@@ -237,7 +227,7 @@ class VertexApi:
         def is_done() -> bool:
             nonlocal operation
             if operation.get("name") and not operation.get("done"):
-                operation = self._operations(location, str(operation["name"]))
+                operation = self.operation(str(operation["name"]), location)
             # An answer that is no operation says that the request was taken: there is nothing to ask for.
             return not operation.get("name") or bool(operation.get("done"))
 
@@ -247,36 +237,36 @@ class VertexApi:
             words = error.get("message", "The operation failed.") if isinstance(error, dict) else error
             raise ServiceError(str(words))
 
-    def _operations(self, location: str, path: str) -> Document:
-        """An operation as it stands, or those of a resource, newest first."""
-        with _errors():
-            return repeat(lambda: self._exchange("GET", location, path), tell=self._again)
-
-    def _ask(
-        self,
-        method: str,
-        name: ResourceName,
-        verb: str = "",
-        *,
-        repeats: Callable[[Callable[[], Document]], Document] | None = None,
-        outcome: str = "",
-        params: Mapping[str, str] | None = None,
-    ) -> Document:
+    def _ask(self, method: str, name: ResourceName, verb: str = "", **options: Any) -> Document:
+        """The answer to a request about one resource. A missing one is an error with a hint."""
         body: Document | None = {} if verb and method == "POST" else None
-        again = repeats or (lambda call: repeat(call, tell=self._again))
         try:
-            with _errors(outcome):
-                return again(
-                    lambda: self._exchange(method, name.location, f"{name}{verb}", params=params, body=body)
-                )
+            return self._send(method, name.location, f"{name}{verb}", body=body, **options)
         except (NotFoundError, ServiceError) as error:
             is_refused_id = type(error) is ServiceError and is_display_name(name) and not error.hint
             if isinstance(error, NotFoundError) or is_refused_id:
                 error.hint = missing_hint(name) or error.hint
             raise
 
-    def _unless_done(self, call: Callable[[], Document]) -> Document:
-        return repeat(call, tell=self._again, troubles=(Trouble.NOT_DONE,))
+    def _send(
+        self,
+        method: str,
+        location: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Document | None = None,
+        outcome: str = "",
+        troubles: Container[Trouble] = SAFE,
+        tell: Callable[[CallFailed], None] | None = None,
+    ) -> Document:
+        """The answer to a request, which is made again after these troubles."""
+        with _errors(outcome):
+            return repeat(
+                lambda: self._exchange(method, location, path, params=params, body=body),
+                tell=tell or self._again,
+                troubles=troubles,
+            )
 
     def _again(self, failed: CallFailed) -> None:
         """Tell of the first failure of this command that is not its end."""

@@ -274,24 +274,46 @@ def unanswered(error: Exception, endpoint: str) -> CallFailed | None:
     if isinstance(error, GoogleAuthError):
         return CallFailed(refused_credentials(error), Trouble.REFUSED)
     if isinstance(error, requests.RequestException | LocationParseError):
-        return CallFailed(_no_answer(error, masked_text(endpoint, (), {})), _trouble_of(error, endpoint))
+        return _lost_request(error, endpoint)
     return None
 
 
-def _trouble_of(error: Exception, endpoint: str) -> Trouble:
-    import requests
+def _lost_request(error: Exception, endpoint: str) -> CallFailed:
+    """The failure of a request that `requests` could not make, or whose answer did not come."""
+    from requests import exceptions
+    from urllib3.exceptions import LocationParseError
 
-    lost = (
-        requests.ConnectionError,
-        requests.Timeout,
-        requests.exceptions.ChunkedEncodingError,
-        requests.exceptions.ContentDecodingError,
+    hint = "Check the network, proxies and CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM."
+    shown = masked_text(endpoint, (), {})
+    refusals = (
+        (exceptions.SSLError, f"{shown} does not speak TLS as it should: {_innermost(error)}."),
+        (
+            exceptions.InvalidProxyURL | exceptions.InvalidSchema,
+            f"The proxy to {shown} cannot be used: {_innermost(error)}.",
+        ),
+        (exceptions.InvalidURL | LocationParseError, f"{shown} is not the address of a service."),
+        (exceptions.TooManyRedirects, f"{shown} answers with redirects that lead nowhere."),
     )
-    if isinstance(error, requests.exceptions.SSLError):
-        return Trouble.LOST if _is_cut(error) else Trouble.REFUSED
+    for kind, message in refusals:
+        if isinstance(error, kind) and not _is_cut(error):
+            return CallFailed(ServiceError(message, hint=hint), Trouble.REFUSED)
     if _is_unreachable(error):
-        return Trouble.STOPPED if _has_stopped(error, endpoint) else Trouble.NOT_DONE
-    return Trouble.LOST if isinstance(error, lost) else Trouble.REFUSED
+        # Nobody listens at an address of this machine: it is the emulator's.
+        if is_loopback(urlsplit(endpoint).hostname or "") and isinstance(
+            _root(error), ConnectionRefusedError
+        ):
+            stopped = ServiceAwayError(f"The emulator at {shown} has stopped.", hint=STOPPED_HINT)
+            return CallFailed(stopped, Trouble.STOPPED)
+        away = ServiceAwayError(f"Cannot connect to {shown}: {_innermost(error)}.", hint=hint)
+        return CallFailed(away, Trouble.NOT_DONE)
+    said = "closed the connection without an answer"
+    if isinstance(error, exceptions.ContentDecodingError):
+        said = "answered with what cannot be unpacked"
+    elif isinstance(error, exceptions.Timeout):
+        said = "did not answer in time"
+    lost = exceptions.ConnectionError | exceptions.Timeout | exceptions.ChunkedEncodingError
+    trouble = Trouble.LOST if isinstance(error, lost | exceptions.ContentDecodingError) else Trouble.REFUSED
+    return CallFailed(ServiceAwayError(f"{shown} {said}.", hint=hint), trouble)
 
 
 def _is_cut(error: Exception) -> bool:
@@ -310,36 +332,6 @@ def _is_unreachable(error: Exception) -> bool:
         return True
     reason = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(error, requests.ConnectionError) and isinstance(reason, NewConnectionError)
-
-
-def _has_stopped(error: Exception, endpoint: str) -> bool:
-    """Whether nobody listens at an address of this machine."""
-    host = urlsplit(endpoint).hostname or ""
-    return is_loopback(host) and isinstance(_root(error), ConnectionRefusedError)
-
-
-def _no_answer(error: Exception, endpoint: str) -> VtrainError:
-    import requests
-    from urllib3.exceptions import LocationParseError
-
-    hint = "Check the network, proxies and CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM."
-    if isinstance(error, requests.exceptions.SSLError) and not _is_cut(error):
-        return ServiceError(f"{endpoint} does not speak TLS as it should: {_innermost(error)}.", hint=hint)
-    if isinstance(error, requests.exceptions.InvalidProxyURL | requests.exceptions.InvalidSchema):
-        return ServiceError(f"The proxy to {endpoint} cannot be used: {_innermost(error)}.", hint=hint)
-    if isinstance(error, requests.exceptions.InvalidURL | LocationParseError):
-        return ServiceError(f"{endpoint} is not the address of a service.", hint=hint)
-    if isinstance(error, requests.TooManyRedirects):
-        return ServiceError(f"{endpoint} answers with redirects that lead nowhere.", hint=hint)
-    if isinstance(error, requests.exceptions.ContentDecodingError):
-        return ServiceAwayError(f"{endpoint} answered with what cannot be unpacked.", hint=hint)
-    if _has_stopped(error, endpoint):
-        return ServiceAwayError(f"The emulator at {endpoint} has stopped.", hint=STOPPED_HINT)
-    if _is_unreachable(error):
-        return ServiceAwayError(f"Cannot connect to {endpoint}: {_innermost(error)}.", hint=hint)
-    if isinstance(error, requests.Timeout):
-        return ServiceAwayError(f"{endpoint} did not answer in time.", hint=hint)
-    return ServiceAwayError(f"{endpoint} closed the connection without an answer.", hint=hint)
 
 
 def _innermost(error: BaseException) -> str:
