@@ -34,34 +34,22 @@ def kernel_usage(container: str, groups: Path = GROUPS) -> Usage | None:
     for place in PLACES:
         inside = place.format(id=container)
         try:
-            return (
-                _first_version(groups, inside) if (groups / "memory").is_dir() else _second(groups / inside)
-            )
+            if (groups / "memory").is_dir():  # the first version of control groups
+                memory = groups / "memory" / inside
+                used, dropped = memory / "memory.max_usage_in_bytes", "total_inactive_file"
+                seconds = int((groups / "cpuacct" / inside / "cpuacct.usage").read_text()) / 1e9
+            else:
+                memory, dropped = groups / inside, "inactive_file"
+                peak = memory / "memory.peak"  # since Linux 5.19
+                used = peak if peak.exists() else memory / "memory.current"
+                seconds = int(_field(memory / "cpu.stat", "usage_usec")) / 1e6
+            held = int(used.read_text()) - int(_field(memory / "memory.stat", dropped))
         except (OSError, ValueError):  # another place, or it has just ended
             continue
+        return Usage(peak_memory_bytes=max(held, 0), cpu_seconds=seconds)
     return None
 
 
-def _first_version(groups: Path, inside: str) -> Usage:
-    memory = groups / "memory" / inside
-    used = int((memory / "memory.max_usage_in_bytes").read_text())
-    dropped = _field(memory / "memory.stat", "total_inactive_file")
-    nanoseconds = int((groups / "cpuacct" / inside / "cpuacct.usage").read_text())
-    return Usage(peak_memory_bytes=max(used - dropped, 0), cpu_seconds=nanoseconds / 1e9)
-
-
-def _second(group: Path) -> Usage:
-    peak = group / "memory.peak"  # since Linux 5.19
-    used = int((peak if peak.exists() else group / "memory.current").read_text())
-    dropped = _field(group / "memory.stat", "inactive_file")
-    microseconds = _field(group / "cpu.stat", "usage_usec")
-    return Usage(peak_memory_bytes=max(used - dropped, 0), cpu_seconds=microseconds / 1e6)
-
-
-def _field(file: Path, name: str) -> int:
-    """One number of a file of names and numbers. Raises ValueError where it is not there."""
-    for line in file.read_text().splitlines():
-        key, _, value = line.partition(" ")
-        if key == name:
-            return int(value)
-    raise ValueError(f"{file} has no {name}")
+def _field(file: Path, name: str) -> str:
+    """The text behind a name in a file of names and numbers; empty if the name is not there."""
+    return dict(line.split(" ", 1) for line in file.read_text().splitlines()).get(name, "")

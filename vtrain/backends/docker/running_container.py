@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http import HTTPStatus
-from typing import Any
 
 from vtrain.backends import ReplicaUsage
 from vtrain.backends.docker.container import container_order
@@ -17,11 +15,9 @@ from vtrain.errors import CommandError, ConflictError, DamagedError, EngineError
 from vtrain.runtime.folder import DamagedFileError, ReplicaFolder
 
 SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi")
-NOT_RUNNABLE_CODES = (126, 127)
+NOT_FOUND_CODE = 127
 ALL_GPUS = -1
 """The number of GPUs that means all of them."""
-MOST = 2**63
-"""More than any counter of a kernel holds."""
 
 
 class RunningContainer:
@@ -54,17 +50,21 @@ class RunningContainer:
         try:
             with closing(connect(self._order.engine)) as engine, engine_errors("say what the container uses"):
                 path = f"/containers/{self._order.name}/stats"
-                told = engine.calls.get(path, **{"stream": 0, "one-shot": 1})
+                stats = engine.calls.get(path, **{"stream": 0, "one-shot": 1})
         except EngineError:  # it has just ended, or the engine is away for a moment
             return None
+        memory, processor = stats.get("memory_stats") or {}, stats.get("cpu_stats") or {}
+        kept = memory.get("stats") or {}
+        # Files in memory, which the kernel can drop: of control groups of version 1, and of version 2.
+        droppable = kept.get("total_inactive_file") or kept.get("inactive_file") or 0
         requests = self._order.config["HostConfig"].get("DeviceRequests") or []
         gpus = tuple(gpu for request in requests for gpu in request.get("DeviceIDs") or ())
         has_all_gpus = any(request.get("Count") == ALL_GPUS for request in requests)
         return ReplicaUsage(
-            cpu_seconds=_number_at(told, "cpu_stats", "cpu_usage", "total_usage") / 1e9,
-            memory_bytes=max(int(_number_at(told, "memory_stats", "usage")) - _droppable_bytes(told), 0),
+            cpu_seconds=((processor.get("cpu_usage") or {}).get("total_usage") or 0) / 1e9,
+            memory_bytes=max((memory.get("usage") or 0) - droppable, 0),
             memory_limit=self._order.memory_bytes,
-            processes=int(_number_at(told, "pids_stats", "current")),
+            processes=(stats.get("pids_stats") or {}).get("current") or 0,
             gpus=None if has_all_gpus else gpus,
         )
 
@@ -77,25 +77,5 @@ class RunningContainer:
             if error.http_status in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 raise ConflictError(f"{self.name} has just ended: its container does not run.") from error
             if "executable file not found" in error.words or "no such file" in error.words:
-                raise CommandError(error.message, NOT_RUNNABLE_CODES[1]) from error
+                raise CommandError(error.message, NOT_FOUND_CODE) from error
             raise
-
-
-def _droppable_bytes(told: Any) -> int:
-    """The files in the memory of the engine's statistics, which the kernel can drop.
-
-    Control groups of version 1 have the first name, those of version 2 the second.
-    """
-    counts = (
-        _number_at(told, "memory_stats", "stats", f"{prefix}inactive_file") for prefix in ("total_", "")
-    )
-    return int(next(filter(None, counts), 0))
-
-
-def _number_at(document: Any, *path: str) -> float:
-    """The number at a place in a document; 0 where there is none that counts anything."""
-    for name in path:
-        document = document.get(name) if isinstance(document, dict) else None
-    if isinstance(document, bool) or not isinstance(document, int | float):
-        return 0
-    return document if 0 <= document < MOST and math.isfinite(document) else 0
