@@ -55,6 +55,15 @@ class Engine:
             return self.calls.get(f"/images/{name}/json")
         return self.client.inspect_image(name)
 
+    def remove(self, doing: str, path: str, **params: Any) -> None:
+        """DELETE what may be gone already, or is being removed by another request. Raises EngineError."""
+        try:
+            with engine_errors(doing):
+                self.calls.delete(path, **params)
+        except EngineError as error:
+            if error.http_status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+                raise
+
     def info(self) -> dict[str, Any]:
         """The engine's description of itself and its machine (`GET /info`); asked once."""
         return self._info

@@ -72,7 +72,7 @@ class Docker(RuntimeBackend):
         return docker_checks()
 
     def ignored_flags(self, flags: Iterable[str], *, builds_image: bool = False) -> tuple[str, ...]:  # noqa: ARG002
-        """Containers heed every flag but those of an interpreter: theirs is the image's."""
+        """Containers use every flag but those of an interpreter: theirs is the image's."""
         flags = tuple(flags)
         for flag in ENVIRONMENT_FLAGS.intersection(flags):
             raise ConfigError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from vtrain.backends.docker.container_terminal import own_terminal
 from vtrain.backends.docker.device_requests import grant
 from vtrain.backends.job_storage import GS, LOCAL
-from vtrain.backends.replica_options import CREDENTIALS_TARGET, Mount, ReplicaOptions
+from vtrain.backends.replica_options import CREDENTIALS_TARGET, ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.labels import ATTEMPT_LABEL, HOME_LABEL, JOB_LABEL, REPLICA_LABEL
 from vtrain.messages.custom_job import (
@@ -156,21 +156,19 @@ def bind(source: Path | str, target: str, *, read_only: bool = False) -> dict[st
     return {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": read_only}
 
 
-def option_mounts(options: ReplicaOptions) -> tuple[dict[str, Any], ...]:
+def option_mounts(options: ReplicaOptions) -> list[dict[str, Any]]:
     """The mounts that the command line asked for."""
-    found = [_mount(mount) for mount in options.mounts]
+    found = []
+    for mount in options.mounts:
+        body: dict[str, Any] = {"Type": mount.type, "Target": mount.target, "ReadOnly": mount.read_only}
+        if mount.type != "tmpfs":
+            body["Source"] = mount.source
+        elif mount.tmpfs_size:
+            body["TmpfsOptions"] = {"SizeBytes": mount.tmpfs_size}
+        found.append(body)
     if options.credentials_file:
         found.append(bind(options.credentials_file, CREDENTIALS_TARGET, read_only=True))
-    return tuple(found)
-
-
-def _mount(mount: Mount) -> dict[str, Any]:
-    body: dict[str, Any] = {"Type": mount.type, "Target": mount.target, "ReadOnly": mount.read_only}
-    if mount.type != "tmpfs":
-        body["Source"] = mount.source
-    elif mount.tmpfs_size:
-        body["TmpfsOptions"] = {"SizeBytes": mount.tmpfs_size}
-    return body
+    return found
 
 
 MOUNT_POINT = "/gcs"
@@ -198,8 +196,14 @@ def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[
         for name in OUTPUT_FOLDERS.values():
             root = buckets.root(join_uri(spec.output_uri, name))
             if scheme == "gs":
-                with _possible(root):
+                try:
                     root.open_to(OPEN_TO_ALL)
+                except OSError as error:
+                    raise PrepareFailed(
+                        f"The job's output folder {root.path} cannot be made: {error.strerror}.",
+                        "Another job may have put a link or a file there. Remove it, or name another "
+                        "--base-output-dir.",
+                    ) from error
             else:
                 root.path.mkdir(parents=True, exist_ok=True)
         if scheme == "file":
@@ -212,17 +216,6 @@ def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[
             Root(bucket).open_to(OPEN_TO_ALL)
             mounts.append(bind(bucket, f"{MOUNT_POINT}/{bucket.name}"))
     return tuple(mounts)
-
-
-@contextmanager
-def _possible(root: Root) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise PrepareFailed(
-            f"The job's output folder {root.path} cannot be made: {error.strerror}.",
-            "Another job may have put a link or a file there. Remove it, or name another --base-output-dir.",
-        ) from error
 
 
 def container_orders(

@@ -25,7 +25,7 @@ def find_garbage(search: Search) -> Iterator[Candidate]:
     """All that may be removed from the engine. Raises EngineError."""
     with closing(connect()) as engine:
         yield from orphans(engine, search)
-        yield from forsaken_servers(engine, search)
+        yield from abandoned_servers(engine, search)
         before = float("inf") if search.images_of_any_age else search.unused_since
         yield from cached_images(engine, search, before)
 
@@ -44,10 +44,8 @@ def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Can
     Images that the user has named too are left out. With `all_homes` in the search, the images of all homes
     count.
     """
-    labels = (
-        {KIND_LABEL: ""} if search.all_homes else {KIND_LABEL: "", IMAGE_HOME_LABEL: home_label(search.home)}
-    )
-    images = list_images(engine, labels)
+    own = {} if search.all_homes else {IMAGE_HOME_LABEL: home_label(search.home)}
+    images = list_images(engine, {KIND_LABEL: "", **own})
     ours = [image for image in images if all(tag.startswith(f"{REPOSITORY}/") for tag in image.tags)]
     with engine_errors("list containers"):
         used = {str(container["ImageID"]) for container in engine.client.containers(all=True)}
@@ -88,51 +86,58 @@ def _discard_image(engine: Engine, image_id: str) -> str:
 
 def orphans(engine: Engine, search: Search) -> Iterator[Candidate]:
     """Containers and networks of jobs that do not run. A network can go only after its containers."""
-    labels = {"label": [JOB_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
-    with engine_errors("list containers"):
-        containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
-        networks: list[dict[str, Any]] = engine.client.networks(filters=labels)
     living = living_jobs(search.home).ids
-    for entry in containers:
+    for entry in _labelled(engine.client.containers, JOB_LABEL, search, all=True):
         if entry["Labels"].get(JOB_LABEL) not in living:
-            name = entry["Names"][0].lstrip("/") if entry.get("Names") else entry["Id"][:12]
-            remove = partial(engine.client.remove_container, entry["Id"], force=True, v=True)
-            yield _orphan(entry["Id"], name, "container", from_epoch(entry["Created"], 0), remove)
-    for entry in networks:
+            yield _container(engine, entry)
+    for entry in _labelled(engine.client.networks, JOB_LABEL, search):
         if entry["Labels"].get(JOB_LABEL) not in living:
-            remove = partial(engine.client.remove_network, entry["Id"])
-            yield _orphan(entry["Id"], entry["Name"], "network", f"{entry['Created'][:19]}Z", remove)
+            yield Candidate(
+                id=entry["Id"],
+                name=entry["Name"],
+                kind="network",
+                created=f"{entry['Created'][:19]}Z",
+                discard=partial(_remove, entry["Name"], partial(engine.client.remove_network, entry["Id"])),
+            )
 
 
-def forsaken_servers(engine: Engine, search: Search) -> Iterator[Candidate]:
-    """Containers that answered a prediction, and whose command is gone."""
-    labels = {"label": [SERVING_LABEL, f"{HOME_LABEL}={home_label(search.home)}"]}
+def abandoned_servers(engine: Engine, search: Search) -> Iterator[Candidate]:
+    """Containers that answered a prediction, and whose command is gone; each goes with its folder.
+
+    The server of its files then ends too.
+    """
+    for entry in _labelled(engine.client.containers, SERVING_LABEL, search, all=True):
+        folder, is_asked = Path(entry["Labels"][SERVING_LABEL]), False
+        with suppress(OSError):
+            is_asked = is_held(folder)
+        if not is_asked:
+            yield _container(engine, entry, folder)
+
+
+def _labelled(listed: Callable[..., Any], label: str, search: Search, **options: Any) -> list[dict[str, Any]]:
+    """The containers or networks of the home that have a label."""
+    labels = [label, f"{HOME_LABEL}={home_label(search.home)}"]
     with engine_errors("list containers"):
-        containers: list[dict[str, Any]] = engine.client.containers(all=True, filters=labels)
-    for entry in containers:
-        if not _is_asked(Path(entry["Labels"][SERVING_LABEL])):
-            name = entry["Names"][0].lstrip("/") if entry.get("Names") else entry["Id"][:12]
-            remove = partial(_remove_server, engine, entry["Id"], Path(entry["Labels"][SERVING_LABEL]))
-            yield _orphan(entry["Id"], name, "container", from_epoch(entry["Created"], 0), remove)
+        found: list[dict[str, Any]] = listed(filters={"label": labels}, **options)
+    return found
 
 
-def _remove_server(engine: Engine, container: str, folder: Path) -> None:
-    """Remove the container and the folder of its command. The server of its files then ends too."""
-    engine.client.remove_container(container, force=True, v=True)
-    with suppress(FileNotFoundError):
-        remove_folder(folder)
+def _container(engine: Engine, entry: dict[str, Any], folder: Path | None = None) -> Candidate:
+    name = entry["Names"][0].lstrip("/") if entry.get("Names") else entry["Id"][:12]
 
+    def remove() -> None:
+        engine.client.remove_container(entry["Id"], force=True, v=True)
+        if folder is not None:
+            with suppress(FileNotFoundError):
+                remove_folder(folder)
 
-def _is_asked(folder: Path) -> bool:
-    """Whether the command with that folder lives."""
-    try:
-        return is_held(folder)
-    except OSError:
-        return False
-
-
-def _orphan(id: str, name: str, kind: str, created: str, remove: Callable[[], Any]) -> Candidate:
-    return Candidate(id=id, name=name, kind=kind, created=created, discard=partial(_remove, name, remove))
+    return Candidate(
+        id=entry["Id"],
+        name=name,
+        kind="container",
+        created=from_epoch(entry["Created"], 0),
+        discard=partial(_remove, name, remove),
+    )
 
 
 def _remove(name: str, remove: Callable[[], Any]) -> str:

@@ -122,12 +122,7 @@ def can_listen(address: str) -> bool:
 
 def remove_network(engine: Engine, name: str) -> None:
     """Remove the job's network, if it exists. Raises EngineError while a container uses it."""
-    try:
-        with engine_errors("remove the job's network"):
-            engine.calls.delete(f"/networks/{name}")
-    except EngineError as error:
-        if error.http_status != HTTPStatus.NOT_FOUND:
-            raise
+    engine.remove("remove the job's network", f"/networks/{name}")
 
 
 def cut_loose(engine: Engine, name: str) -> None:

@@ -70,11 +70,6 @@ class DockerLauncher:
         with preparing(), closing(connect(docker_part(order).engine)) as engine:
             return make_runtime(engine, order, log)
 
-    def _make_network(self, order: JobOrder) -> None:
-        # An error is no loss: each watch tries again, and reports why it fails.
-        with suppress(EngineError):
-            self._have_network(order)
-
     def _have_network(self, order: JobOrder) -> str:
         """Make the job's own network unless it exists. Return its name. Raises EngineError."""
         job_id = order.resource.id
@@ -91,17 +86,22 @@ class DockerLauncher:
     ) -> Mapping[str, msgspec.Struct]:
         with preparing():
             engine = self._open(docker_part(order).engine).engine()
-            info = engine.info()
             storage = self._storage(order, folder)
             is_needed = needs_network(order.job.job_spec, order.setting.aip_dirs)
             has_own = is_needed or not has_default_bridge(engine)
             network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
-            orders = container_orders(info, order, folder, runtimes, devices, storage, network)
+            orders = container_orders(engine.info(), order, folder, runtimes, devices, storage, network)
         if network:
-            maker = threading.Thread(target=self._make_network, args=(order,), name="network", daemon=True)
-            self._network_maker = maker
-            maker.start()
+            self._network_maker = threading.Thread(
+                target=self._make_network, args=(order,), name="network", daemon=True
+            )
+            self._network_maker.start()
         return orders
+
+    def _make_network(self, order: JobOrder) -> None:
+        """Make the network beside the containers. Where it fails, each of them tries again, and says why."""
+        with suppress(EngineError):
+            self._have_network(order)
 
     def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
         """The variables with the address of the job's Cloud Storage server, with `--aip-dirs=gs`.
@@ -179,10 +179,9 @@ class DockerLauncher:
         for thread in (*makers, *self._watches.values()):
             thread.join(max(deadline - time.monotonic(), 0.0))
 
-    def _open(self, address: EngineAddress | None) -> JobEngine:
+    def _open(self, address: EngineAddress) -> JobEngine:
         """The engine of this supervisor's job."""
         if self._job_engine is None:
-            assert address is not None
             self._job_engine = JobEngine(address)
         return self._job_engine
 
@@ -214,12 +213,20 @@ def _remove_unused(engine: Engine, order: JobOrder, folder: JobFolder) -> None:
 
 def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
     """Remove the job's containers and network. Return a sentence on files that another user still owns."""
+    from concurrent.futures import ThreadPoolExecutor
+
     job_id = order.resource.id
     labels = job_labels(order.home, job_id)
-    with engine_errors("remove the job's containers"):
+    doing = "remove the job's containers"
+    with engine_errors(doing):
         wanted = {"label": [f"{key}={value}" for key, value in labels.items()]}
         found = engine.calls.get("/containers/json", all=1, filters=wanted)
-    _remove_all(engine, [container["Id"] for container in found])
+    if found:  # several at a time: each takes the engine a tenth of a second
+        with ThreadPoolExecutor(REMOVALS_AT_ONCE) as pool:
+            paths = [f"/containers/{container['Id']}" for container in found]
+            removals = [pool.submit(engine.remove, doing, path, v=1, force=1) for path in paths]
+            for removal in removals:
+                removal.result()
     told = mend_ownership(engine, order, folder, labels)
     if _has_no_network(folder):
         return told
@@ -232,23 +239,3 @@ def _clear(engine: Engine, order: JobOrder, folder: JobFolder) -> str:
         cut_loose(engine, network)
         remove_network(engine, network)
     return told
-
-
-def _remove_all(engine: Engine, containers: list[str]) -> None:
-    """Remove the remaining containers, several at a time: each takes the engine a tenth of a second."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    if not containers:
-        return
-    with ThreadPoolExecutor(REMOVALS_AT_ONCE) as pool:
-        for removal in [pool.submit(_remove, engine, container) for container in containers]:
-            removal.result()
-
-
-def _remove(engine: Engine, container: str) -> None:
-    try:
-        with engine_errors("remove the job's containers"):
-            engine.calls.delete(f"/containers/{container}", v=1, force=1)
-    except EngineError as error:
-        if error.http_status not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):  # another request removes it
-            raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from vtrain.containers.engine import Engine, connect, engine_errors
 from vtrain.containers.image_names import check_image_name
 from vtrain.containers.images import ensure_image
 from vtrain.containers.labels import HOME_LABEL, SERVING_LABEL
-from vtrain.errors import ConfigError, EngineError, ImageError, StorageError
+from vtrain.errors import ConfigError, ImageError, StorageError
 from vtrain.extras import install_command
 from vtrain.messages.model import ModelContainerSpec
 from vtrain.privacy import home_label
@@ -167,12 +166,7 @@ def _container(engine: Engine, name: str, config: dict[str, Any]) -> Iterator[st
             engine.calls.post(f"/containers/{name}/start")
         yield name
     finally:  # also after Ctrl-C while the engine was still making it
-        try:
-            with engine_errors("remove the model's container"):
-                engine.calls.delete(f"/containers/{name}", force=1, v=1)
-        except EngineError as error:
-            if error.http_status != HTTPStatus.NOT_FOUND:
-                raise
+        engine.remove("remove the model's container", f"/containers/{name}", force=1, v=1)
 
 
 def _published_port(engine: Engine, container: str, port: int) -> int:
