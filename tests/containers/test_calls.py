@@ -14,7 +14,7 @@ from engine_relay import relay
 
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.client import CallRefused, EngineCalls
-from vtrain.containers.engine import Engine, engine_errors, engine_info, image_facts
+from vtrain.containers.engine import Engine, engine_errors, image_facts
 from vtrain.errors import EngineAwayError, EngineError
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -76,11 +76,12 @@ def saying(content: bytes, *, is_whole: bool = False) -> Iterator[EngineAddress]
 @pytest.mark.parametrize("content", [b"[]", b"null", b'"hello"', b"{}", b'{"NCPU": null, "MemTotal": 1}'])
 def test_a_description_that_is_none(content: bytes) -> None:
     words = "is no Docker engine: it does not describe itself"
-    with saying(content) as address:
-        with pytest.raises(EngineError, match=words):
-            engine_info(address)
-        with closing(Engine(address, "")) as engine, pytest.raises(EngineError, match=words):
-            engine.info()
+    with (
+        saying(content) as address,
+        closing(Engine(address)) as engine,
+        pytest.raises(EngineError, match=words),
+    ):
+        engine.info()
 
 
 def test_an_image_that_is_described_as_something_else() -> None:
@@ -90,11 +91,12 @@ def test_an_image_that_is_described_as_something_else() -> None:
 
 def test_an_answer_that_ends_in_the_middle() -> None:
     answer = b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"NCPU":'
-    with saying(answer, is_whole=True) as address:
-        with pytest.raises(EngineAwayError, match="in the middle of its answer"):
-            engine_info(address)
-        with closing(Engine(address, "")) as engine, pytest.raises(EngineAwayError, match="in the middle of"):
-            engine.info()
+    with (
+        saying(answer, is_whole=True) as address,
+        closing(Engine(address)) as engine,
+        pytest.raises(EngineAwayError, match="in the middle of its answer"),
+    ):
+        engine.info()
 
 
 @pytest.fixture

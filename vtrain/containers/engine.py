@@ -178,12 +178,6 @@ def _innermost(error: BaseException) -> str:
     return engine_words(str(error))
 
 
-def engine_info(address: EngineAddress) -> dict[str, Any]:
-    """The engine's description of itself and its machine (`GET /info`). Raises EngineError."""
-    with closing(Engine(address)) as engine:
-        return engine.info()
-
-
 def image_facts(address: EngineAddress, name: str) -> dict[str, Any] | None:
     """An image as `docker image inspect` shows it; None when it is not there. Raises EngineError."""
     with closing(Engine(address)) as engine:

@@ -9,11 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vtrain.containers.engine import (
-    FULL_DISK_HINT,
-    Engine,
-    engine_errors,
-)
+from vtrain.containers.engine import FULL_DISK_HINT, Engine, engine_errors
 from vtrain.containers.image_names import usual_platform
 from vtrain.containers.progress import LayerProgress
 from vtrain.containers.refusals import explain_refusal
@@ -24,10 +20,17 @@ Tell = Callable[[str], None]
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
-    """An image that the engine has. `id` is `sha256:...`, `size` in bytes, `env` `NAME=value` entries."""
+    """An image that the engine has. Of one in a list only the first five fields are known."""
 
     id: str
+    """`sha256:...`."""
+    tags: tuple[str, ...] = ()
+    """Without `<none>`."""
     labels: dict[str, str] = {}
+    size: int = 0
+    """Bytes."""
+    created: float = 0.0
+    """Seconds since the epoch; known in a list alone."""
     architecture: str = ""
     os: str = "linux"
     variant: str = ""
@@ -35,23 +38,12 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    size: int = 0
-    tags: tuple[str, ...] = ()
+    """`NAME=value` entries."""
 
     @property
     def platform(self) -> str:
         """`linux/amd64`, `linux/arm64/v8`."""
         return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
-
-
-class ListedImage(msgspec.Struct, frozen=True, kw_only=True):
-    """An image in a list: `size` in bytes, `created` in seconds since the epoch, `tags` without `<none>`."""
-
-    id: str
-    tags: tuple[str, ...]
-    labels: dict[str, str]
-    size: int
-    created: float
 
 
 def find_image(engine: Engine, name: str) -> Image | None:
@@ -108,15 +100,15 @@ def fits_platform(image: Image, platform: str) -> bool:
     return not variant or not image.variant or variant == [image.variant]
 
 
-def list_images(engine: Engine, labels: Mapping[str, str]) -> tuple[ListedImage, ...]:
+def list_images(engine: Engine, labels: Mapping[str, str]) -> tuple[Image, ...]:
     """The images that bear all these labels, newest first; an empty value stands for any."""
     wanted = [f"{name}={value}" if value else name for name, value in labels.items()]
     with engine_errors("list images"):
         found = engine.client.images(filters={"label": wanted})
     images = (
-        ListedImage(
+        Image(
             id=entry["Id"],
-            tags=tuple(tag for tag in entry.get("RepoTags") or () if tag != "<none>:<none>"),
+            tags=_tags(entry),
             labels=entry.get("Labels") or {},
             size=entry["Size"],
             created=float(entry["Created"]),
@@ -214,6 +206,10 @@ def _not_here(name: str, found: Image | None, platform: str) -> ImageError:
     )
 
 
+def _tags(facts: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(tag for tag in facts.get("RepoTags") or () if tag != "<none>:<none>")
+
+
 def _image(facts: dict[str, Any]) -> Image:
     config = facts.get("Config") or {}
     return Image(
@@ -227,7 +223,7 @@ def _image(facts: dict[str, Any]) -> Image:
         command=tuple(config.get("Cmd") or ()),
         env=tuple(config.get("Env") or ()),
         size=facts.get("Size") or 0,
-        tags=tuple(tag for tag in facts.get("RepoTags") or () if tag != "<none>:<none>"),
+        tags=_tags(facts),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from vtrain.atomic import is_held, remove_folder
 from vtrain.containers.engine import Engine, connect, engine_errors
-from vtrain.containers.images import ListedImage, find_image, list_images, remove_image
+from vtrain.containers.images import Image, find_image, list_images, remove_image
 from vtrain.containers.labels import HOME_LABEL, IMAGE_HOME_LABEL, JOB_LABEL, KIND_LABEL, SERVING_LABEL
 from vtrain.errors import EngineError, ImageError
 from vtrain.packaging.image_plan import REPOSITORY
@@ -64,7 +64,7 @@ def cached_images(engine: Engine, search: Search, before: float) -> Iterator[Can
             )
 
 
-def _kept(image: ListedImage, used: set[str], living: LivingJobs) -> str:
+def _kept(image: Image, used: set[str], living: LivingJobs) -> str:
     if image.id in used:
         return "a container uses it"
     if living.images.intersection((*image.tags, image.id)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -28,15 +28,16 @@ from vtrain.backends.local_plan import (
 from vtrain.backends.replica_options import ReplicaOptions
 from vtrain.containers.address import EngineAddress
 from vtrain.containers.discovery import find_local_engine
-from vtrain.containers.engine import engine_info, image_facts
+from vtrain.containers.engine import Engine
 from vtrain.containers.image_names import check_image_name, is_built_here
+from vtrain.containers.images import Image, find_image
 from vtrain.errors import ConfigError, EngineError, ImageError
 from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.notices import CONTAINER_POOL_FIELDS, not_reproduced
 from vtrain.runtime.replica.replica_plan import replica_views
-from vtrain.runtime.replica.vertex_view import UNKNOWN_PROGRAM, Program, host_name
+from vtrain.runtime.replica.vertex_view import UNKNOWN_PROGRAM, host_name
 
 if TYPE_CHECKING:
     from vtrain.packaging.sdist_plan import SdistPlan
@@ -56,9 +57,9 @@ class DockerPlanner:
         """Exactly what submit would do. Raises EngineError without an engine, ConfigError without image."""
         job = completed(job)
         images = _images(job)
-        engine = self._engine()
-        info = engine_info(engine)
-        there = {image: image_facts(engine, image) for image in images}
+        with closing(Engine(self._engine())) as engine:
+            info = engine.info()
+            there = {image: find_image(engine, image) for image in images}
         return Plan(
             job=job,
             backend=self.name,
@@ -71,10 +72,9 @@ class DockerPlanner:
 
     def view(self, job: CustomJob, trial_id: str = "") -> tuple[Replica, ...]:
         """The job's replicas. The ENTRYPOINT of an image that is not here is not known."""
-        there: dict[str, dict[str, Any] | None] = dict.fromkeys(_images(job))
-        with suppress(EngineError):
-            engine = self._engine()
-            there = {image: image_facts(engine, image) for image in there}
+        there: dict[str, Image | None] = dict.fromkeys(_images(job))
+        with suppress(EngineError, ImageError), closing(Engine(self._engine())) as engine:
+            there = {image: find_image(engine, image) for image in there}
         return tuple(self._replicas(job, there, trial_id))
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:  # noqa: ARG002
@@ -92,14 +92,14 @@ class DockerPlanner:
             self._found = find_local_engine()
         return self._found
 
-    def _steps(self, there: dict[str, dict[str, Any] | None]) -> Iterator[str]:
+    def _steps(self, there: dict[str, Image | None]) -> Iterator[str]:
         policy = self._settings.options.pull
-        for image, facts in there.items():
+        for image, found in there.items():
             if is_built_here(image):
                 continue
-            if facts is None and policy == "never":
+            if found is None and policy == "never":
                 raise ImageError(f"The image {image} is not here, and --pull=never forbids to pull it.")
-            if facts is None or policy == "always":
+            if found is None or policy == "always":
                 yield f"Would pull {image}."
 
     def _unmet(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
@@ -119,10 +119,12 @@ class DockerPlanner:
         return pool_lines(job, lambda _, pool: pool_limits(pool.machine_spec, options, host).sentence)
 
     def _replicas(
-        self, job: CustomJob, there: dict[str, dict[str, Any] | None], trial_id: str = ""
+        self, job: CustomJob, there: dict[str, Image | None], trial_id: str = ""
     ) -> Iterator[Replica]:
         order, pools = planned_order(job, self._settings, trial_id), enumerate(job.job_spec.worker_pool_specs)
-        programs = {n: _program(there[image_uri(pool)]) for n, pool in pools if pool.task is not None}
+        found = {n: there[image_uri(pool)] for n, pool in pools if pool.task is not None}
+        # One that is not here keeps its ENTRYPOINT to itself.
+        programs = {n: (i.entrypoint, i.command) if i else UNKNOWN_PROGRAM for n, i in found.items()}
         world = replace(container_world(order, self._settings.options), programs=programs)
         for view in replica_views(order, world):
             env = {"HOSTNAME": host_name(PLANNED_JOB_ID, view.member)} | view.env
@@ -147,11 +149,3 @@ def _images(job: CustomJob) -> tuple[str, ...]:
             )
         images.append(check_image_name(image, f"workerPoolSpecs[{number}]"))
     return unique(images)
-
-
-def _program(facts: dict[str, Any] | None) -> Program:
-    """The program of an image. One that is not here keeps its ENTRYPOINT to itself."""
-    if not facts:
-        return UNKNOWN_PROGRAM
-    config = facts.get("Config") or {}
-    return tuple(config.get("Entrypoint") or ()), tuple(config.get("Cmd") or ())
