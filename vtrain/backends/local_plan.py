@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from vtrain.messages.custom_job import CustomJobSpec
     from vtrain.packaging.sdist_plan import SdistPlan
     from vtrain.runtime.capacity.leases import Claim
+
+T = TypeVar("T")
 
 DEFAULT_DISK = DiskSpec(boot_disk_type="pd-ssd", boot_disk_size_gb=100)
 MAX_REPLICAS = 1000
@@ -150,9 +152,16 @@ def image_uri(pool: WorkerPoolSpec) -> str:
     return task.executor_image_uri if isinstance(task, PythonPackageSpec) else task.image_uri if task else ""
 
 
-def runtime_key(pool: WorkerPoolSpec) -> tuple[object, ...]:
-    """The image and the packages of a pool: those with equal keys share an environment or an image."""
-    return image_uri(pool), package_files(pool)
+def for_each_pool(order: JobOrder, make: Callable[[int, WorkerPoolSpec], T]) -> tuple[T, ...]:
+    """What `make` gives for each pool and its number; once for pools of the same image and packages."""
+    made: dict[tuple[object, ...], T] = {}
+    found = []
+    for number, pool in enumerate(order.job.job_spec.worker_pool_specs):
+        key = (image_uri(pool), package_files(pool))
+        if key not in made:
+            made[key] = make(number, pool)
+        found.append(made[key])
+    return tuple(found)
 
 
 def unique(lines: Iterable[str]) -> tuple[str, ...]:

@@ -8,14 +8,14 @@ trainer runs in the image that is there.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from vtrain.backends.docker.container import USER_BASE, docker_part
-from vtrain.backends.local_plan import image_uri, package_files, runtime_key
+from vtrain.backends.local_plan import for_each_pool, image_uri, package_files
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.image_names import is_built_here
@@ -55,20 +55,14 @@ def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | Non
     """The pools' runtimes; None where an image has to be pulled or built. Raises as `make_runtime` does."""
     if docker_part(order).container.pull == "always":
         return None
-    ready: dict[tuple[object, ...], _Ready] = {}
-    for pool in order.job.job_spec.worker_pool_specs:
-        if runtime_key(pool) not in ready:
-            found = _find(engine, order, pool)
-            if found is None:
-                return None
-            ready[runtime_key(pool)] = found
-    return _runtimes(order, ready)
+    found = for_each_pool(order, lambda _, pool: _find(engine, order, pool))
+    ready = tuple(each for each in found if each is not None)
+    return _runtimes(order, ready) if len(ready) == len(found) else None
 
 
 def make_runtime(engine: Engine, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
     """Pull and build what is not there. Raises ImageError, EngineError and PackagingError."""
-    pools = {runtime_key(pool): pool for pool in order.job.job_spec.worker_pool_specs}
-    return _runtimes(order, {key: _make(engine, order, pool, log) for key, pool in pools.items()})
+    return _runtimes(order, for_each_pool(order, lambda _, pool: _make(engine, order, pool, log)))
 
 
 def package_paths(pool: WorkerPoolSpec, home: Path) -> tuple[Path, ...]:
@@ -173,25 +167,23 @@ def _make(engine: Engine, order: JobOrder, pool: WorkerPoolSpec, log: Log) -> _R
     return _Ready(image=image.name, packages=image.packages)
 
 
-def _runtimes(order: JobOrder, ready: Mapping[tuple[object, ...], _Ready]) -> tuple[Runtime, ...]:
-    """The runtime of each pool. Pools of one key share the folder of the packages laid over their image."""
+def _runtimes(order: JobOrder, ready: tuple[_Ready, ...]) -> tuple[Runtime, ...]:
+    """The runtime of each pool, with the folder of the packages that are laid over its image."""
     code = Home(Path(order.home)).job(order.name).path / "code"
-    made: dict[tuple[object, ...], Runtime] = {}
-    for number, pool in enumerate(order.job.job_spec.worker_pool_specs):
-        if runtime_key(pool) not in made:
-            made[runtime_key(pool)] = _with_overlays(ready[runtime_key(pool)], code / f"workerpool{number}")
-    return tuple(made[runtime_key(pool)] for pool in order.job.job_spec.worker_pool_specs)
 
+    def runtime(number: int, _: WorkerPoolSpec) -> Runtime:
+        image, packages = ready[number].image, ready[number].packages
+        if packages is None or not packages.overlays:
+            return Runtime(image=image)
+        site = code / f"workerpool{number}"
+        if not site.exists():  # a supervisor before this one may have died here
+            unfinished = site.with_name(f".{site.name}.{os.getpid()}")
+            packages.unpack(unfinished)
+            with suppress(OSError):  # where another supervisor's preparation was faster, its folder serves
+                unfinished.rename(site)
+        return Runtime(image=image, site=str(site))
 
-def _with_overlays(ready: _Ready, site: Path) -> Runtime:
-    if ready.packages is None or not ready.packages.overlays:
-        return Runtime(image=ready.image)
-    if not site.exists():  # a supervisor before this one may have died here
-        unfinished = site.with_name(f".{site.name}.{os.getpid()}")
-        ready.packages.unpack(unfinished)
-        with suppress(OSError):  # where another supervisor's preparation was faster, its folder serves
-            unfinished.rename(site)
-    return Runtime(image=ready.image, site=str(site))
+    return for_each_pool(order, runtime)
 
 
 def _dockerfile(base_name: str, base: Image, *, plain: bool) -> str:
@@ -200,30 +192,23 @@ def _dockerfile(base_name: str, base: Image, *, plain: bool) -> str:
     program = ["python3", f"{FOLDER}/install.py", *([] if plain else [CACHE])]
     variables = dict(entry.partition("=")[::2] for entry in base.env)
     path = f"{USER_BASE}/bin:{variables.get('PATH') or DEFAULT_PATH}"
+    quoted = re.sub(r'([\\"$])', r"\\\1", path)  # nothing in it is replaced
+    opening: list[str] = []
+    if base.user.partition(":")[0] not in ("", "0", "root"):
+        # The image's own user puts the link to its packages beside the files that root has copied there.
+        opened = _words(["python3", "-c", f"import os; os.chmod({str(Path(FOLDER).parent)!r}, 0o1777)"])
+        opening = ["USER root", f"RUN {opened}", f"USER {base.user}"]
     lines = [
         f"FROM {base_name}",
         *(f"ARG {name}={value}" for name, value in PIP_SETTINGS.items()),
         PIP_ARGUMENT,
         f'COPY ["{PACKAGES}/", "{FOLDER}/"]',
         *([PIP_COPY] if plain else []),
-        *_open_to(base.user),
+        *opening,
         f"RUN {mounts}{_words(program)}",
-        f"ENV PATH={_quoted(path)}",
+        f'ENV PATH="{quoted}"',
     ]
     return "\n".join(lines) + "\n"
-
-
-def _open_to(user: str) -> tuple[str, ...]:
-    """Let an image's own user put the link to its packages beside the files that root has copied there."""
-    if user.partition(":")[0] in ("", "0", "root"):
-        return ()
-    program = _words(["python3", "-c", f"import os; os.chmod({str(Path(FOLDER).parent)!r}, 0o1777)"])
-    return ("USER root", f"RUN {program}", f"USER {user}")
-
-
-def _quoted(value: str) -> str:
-    """A value as it stands in a Dockerfile, where nothing in it is replaced."""
-    return '"' + "".join(f"\\{letter}" if letter in '\\"$' else letter for letter in value) + '"'
 
 
 def _words(program: list[str]) -> str:
@@ -251,9 +236,9 @@ class PackagePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def unpack(self, site: Path) -> None:
         """Put the overlays into a folder, readable for every user that an image may run as."""
-        site.mkdir(parents=True)
         from vtrain.runtime.environments.wheels import lay
 
+        site.mkdir(parents=True)
         for package in self.overlays:
             lay(package, site)
         for folder in (site, *(path for path in site.rglob("*") if path.is_dir())):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from vtrain.atomic import remove_folder
 from vtrain.backends.job_storage import GS, keep_serving, stop_serving, storage_variables
-from vtrain.backends.local_plan import package_files, runtime_key
+from vtrain.backends.local_plan import for_each_pool, package_files
 from vtrain.backends.process.process_plan import environment_spec
 from vtrain.backends.process.process_world import HOST, buckets_folder, process_world, seen_folder
 from vtrain.messages.custom_job import WorkerPoolSpec
@@ -72,9 +72,7 @@ class ProcessLauncher:
 
     def prepare(self, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
         own = Home(Path(order.home)).job(order.name).path / "environments"
-        pools = {runtime_key(pool): pool for pool in order.job.job_spec.worker_pool_specs}
-        made = {key: _runtime(pool, order, own, log) for key, pool in pools.items()}
-        return tuple(made[runtime_key(pool)] for pool in order.job.job_spec.worker_pool_specs)
+        return for_each_pool(order, lambda _, pool: _runtime(pool, order, own, log))
 
     def replica_orders(
         self,
