@@ -11,7 +11,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -151,10 +151,11 @@ def _without_here_documents(dockerfile: str) -> Iterator[str]:
 def _build_with_buildx(engine: Engine, request: BuildRequest, tell: Tell) -> str:
     """Run `docker buildx build`, which reads the context as a tar archive, and Docker's own logins."""
     steps, words = BuildSteps(tell), b""
-    with tempfile.TemporaryDirectory(prefix="vtrain-build-") as folder, tempfile.TemporaryFile() as context:
+    with (
+        tempfile.TemporaryDirectory(prefix="vtrain-build-") as folder,
+        _context(request, request.dockerfile) as context,
+    ):
         id_file = Path(folder, "id")
-        context.writelines(_context(request, request.dockerfile))
-        context.seek(0)
         # A session of its own: Ctrl-C is for us, who then end the program with its plugin.
         with subprocess.Popen(
             _buildx_command(engine, request, id_file),
@@ -217,12 +218,14 @@ def _build_with_classic(engine: Engine, request: BuildRequest, tell: Tell) -> st
         "rm": "1",
         "forcerm": "1",
     }
-    context = _context(request, request.plain_dockerfile or request.dockerfile)
     steps = BuildSteps(tell)
     progress = ClassicProgress(steps)
     built = ""
     try:
-        with engine_errors("build the image"):
+        with (
+            _context(request, request.plain_dockerfile or request.dockerfile) as context,
+            engine_errors("build the image"),
+        ):
             for message in post_stream(engine.client, "/build", parameters, data=context):
                 progress.take(message.get("stream", ""))
                 built = (message.get("aux") or {}).get("ID") or built
@@ -238,11 +241,6 @@ def _build_with_classic(engine: Engine, request: BuildRequest, tell: Tell) -> st
     if image is None:
         raise ImageError("The image was not built: the engine ended the build without an image.")
     return image.id
-
-
-def _context(request: BuildRequest, dockerfile: str) -> Iterator[bytes]:
-    own = () if request.dockerfile_name else (ContextFile(name=DOCKERFILE, content=dockerfile.encode()),)
-    return tar_stream((*request.files, *own))
 
 
 def _not_built(error: str, failed: Step | None = None) -> ImageError:
@@ -273,11 +271,6 @@ def _not_built(error: str, failed: Step | None = None) -> ImageError:
     return ImageError(f"The image cannot be built{where}: {said}.{shown}", hint=missing)
 
 
-_BLOCK_BYTES = 512 * 1024
-_FILE_MODE = 0o644
-_PROGRAM_MODE = 0o755
-
-
 class ContextFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the context. `name` is relative, with `/`; `content` is the bytes, or the file with them."""
 
@@ -286,44 +279,32 @@ class ContextFile(msgspec.Struct, frozen=True, kw_only=True):
     executable: bool = False
 
 
-def tar_stream(files: Iterable[ContextFile]) -> Iterator[bytes]:
-    """The archive in blocks, sorted by name. Raises ImageError for a file that cannot be read, or changes.
+@contextmanager
+def _context(request: BuildRequest, dockerfile: str) -> Iterator[BinaryIO]:
+    """The context as a temporary archive, with the Dockerfile unless that is one of its files."""
+    own = () if request.dockerfile_name else (ContextFile(name=DOCKERFILE, content=dockerfile.encode()),)
+    with tempfile.TemporaryFile() as archive:
+        write_archive((*request.files, *own), archive)
+        archive.seek(0)
+        yield archive
+
+
+def write_archive(files: Iterable[ContextFile], archive: BinaryIO) -> None:
+    """Write a tar archive, sorted by name. Raises ImageError for a file that cannot be read, or shrinks.
 
     Owner, group and times are all zero: the layers of an image depend on the content alone.
     """
-    for file in sorted(files, key=lambda file: file.name):
-        yield from _entry(file)
-    yield bytes(2 * tarfile.BLOCKSIZE)
-
-
-def _entry(file: ContextFile) -> Iterator[bytes]:
-    if isinstance(file.content, bytes):
-        yield from _blocks(file, io.BytesIO(file.content), len(file.content))
-        return
-    try:
-        with file.content.open("rb") as source:
-            yield from _blocks(file, source, source.seek(0, io.SEEK_END))
-    except OSError as error:
-        raise ImageError(
-            f"The image cannot be built: {file.content} cannot be read ({error.strerror}).",
-            hint="Make it readable, or leave it out with an ignore file.",
-        ) from error
-
-
-def _blocks(file: ContextFile, source: BinaryIO, size: int) -> Iterator[bytes]:
-    info = tarfile.TarInfo(file.name)
-    info.size = size
-    info.mode = _PROGRAM_MODE if file.executable else _FILE_MODE
-    yield info.tobuf(tarfile.PAX_FORMAT)
-    source.seek(0)
-    left = size
-    while left:
-        block = source.read(min(left, _BLOCK_BYTES))
-        if not block:
-            raise ImageError(
-                f"The image cannot be built: {file.content!s} became shorter while it was read.",
-                hint="Build again when nothing writes to it.",
-            )
-        left -= len(block)
-        yield block
-    yield bytes(-size % tarfile.BLOCKSIZE)
+    with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for file in sorted(files, key=lambda file: file.name):
+            info, content = tarfile.TarInfo(file.name), file.content
+            info.mode = 0o755 if file.executable else 0o644
+            try:
+                with io.BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source:
+                    info.size = source.seek(0, io.SEEK_END)
+                    source.seek(0)
+                    tar.addfile(info, source)
+            except OSError as error:
+                raise ImageError(
+                    f"The image cannot be built: {content!s} cannot be read ({error.strerror or error}).",
+                    hint="Make it readable, or leave it out with an ignore file.",
+                ) from error

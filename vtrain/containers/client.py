@@ -139,17 +139,8 @@ class EngineCalls:
     @contextmanager
     def stream(self, path: str, params: Mapping[str, Any] = {}) -> Iterator[http.client.HTTPResponse]:
         """The answer to a GET, to be read as it comes; reads wait as long as the engine is silent."""
-        connection = EngineConnection(self._address, self._seconds, is_patient=True)
-        try:
-            with _breaks():
-                answer = connection.ask("GET", self._target(path, params))
-                if _is_refusal(answer):
-                    with _in_time(connection, self._seconds):
-                        _accepted(answer, _read_whole(answer))
-            with answer:
-                yield answer
-        finally:
-            connection.close()
+        with self._lasting("GET", self._target(path, params)) as (_, answer), answer:
+            yield answer
 
     @contextmanager
     def hijack(self, path: str, body: Any = None, params: Mapping[str, Any] = {}) -> Iterator[socket.socket]:
@@ -157,18 +148,27 @@ class EngineCalls:
 
         Both ends may write at any time; reads wait as long as the program is silent.
         """
+        # These tell a proxy in between that both directions stay open.
+        headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
+        with self._lasting("POST", self._target(path, params), body, headers) as (connection, _):
+            assert connection.opened is not None
+            yield connection.opened
+
+    @contextmanager
+    def _lasting(
+        self, method: str, target: str, body: Any = None, headers: Mapping[str, str] = {}
+    ) -> Iterator[tuple[EngineConnection, http.client.HTTPResponse]]:
+        """A connection of its own, and the accepted answer, whose body is not read yet."""
         connection = EngineConnection(self._address, self._seconds, is_patient=True)
-        connection.response_class = _HeadOnly
+        if headers:
+            connection.response_class = _HeadOnly
         try:
             with _breaks():
-                # These tell a proxy in between that both directions stay open.
-                headers = {"Connection": "Upgrade", "Upgrade": "tcp"}
-                answer = connection.ask("POST", self._target(path, params), body, headers)
+                answer = connection.ask(method, target, body, headers)
                 if _is_refusal(answer):
                     with _in_time(connection, self._seconds):
                         _accepted(answer, _read_whole(answer))
-            assert connection.opened is not None
-            yield connection.opened
+            yield connection, answer
         finally:
             connection.close()
 

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from docker import APIClient
 from docker.auth import encode_header, load_config, resolve_authconfig, resolve_repository_name
@@ -50,7 +50,7 @@ def post_stream(
     parameters: Mapping[str, Any],
     *,
     login: Mapping[str, str] = {},
-    data: Iterator[bytes] | None = None,
+    data: BinaryIO | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The messages that a POST answers, one a line, as they come; `data` is its body, a tar archive.
 

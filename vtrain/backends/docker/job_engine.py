@@ -103,21 +103,21 @@ def has_default_bridge(engine: Engine) -> bool:
     return _exists(engine, DEFAULT_BRIDGE)
 
 
-def gateway(engine: Engine, name: str) -> str:
-    """The address of the engine's machine in a network. Raises EngineError."""
+def server_hosts(engine: Engine, network: str) -> tuple[str, str]:
+    """Where a server for a network's containers listens, and the name of that for them, where it is another.
+
+    It listens at this machine's address in the network. If the engine runs in a virtual machine, that is
+    there, and containers reach this machine as `host.docker.internal`. Raises EngineError.
+    """
     with engine_errors("describe the job's network"):
-        (found,) = engine.calls.get(f"/networks/{name}")["IPAM"]["Config"]
-    return str(found.get("Gateway") or next(ipaddress.ip_network(found["Subnet"]).hosts()))
-
-
-def can_listen(address: str) -> bool:
-    """Whether that address is one of this machine's own."""
+        (found,) = engine.calls.get(f"/networks/{network}")["IPAM"]["Config"]
+    address = str(found.get("Gateway") or next(ipaddress.ip_network(found["Subnet"]).hosts()))
     with socket.socket() as probe:
         try:
             probe.bind((address, 0))
         except OSError:
-            return False
-    return True
+            return "127.0.0.1", "host.docker.internal"
+    return address, ""
 
 
 def remove_network(engine: Engine, name: str) -> None:

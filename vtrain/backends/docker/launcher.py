@@ -23,11 +23,10 @@ from vtrain.backends.docker.container import (
 from vtrain.backends.docker.container_life import ContainerLife
 from vtrain.backends.docker.job_engine import (
     JobEngine,
-    can_listen,
     cut_loose,
-    gateway,
     has_default_bridge,
     remove_network,
+    server_hosts,
 )
 from vtrain.backends.docker.ownership import mend_ownership
 from vtrain.backends.docker.runtime_image import make_runtime, ready_runtimes
@@ -86,7 +85,10 @@ class DockerLauncher:
     ) -> Mapping[str, msgspec.Struct]:
         with preparing():
             engine = self._open(docker_part(order).engine).engine()
-            storage = self._storage(order, folder)
+            storage: dict[str, str] = {}
+            if order.setting.aip_dirs == GS:
+                host, name = server_hosts(engine, self._have_network(order))
+                storage = storage_variables(folder, order.home, host, client_host=name)
             is_needed = needs_network(order.job.job_spec, order.setting.aip_dirs)
             has_own = is_needed or not has_default_bridge(engine)
             network = network_name(order.resource.id) if has_own else ""  # empty: the engine's default bridge
@@ -102,20 +104,6 @@ class DockerLauncher:
         """Make the network beside the containers. Where it fails, each of them tries again, and says why."""
         with suppress(EngineError):
             self._have_network(order)
-
-    def _storage(self, order: JobOrder, folder: JobFolder) -> dict[str, str]:
-        """The variables with the address of the job's Cloud Storage server, with `--aip-dirs=gs`.
-
-        The server listens at this machine's address in the job's network. If the engine runs in a virtual
-        machine, that address is there, and containers reach this machine as `host.docker.internal`.
-        """
-        if order.setting.aip_dirs != GS:
-            return {}
-        network = self._have_network(order)
-        address = gateway(self._open(docker_part(order).engine).engine(), network)
-        if can_listen(address):
-            return storage_variables(folder, order.home, address)
-        return storage_variables(folder, order.home, "127.0.0.1", client_host="host.docker.internal")
 
     def start(self, replica: ReplicaFolder) -> None:
         if replica.path not in self._watches and replica.exit() is None:

@@ -10,7 +10,7 @@ import msgspec
 
 from vtrain.backends import BackendSettings
 from vtrain.backends.docker.container import DEFAULT_BRIDGE, bind
-from vtrain.backends.docker.job_engine import can_listen, gateway
+from vtrain.backends.docker.job_engine import server_hosts
 from vtrain.backends.job_storage import missing_module, stop_serving, storage_variables
 from vtrain.backends.models import ServingOrder
 from vtrain.containers.discovery import find_local_engine
@@ -101,10 +101,9 @@ class ContainerServing:
 
     def _storage(self, engine: Engine, folder: JobFolder) -> dict[str, str]:
         """Serve the buckets of this machine to containers; the variables that lead there."""
-        address = gateway(engine, DEFAULT_BRIDGE)
-        here, name = (address, "") if can_listen(address) else ("127.0.0.1", "host.docker.internal")
+        host, name = server_hosts(engine, DEFAULT_BRIDGE)
         try:
-            return storage_variables(folder, str(self._settings.home.absolute()), here, client_host=name)
+            return storage_variables(folder, str(self._settings.home.absolute()), host, client_host=name)
         except PrepareFailed as failed:
             raise StorageError(failed.message) from failed
 

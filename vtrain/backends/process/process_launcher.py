@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from vtrain.runtime.environments.environment import (
 )
 from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder, require_struct
 from vtrain.runtime.home import Home
-from vtrain.runtime.job_order import JobOrder, ReplicaOrder, WarmSlot
+from vtrain.runtime.job_order import JobOrder, ReplicaOrder
 from vtrain.runtime.launcher import Log, Runtime, preparing
 from vtrain.runtime.locks import hold_lock, lock_holder
 from vtrain.runtime.orphans import close_pipes, kill_orphans, open_pipes, salvage
@@ -116,8 +116,20 @@ class ProcessLauncher:
         lock = None if replica.touched else hold_lock(replica.lock)
         if lock is None:
             return
-        slot = _slot_of(replica)
-        child = _start_warm(replica, slot, lock) if slot is not None else _start_shim(replica, lock)
+        slot = child = None
+        with suppress(DamagedFileError):  # its shim tells
+            slot = require_struct(replica.path / "spec.json", ReplicaOrder).warm
+        if slot is not None:  # which few jobs have
+            from vtrain.runtime.warm_slots import keep_warm, start_warm
+
+            child = start_warm(replica, slot, lock)
+        if child is None:
+            shim = Path(__file__).parents[2] / "runtime" / "shim.py"
+            # Isolated and without site-packages: it starts sooner, and PYTHONPATH does not reach it.
+            argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
+            child = spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
+            if slot is not None:
+                keep_warm(slot)  # for the next one
         self._shims[replica] = identify(child)
 
     def lives(self, replica: ReplicaFolder) -> bool:
@@ -228,32 +240,6 @@ def _visible(order: JobOrder, devices: Mapping[str, tuple[str, ...]]) -> dict[Re
         for member, machine in machines.items()
         if machine is not None and gpu_count(machine)
     }
-
-
-def _slot_of(replica: ReplicaFolder) -> WarmSlot | None:
-    """The slot in which a replica may start with imported modules."""
-    try:
-        return require_struct(replica.path / "spec.json", ReplicaOrder).warm
-    except DamagedFileError:
-        return None  # its shim tells
-
-
-def _start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int:
-    """Start the replica's shim in its slot, else as usual, and the slot's process for the next; its id."""
-    from vtrain.runtime.warm_slots import keep_warm, start_warm  # few jobs have a slot
-
-    child = start_warm(replica, slot, lock)
-    if child is None:
-        child = _start_shim(replica, lock)
-        keep_warm(slot)
-    return child
-
-
-def _start_shim(replica: ReplicaFolder, lock: int) -> int:
-    shim = Path(__file__).parents[2] / "runtime" / "shim.py"
-    # Isolated and without site-packages: it starts sooner, and the user's PYTHONPATH does not reach it.
-    argv = [sys.executable, "-I", "-S", str(shim), str(replica.path)]
-    return spawn_holding(lock, argv, dict(os.environ), replica.path / "shim.log")
 
 
 def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:
