@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import msgspec
 
@@ -26,7 +26,6 @@ from vtrain.errors import EngineAwayError, EngineError, ImageError
 from vtrain.program_output import reason
 
 Tell = Callable[[str], None]
-Builder = Literal["auto", "buildkit", "classic"]
 END_SECONDS = 2.0
 """The time for buildx to end when it is asked to."""
 DOCKERFILE = ".vtrain.Dockerfile"
@@ -77,19 +76,14 @@ class BuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     secret: str = ""
 
 
-def build_image(engine: Engine, request: BuildRequest, tell: Tell, *, builder: Builder = "auto") -> str:
+def build_image(engine: Engine, request: BuildRequest, tell: Tell) -> str:
     """Build and tag an image on bases that the engine has, or can pull; its id, `sha256:...`.
 
-    `auto` takes BuildKit where Docker's command has its plugin buildx and the engine is no Podman, else the
-    classic builder; DOCKER_BUILDKIT=0 takes the classic one. Raises ImageError with the step that failed and
-    its last lines.
+    BuildKit builds where Docker's command has its plugin buildx and the engine is not Podman; otherwise, and
+    with DOCKER_BUILDKIT=0, the classic one. Raises ImageError with the step that failed and its last lines.
     """
     is_off = os.environ.get("DOCKER_BUILDKIT") == "0"
-    if builder == "auto":
-        builder = "buildkit" if not is_off and has_buildx() and not _is_podman(engine) else "classic"
-    if builder == "buildkit":
-        if not has_buildx():
-            raise ImageError('"docker buildx" does not work here.', hint=_BUILDX_HINT)
+    if not is_off and has_buildx() and not _is_podman(engine):
         return _build_with_buildx(engine, request, tell)
     if request.secret:
         raise ImageError(
