@@ -42,14 +42,6 @@ class Pods(Cluster):
     trainer_form = image_form = TrainerForm.PUSHED_IMAGE
 
 
-class Odd(Cluster):
-    trainer_form = "tarball"
-
-
-class Vague(Cluster):
-    is_local = "no"
-
-
 class Alias(Cluster):
     """Takes the name of another."""
 
@@ -110,7 +102,7 @@ class Docker(Slurm):
     name = "docker"
 '''
 NAMES = (
-    "slurm=Slurm cluster=Cluster pods=Pods odd=Odd vague=Vague alias=Alias other=open_other "
+    "slurm=Slurm cluster=Cluster pods=Pods alias=Alias other=open_other "
     "refusing=Refusing failing=Failing "
     "opening=Opening faulty=Faulty probing=Probing docker=Docker"
 )
@@ -202,11 +194,6 @@ def test_local_run_on_a_service(
 @pytest.mark.parametrize(
     ("backend", "words"),
     [
-        ("odd", "The backend plug-in 'odd' has is_local=False and trainer_form='tarball'; expected"),
-        (
-            "vague",
-            "The backend plug-in 'vague' has is_local='no' and trainer_form=<TrainerForm.PACKAGE",
-        ),
         ("alias", "The backend plug-in 'alias' calls itself 'cluster'."),
         ("other", "The backend plug-in 'other' registers cluster_plugin:open_other, which is no Backend."),
         ("refusing", "The cluster is not configured.\n  Run cluster-setup."),

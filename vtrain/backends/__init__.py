@@ -111,10 +111,6 @@ class ServiceAccess(msgspec.Struct, frozen=True, kw_only=True):
 Tell = Callable[[str], None]
 
 
-def _unheard(_text: str) -> None:
-    """Drop a line of progress."""
-
-
 class StudyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The suggestions of a local study: `sampler` is auto, tpe or gp. Without a `seed` the backend takes one.
 
@@ -157,7 +153,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     preload: tuple[str, ...] = ()
     """For new persistent resources: the modules that their slots keep imported."""
     access: ServiceAccess = ServiceAccess()
-    tell: Tell = _unheard
+    tell: Tell = lambda _: None
     """Takes one line of progress while a command waits."""
 
 

@@ -64,11 +64,6 @@ class TrainerForm(Enum):
     PUSHED_IMAGE = "pushed-image"
 
 
-def _nobody_to_ask() -> str:
-    """Choose no region, as there is no terminal."""
-    return ""
-
-
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """The place of a resource, as the command line gives it. Empty values are left to configuration.
 
@@ -80,7 +75,7 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     region: str = ""
     project: Choice | None = None
     access: ServiceAccess = ServiceAccess()
-    ask_region: Callable[[], str] = _nobody_to_ask
+    ask_region: Callable[[], str] = lambda: ""
 
 
 class Suitability(msgspec.Struct, frozen=True, kw_only=True):

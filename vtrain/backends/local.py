@@ -38,7 +38,7 @@ from vtrain.runtime.capacity.leases import Claim
 from vtrain.runtime.capacity.queue import attend, look_after
 from vtrain.runtime.database import has_store, storage_errors
 from vtrain.runtime.file_limit import check_files, files_needed
-from vtrain.runtime.folder import DamagedFileError, JobFolder, ReplicaFolder
+from vtrain.runtime.folder import DamagedFileError, JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder, SimulatedPreemption, TypedCommand
@@ -209,8 +209,10 @@ class LocalBackend:
         self._adopt_if_possible(record)
         job = stored_job(record)
         is_running = isinstance(job, CustomJob) and not states.has_ended(job.state)
-        replicas = _running(self._folder(name), runnable(job)) if is_running else ()
-        return HostedJob(job=job, backend=record.backend, replicas=replicas)
+        folder, members = self._folder(name), replica_ids(runnable(job).job_spec) if is_running else ()
+        newest = [folder.replica(each.name, folder.newest_attempt(each.name)) for each in members]
+        running = tuple(replica for replica in newest if replica.started() and replica.exit() is None)
+        return HostedJob(job=job, backend=record.backend, replicas=running)
 
     def folders(self, name: str, replica: str) -> tuple[Root, ...]:
         """The job's output folder, and the working directory of the replica's newest attempt."""
@@ -323,9 +325,8 @@ class LocalBackend:
             return claim
         from vtrain.runtime.resource_registry import ResourceRegistry
 
-        place = ResourceName(
-            project=self._settings.project, location=self._settings.region, collection="", id=""
-        )
+        settings = self._settings
+        place = ResourceName(project=settings.project, location=settings.region, collection="", id="")
         return ResourceRegistry(self._home, place, self._spawn_supervisor).claim(own.job_spec, claim)
 
     def _files(self, own: CustomJob) -> int:
@@ -362,13 +363,6 @@ class LocalBackend:
 
     def _spawn_supervisor(self, folder: JobFolder, lock: int) -> None:
         start_supervisor(SUPERVISE, folder, lock)
-
-
-def _running(folder: JobFolder, job: CustomJob) -> tuple[ReplicaFolder, ...]:
-    """The newest attempt of each replica that has started and not ended."""
-    names = [member.name for member in replica_ids(job.job_spec)]
-    newest = [folder.replica(name, folder.newest_attempt(name)) for name in names]
-    return tuple(replica for replica in newest if replica.started() and replica.exit() is None)
 
 
 def _check_preemption(job: CustomJob, preemption: SimulatedPreemption | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import PROTOCOL_VERSION, BackendSettings, HostedJob, JobBackend, RunningReplica
-from vtrain.backends.base import Backend, RuntimeBackend, TrainerForm
+from vtrain.backends.base import Backend, RuntimeBackend
 from vtrain.errors import ConfigError, UnavailableError, VtrainError
 from vtrain.messages.nearest import did_you_mean
 
@@ -169,11 +169,6 @@ def _load_plugin(entry: EntryPoint) -> Backend:
         raise UnavailableError(
             f"The backend plug-in {entry.name!r} registers {entry.value}, which is no Backend.",
             hint="Subclass vtrain.backends.base.Backend.",
-        )
-    if not isinstance(found.is_local, bool) or not isinstance(found.trainer_form, TrainerForm):
-        raise UnavailableError(
-            f"The backend plug-in {entry.name!r} has is_local={found.is_local!r} and "
-            f"trainer_form={found.trainer_form!r}; expected a bool and a TrainerForm."
         )
     if getattr(found, "name", "") != entry.name:
         raise UnavailableError(

@@ -177,7 +177,7 @@ OPEN_TO_ALL = 0o777
 reach them, as vtrain's home is the caller's own."""
 
 
-def seen_folder(uri: str, aip_dirs: str = "") -> str:
+def seen_folder(uri: str, aip_dirs: str) -> str:
     """A folder of a bucket as replicas are told it, without a trailing slash: `gs://…`, or a path."""
     if not uri:
         return ""
@@ -187,7 +187,7 @@ def seen_folder(uri: str, aip_dirs: str = "") -> str:
     return (rest if scheme == "file" else uri).rstrip("/")
 
 
-def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[dict[str, Any], ...]:
+def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str) -> list[dict[str, Any]]:
     """The mounts of local buckets, of the job's output and of its data. Makes the folders of the output."""
     buckets = LocalBuckets(home)
     mounts = []
@@ -215,7 +215,7 @@ def bucket_mounts(spec: CustomJobSpec, home: Path, data_uri: str = "") -> tuple[
         if bucket.is_dir():
             Root(bucket).open_to(OPEN_TO_ALL)
             mounts.append(bind(bucket, f"{MOUNT_POINT}/{bucket.name}"))
-    return tuple(mounts)
+    return mounts
 
 
 def container_orders(
