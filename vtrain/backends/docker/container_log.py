@@ -209,7 +209,7 @@ class TerminalOutput:
         self._link: socket.socket | None = None
         self._tries = 0
         self._links = ExitStack()
-        self._window = ContainerWindow(lambda: view.calls, order.name, terminal)
+        self._window = ContainerWindow(lambda: view.engine, order.name, terminal)
 
     def before_start(self) -> None:
         self._links.close()

@@ -13,11 +13,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import msgspec
 
-from vtrain.containers.client import CallRefused, EngineCalls
+from vtrain.containers.engine import Engine, engine_errors
 from vtrain.containers.exec_session import DETACH_KEYS
 from vtrain.errors import EngineError
 from vtrain.runtime.folder import JobFolder
@@ -28,7 +28,6 @@ END_OF_INPUT = b"\x04"
 END_OF_INPUT_SECONDS = 1.0
 """A program that reads key by key drops what was typed before, so that the end is told again."""
 _LARGEST_UNREAD = 64 * 1024
-UNTOLD = (CallRefused, EngineError, OSError)
 
 
 def own_terminal(order: JobOrder, folder: JobFolder) -> LentTerminal | None:
@@ -43,10 +42,11 @@ def own_terminal(order: JobOrder, folder: JobFolder) -> LentTerminal | None:
 
 
 class ContainerWindow:
-    """The window that one container has. `calls` gives the engine's, or raises EngineError."""
+    """The window that one container has."""
 
-    def __init__(self, calls: Callable[[], EngineCalls], container: str, terminal: LentTerminal) -> None:
-        self._calls = calls
+    def __init__(self, engine: Callable[[], Engine], container: str, terminal: LentTerminal) -> None:
+        """`engine` gives the engine, or raises EngineError."""
+        self._engine = engine
         self._path = f"/containers/{container}"
         self._terminal = terminal
         self._size = (0, 0)
@@ -98,12 +98,13 @@ class ContainerWindow:
         try:
             if self._link is None:
                 params = {"stream": 1, "stdin": 1, "detachKeys": DETACH_KEYS}
-                attached = self._calls().hijack(f"{self._path}/attach", params=params)
-                self._link = self._links.enter_context(attached)
+                attached = self._engine().calls.hijack(f"{self._path}/attach", params=params)
+                with engine_errors("attach to the container"):
+                    self._link = self._links.enter_context(attached)
             if not select.select([], [self._link], [], 0)[1]:
                 return keys
             return keys[self._link.send(keys) :]
-        except UNTOLD:  # the container has ended, or the engine is away: the next try tells
+        except (EngineError, OSError):  # the container has ended, or the engine is away: the next try tells
             self._links.close()
             self._link = None
             return keys if self._terminal.interactive else b""
@@ -111,8 +112,7 @@ class ContainerWindow:
     def _resize(self, size: tuple[int, int]) -> None:
         if size == self._size or not all(size):
             return
-        try:
-            self._calls().post(f"{self._path}/resize", h=size[0], w=size[1])
-        except UNTOLD:  # as above; the command tells its size every second
-            return
-        self._size = size
+        # An error is no loss, as above: the command sends its size every second.
+        with suppress(EngineError), engine_errors("resize the container's terminal"):
+            self._engine().calls.post(f"{self._path}/resize", h=size[0], w=size[1])
+            self._size = size

@@ -10,8 +10,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from vtrain.backends.docker.job_engine import JobEngine
-from vtrain.containers.client import EngineCalls
-from vtrain.containers.engine import engine_errors
+from vtrain.containers.engine import Engine, engine_errors
 from vtrain.containers.streams import Piece, PieceReader, read_blocks, read_pieces
 from vtrain.errors import EngineAwayError, EngineError
 from vtrain.retry import growing, retry
@@ -44,9 +43,9 @@ class ContainerView:
         self._away_since = 0.0
 
     @property
-    def calls(self) -> EngineCalls:
-        """The client of the engine. Raises EngineError where none can be reached."""
-        return self._job_engine.engine().calls
+    def engine(self) -> Engine:
+        """The engine, connected when it is asked for the first time. Raises EngineError."""
+        return self._job_engine.engine()
 
     def patiently(self, act: Callable[[], T]) -> T:
         """The answer of `act`, repeated as often as the engine goes away."""
@@ -61,7 +60,7 @@ class ContainerView:
     def inspect(self) -> dict[str, Any] | None:
         """The container's State; None when there is no such container."""
         found = self._unless_gone(
-            "look at the container", lambda: self.calls.get(f"/containers/{self._name}/json")
+            "look at the container", lambda: self.engine.calls.get(f"/containers/{self._name}/json")
         )
         if found is None:
             return None
@@ -74,7 +73,7 @@ class ContainerView:
         """Whether that is in the container's working directory; false where the engine does not tell."""
         path, params = f"/containers/{self._name}/archive", {"path": f"{self._working_folder}/{name}"}
         with suppress(EngineError), engine_errors("look into the container"):
-            self.calls.send("HEAD", path, params)
+            self.engine.calls.send("HEAD", path, params)
             return True
         return False
 
@@ -82,7 +81,7 @@ class ContainerView:
         """Create the container; its State. A supervisor that died may have asked for the same before."""
         try:
             with engine_errors("create the container"):
-                made = self.calls.post("/containers/create", config, name=self._name)
+                made = self.engine.calls.post("/containers/create", config, name=self._name)
         except EngineError as error:
             if error.http_status != HTTPStatus.CONFLICT:
                 raise
@@ -97,17 +96,17 @@ class ContainerView:
     def start(self) -> None:
         """Start the container. Raises EngineError."""
         with engine_errors("start the container"):
-            self.calls.post(f"/containers/{self._name}/start")
+            self.engine.calls.post(f"/containers/{self._name}/start")
 
     def signal(self, name: str) -> None:
         """Send a signal, such as SIGTERM. Raises EngineError, for a container that does not run too."""
         with engine_errors("stop the container"):
-            self.calls.post(f"/containers/{self._name}/kill", signal=name)
+            self.engine.calls.post(f"/containers/{self._name}/kill", signal=name)
 
     def remove(self) -> None:
         """Remove the container, running or not. Raises EngineError."""
         with engine_errors("remove the container"):
-            self.calls.delete(f"/containers/{self._name}", force=1, v=1)
+            self.engine.calls.delete(f"/containers/{self._name}", force=1, v=1)
 
     def read_log(self, since: int, *, follow: bool) -> Generator[list[Piece], None, None]:
         """The log from that time on (nanoseconds; 0: all); `follow` waits for what is still to come."""
@@ -117,7 +116,7 @@ class ContainerView:
             path = f"/containers/{self._name}/logs"
             with (
                 engine_errors(READING),
-                self.calls.stream(path, {"follow": int(follow), **WITH_TIMES, **begin}) as response,
+                self.engine.calls.stream(path, {"follow": int(follow), **WITH_TIMES, **begin}) as response,
             ):
                 self._answered()
                 yield from read_pieces(response, reader)
@@ -129,7 +128,7 @@ class ContainerView:
     def read_tail(self, count: int) -> list[Piece]:
         """The last pieces of the log, as many as asked for."""
         path, params = f"/containers/{self._name}/logs", {**WITH_TIMES, "tail": count}
-        content = self._unless_gone(READING, lambda: self.calls.send("GET", path, params))
+        content = self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params))
         reader = PieceReader()
         pieces = reader.feed(content or b"")
         self.log_error = reader.error or self.log_error
@@ -139,7 +138,7 @@ class ContainerView:
         """All that a program on a terminal has written; `follow` waits for what is still to come."""
         path, params = f"/containers/{self._name}/logs", {"follow": int(follow), **BOTH_STREAMS}
         try:
-            with engine_errors(READING), self.calls.stream(path, params) as response:
+            with engine_errors(READING), self.engine.calls.stream(path, params) as response:
                 self._answered()
                 yield from read_blocks(response)
         except EngineError as error:
@@ -149,12 +148,12 @@ class ContainerView:
     def read_terminal_tail(self, lines: int) -> bytes:
         """The last lines that a program on a terminal has written."""
         path, params = f"/containers/{self._name}/logs", {**BOTH_STREAMS, "tail": lines}
-        return self._unless_gone(READING, lambda: self.calls.send("GET", path, params)) or b""
+        return self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params)) or b""
 
     def attach(self) -> AbstractContextManager[socket.socket]:
         """The output of a program on a terminal, as it comes; the connection ends with the container."""
         params = {"stream": 1, "stdout": 1, "stderr": 1}
-        return self.calls.hijack(f"/containers/{self._name}/attach", params=params)
+        return self.engine.calls.hijack(f"/containers/{self._name}/attach", params=params)
 
     def _unless_gone(self, doing: str, ask: Callable[[], Any]) -> Any:
         """The engine's answer; None where there is no such container, or it is being removed."""
