@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import msgspec
@@ -144,6 +145,14 @@ def local_claim(spec: CustomJobSpec, *, memory_bytes: int = 0, all_gpus: bool = 
 def package_files(pool: WorkerPoolSpec) -> tuple[str, ...]:
     """The URIs of the packages that a pool's replicas need installed."""
     return pool.python_package_spec.package_uris if pool.python_package_spec else ()
+
+
+def package_paths(pool: WorkerPoolSpec, home: Path) -> tuple[Path, ...]:
+    """The same packages on this machine. Raises ConfigError for a URI that is not local."""
+    from vtrain.staging import LocalBuckets
+
+    buckets = LocalBuckets(home)
+    return tuple(buckets.local_path(uri) for uri in package_files(pool))
 
 
 def image_uri(pool: WorkerPoolSpec) -> str:

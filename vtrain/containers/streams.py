@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.client import HTTPResponse
 
 from vtrain.times import NANOSECONDS, nanoseconds
@@ -27,13 +27,10 @@ BUSY_PAUSE_SECONDS = 0.002
 _HEADER = struct.Struct(">BxxxL")
 
 
-def read_pieces(response: HTTPResponse, reader: PieceReader) -> Iterator[list[Piece]]:
-    """The pieces in a response to `containers/ID/logs?timestamps=1`, as they come; ends with the stream.
-
-    Raises OSError where the connection breaks.
-    """
+def read_pieces(blocks: Iterable[bytes], reader: PieceReader) -> Iterator[list[Piece]]:
+    """The pieces in the blocks of `containers/ID/logs?timestamps=1`, as they come."""
     last_read = 0.0
-    for block in read_blocks(response):
+    for block in blocks:
         pieces = reader.feed(block)
         if pieces:
             yield pieces
@@ -44,7 +41,10 @@ def read_pieces(response: HTTPResponse, reader: PieceReader) -> Iterator[list[Pi
 
 
 def read_blocks(response: HTTPResponse) -> Iterator[bytes]:
-    """The body as far as it is there, the transfer coding taken off: the library hands out single chunks."""
+    """The body as far as it is there, the transfer coding taken off: the library hands out single chunks.
+
+    Raises OSError where the connection breaks.
+    """
     buffered = response.fp
     if not response.chunked:
         while block := buffered.read1(READ_BYTES):

@@ -112,42 +112,38 @@ class ContainerView:
         """The log from that time on (nanoseconds; 0: all); `follow` waits for what is still to come."""
         begin = {"since": f"{since // NANOSECONDS}.{since % NANOSECONDS:09d}"} if since else {}
         reader = PieceReader()
-        try:
-            path = f"/containers/{self._name}/logs"
-            with (
-                engine_errors(READING),
-                self.engine.calls.stream(path, {"follow": int(follow), **WITH_TIMES, **begin}) as response,
-            ):
-                self._answered()
-                yield from read_pieces(response, reader)
-        except EngineError as error:
-            if not _is_gone(error):
-                raise
+        yield from read_pieces(self._blocks({"follow": int(follow), **WITH_TIMES, **begin}), reader)
         self.log_error = reader.error or self.log_error
 
     def read_tail(self, count: int) -> list[Piece]:
         """The last pieces of the log, as many as asked for."""
-        path, params = f"/containers/{self._name}/logs", {**WITH_TIMES, "tail": count}
-        content = self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params))
         reader = PieceReader()
-        pieces = reader.feed(content or b"")
+        pieces = reader.feed(self._tail({**WITH_TIMES, "tail": count}))
         self.log_error = reader.error or self.log_error
         return pieces
 
     def read_terminal(self, *, follow: bool) -> Generator[bytes, None, None]:
         """All that a program on a terminal has written; `follow` waits for what is still to come."""
-        path, params = f"/containers/{self._name}/logs", {"follow": int(follow), **BOTH_STREAMS}
+        return self._blocks({"follow": int(follow), **BOTH_STREAMS})
+
+    def read_terminal_tail(self, lines: int) -> bytes:
+        """The last lines that a program on a terminal has written."""
+        return self._tail({**BOTH_STREAMS, "tail": lines})
+
+    def _blocks(self, params: dict[str, Any]) -> Generator[bytes, None, None]:
         try:
-            with engine_errors(READING), self.engine.calls.stream(path, params) as response:
+            with (
+                engine_errors(READING),
+                self.engine.calls.stream(f"/containers/{self._name}/logs", params) as response,
+            ):
                 self._answered()
                 yield from read_blocks(response)
         except EngineError as error:
             if not _is_gone(error):
                 raise
 
-    def read_terminal_tail(self, lines: int) -> bytes:
-        """The last lines that a program on a terminal has written."""
-        path, params = f"/containers/{self._name}/logs", {**BOTH_STREAMS, "tail": lines}
+    def _tail(self, params: dict[str, Any]) -> bytes:
+        path = f"/containers/{self._name}/logs"
         return self._unless_gone(READING, lambda: self.engine.calls.send("GET", path, params)) or b""
 
     def attach(self) -> AbstractContextManager[socket.socket]:

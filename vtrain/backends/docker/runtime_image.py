@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.backends.docker.container import USER_BASE, docker_part
-from vtrain.backends.local_plan import for_each_pool, image_uri, package_files
+from vtrain.backends.local_plan import for_each_pool, image_uri, package_paths
 from vtrain.containers.build import BuildRequest, ContextFile, build_image
 from vtrain.containers.engine import Engine
 from vtrain.containers.image_names import is_built_here
@@ -37,7 +37,6 @@ from vtrain.runtime.environments.layers import EnvironmentFailed, Log
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import Runtime
-from vtrain.staging import LocalBuckets
 
 LAYOUT = 3
 """Part of each image's name: a change keeps the images made before from being used."""
@@ -63,12 +62,6 @@ def ready_runtimes(engine: Engine, order: JobOrder) -> tuple[Runtime, ...] | Non
 def make_runtime(engine: Engine, order: JobOrder, log: Log) -> tuple[Runtime, ...]:
     """Pull and build what is not there. Raises ImageError, EngineError and PackagingError."""
     return _runtimes(order, for_each_pool(order, lambda _, pool: _make(engine, order, pool, log)))
-
-
-def package_paths(pool: WorkerPoolSpec, home: Path) -> tuple[Path, ...]:
-    """A pool's packages on this machine. Raises ConfigError for a URI that is not local."""
-    buckets = LocalBuckets(home)
-    return tuple(buckets.local_path(uri) for uri in package_files(pool))
 
 
 class RuntimeImage(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ from vtrain.privacy import make_private
 from vtrain.retry import wait_until
 from vtrain.runtime.accelerators import gpu_count
 from vtrain.runtime.environments.environment import (
-    EnvironmentSpec,
     make_environment,
     needs_build,
     needs_installer,
@@ -252,21 +251,11 @@ def _in_slot(order: ReplicaOrder, job: JobOrder, required: str) -> ReplicaOrder:
     return replace(order, warm=slot, start_note=cold_note(slot) if slot else "")
 
 
-def _environment_spec(pool: WorkerPoolSpec, order: JobOrder) -> EnvironmentSpec:
-    return environment_spec(
-        pool,
-        Path(order.home),
-        python=order.setting.python,
-        downloads=order.setting.python_downloads,
-        folder=order.command.folder if order.command is not None else "",
-    )
-
-
 def _needs_tools(pool: WorkerPoolSpec, order: JobOrder) -> bool:
     """Whether uv or the back end of a package has to run for a pool."""
     if not package_files(pool):
         return False
-    spec, home = _environment_spec(pool, order), Path(order.home)
+    spec, home = environment_spec(pool, order), Path(order.home)
     if order.setting.active_python:
         return any(needs_build(Path(package), home) for package in spec.packages)
     return needs_installer(plan_environment(spec, home))
@@ -277,7 +266,7 @@ def _runtime(pool: WorkerPoolSpec, order: JobOrder, own: Path, log: Log) -> Runt
         return Runtime(python=sys.executable)
     home = Path(order.home)
     with preparing():
-        spec = _environment_spec(pool, order)
+        spec = environment_spec(pool, order)
         if order.setting.active_python:
             from vtrain.runtime.environments.active_python import unpack_packages
 

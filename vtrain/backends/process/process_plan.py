@@ -11,10 +11,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
-from vtrain.backends.local_plan import completed, local_claim, planned_order, pool_lines, unique
+from vtrain.backends.local_plan import (
+    completed,
+    image_uri,
+    local_claim,
+    package_files,
+    package_paths,
+    planned_order,
+    pool_lines,
+    unique,
+)
 from vtrain.backends.process.process_world import bucket_notices, process_world
 from vtrain.errors import ConfigError, UnavailableError
-from vtrain.messages.custom_job import CustomJob, PythonPackageSpec, WorkerPoolSpec
+from vtrain.messages.custom_job import CustomJob, WorkerPoolSpec
 from vtrain.runtime.accelerators import Devices, accelerator_notice, leased_devices
 from vtrain.runtime.capacity.leases import Claim, pool_devices
 from vtrain.runtime.home import Home
@@ -65,15 +74,15 @@ class ProcessPlanner:
 
     def environment_steps(self, job: CustomJob, trainer: SdistPlan | None) -> Steps:
         """The steps that make the environments. Raises EnvironmentFailed for a damaged package."""
-        settings, pools = self._settings, [*filter(_has_packages, job.job_spec.worker_pool_specs)]
+        settings, pools = self._settings, [*filter(package_files, job.job_spec.worker_pool_specs)]
         if settings.active_python:
-            images = {_task(pool).executor_image_uri for pool in pools}
-            steps = _active_steps(settings.active_python, images, trainer)
+            steps = _active_steps(settings.active_python, map(image_uri, pools), trainer)
             if settings.environment:
                 return steps
             advice = tuple(f"{note} --environment=new makes an environment for it." for note in steps.notes)
             return msgspec.structs.replace(steps, notes=advice)
-        found = [_environment_steps(pool, settings, trainer) for pool in pools]
+        order = planned_order(job, settings)
+        found = [_environment_steps(environment_spec(pool, order), settings, trainer) for pool in pools]
         would = unique(line for steps in found for line in steps.would)
         return Steps(
             would=would,
@@ -104,27 +113,16 @@ class ProcessPlanner:
         return pool_lines(job, notice)
 
 
-def environment_spec(
-    pool: WorkerPoolSpec, home: Path, *, python: str = "", downloads: bool = False, folder: str = ""
-) -> EnvironmentSpec:
-    """The environment that a pool's packages need. Raises ConfigError for a URI that is not local.
-
-    `python` is the version or the path that was asked for; with `downloads` uv may download it. `folder` is
-    that of the command.
-    """
+def environment_spec(pool: WorkerPoolSpec, order: JobOrder) -> EnvironmentSpec:
+    """The environment that a pool's packages need. Raises ConfigError for a URI that is not local."""
     from vtrain.runtime.environments.environment import EnvironmentSpec
-    from vtrain.staging import LocalBuckets
 
-    task = pool.python_package_spec
-    assert task is not None
-    buckets = LocalBuckets(home)
-    packages = tuple(str(buckets.local_path(uri)) for uri in task.package_uris)
     return EnvironmentSpec(
-        packages=packages,
-        image_uri=task.executor_image_uri,
-        python=python,
-        python_downloads=downloads,
-        folder=folder,
+        packages=tuple(map(str, package_paths(pool, Path(order.home)))),
+        image_uri=image_uri(pool),
+        python=order.setting.python,
+        python_downloads=order.setting.python_downloads,
+        folder=order.command.folder if order.command is not None else "",
     )
 
 
@@ -136,15 +134,6 @@ def _refuse_containers(job: CustomJob) -> None:
                 hint="Take --backend=docker, or give the trainer as a Python package "
                 "(local-package-path=… with python-module=…).",
             )
-
-
-def _task(pool: WorkerPoolSpec) -> PythonPackageSpec:
-    assert pool.python_package_spec is not None
-    return pool.python_package_spec
-
-
-def _has_packages(pool: WorkerPoolSpec) -> bool:
-    return pool.python_package_spec is not None and bool(pool.python_package_spec.package_uris)
 
 
 def _active_steps(python: str, images: Iterable[str], trainer: SdistPlan | None) -> Steps:
@@ -180,15 +169,14 @@ def _lacking(item: Import, trainer: TrainerImports, python: str) -> str:
     )
 
 
-def _environment_steps(pool: WorkerPoolSpec, settings: BackendSettings, trainer: SdistPlan | None) -> Steps:
+def _environment_steps(spec: EnvironmentSpec, settings: BackendSettings, trainer: SdistPlan | None) -> Steps:
     """What would be installed for a pool, and how that differs from its image."""
     from vtrain.packaging.prebuilt import contents
     from vtrain.runtime.environments.environment import plan_environment
     from vtrain.runtime.environments.interpreters import site_packages
     from vtrain.runtime.environments.trainer_python import asked_python, choose_python
 
-    home, downloads = settings.home, settings.python_downloads
-    spec = environment_spec(pool, home, python=settings.python, downloads=downloads)
+    home = settings.home
     image = contents(spec.image_uri)
     wanted = image.python_version if image is not None else ""
     choice = None
