@@ -334,13 +334,12 @@ def first_order(folder: JobFolder) -> ContainerOrder | None:
     return None
 
 
-def host_resources(info: dict[str, Any]) -> HostResources:
-    """The processors and the memory of the engine's machine."""
-    return HostResources(cpus=info["NCPU"], memory_bytes=info["MemTotal"])
+def pool_limits(machine: MachineSpec | None, options: ReplicaOptions, info: dict[str, Any]) -> Limits:
+    """The limits of a pool's containers on an engine that describes itself and its machine by `info`.
 
-
-def pool_limits(machine: MachineSpec | None, options: ReplicaOptions, host: HostResources) -> Limits:
-    """The limits of a pool's containers: `--cpus` and `--memory` take the place of the machine type's."""
+    `--cpus` and `--memory` take the place of the machine type's.
+    """
+    host = HostResources(cpus=info["NCPU"], memory_bytes=info["MemTotal"])
     machine_type = machine.machine_type if machine is not None else ""
     return limits(machine_type, host, cpus=options.cpus, memory_bytes=options.memory_bytes)
 
@@ -352,9 +351,8 @@ def _host_config(
 
     `leased` are its own GPUs, by UUID; None where only the engine knows which there are.
     """
-    host = host_resources(info)
-    allowed = pool_limits(machine, options, host)
-    shared = (allowed.memory_bytes or host.memory_bytes) // SHARED_MEMORY_PART
+    allowed = pool_limits(machine, options, info)
+    shared = (allowed.memory_bytes or info["MemTotal"]) // SHARED_MEMORY_PART
     # The log driver is named, and without rotation, as the engine's default may be any: one without a log,
     # or one whose rotation takes lines away from a follower that is slower than the trainer.
     config: dict[str, Any] = {

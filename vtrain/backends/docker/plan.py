@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from vtrain.backends import BackendSettings, Plan, Replica, Steps
 from vtrain.backends.docker.container import (
     container_world,
-    host_resources,
     pool_limits,
     with_docker_part,
 )
@@ -115,8 +114,8 @@ class DockerPlanner:
 
     def _limits(self, job: CustomJob, info: dict[str, Any]) -> Iterator[str]:
         """Sentences on the processors and the memory that this machine lacks for the machine types."""
-        host, options = host_resources(info), self._settings.options
-        return pool_lines(job, lambda _, pool: pool_limits(pool.machine_spec, options, host).sentence)
+        options = self._settings.options
+        return pool_lines(job, lambda _, pool: pool_limits(pool.machine_spec, options, info).sentence)
 
     def _replicas(
         self, job: CustomJob, there: dict[str, Image | None], trial_id: str = ""

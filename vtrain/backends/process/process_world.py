@@ -51,7 +51,7 @@ def mentions_buckets(spec: CustomJobSpec) -> bool:
     return any(map(_MENTION.search, words))
 
 
-def buckets_folder(spec: CustomJobSpec, home: Path, aip_dirs: str = "") -> str:
+def buckets_folder(spec: CustomJobSpec, home: Path, aip_dirs: str) -> str:
     """The folder that replicas see as /gcs, made now; empty where they see none.
 
     A trainer that is told gs:// URIs may make paths below /gcs of them, as on Vertex AI.

@@ -114,16 +114,8 @@ def _of_gcloud(account: str) -> Credentials | None:
 
 def _of_machine() -> Credentials | None:
     """The service account of the Google machine that this runs on."""
-    if not _is_google_machine():
-        return None
-    from google.auth import compute_engine
-
-    return compute_engine.Credentials(scopes=SCOPES)
-
-
-def _is_google_machine() -> bool:
     if os.environ.get("NO_GCE_CHECK", "").lower() == "true":  # google-auth's variable, as the two below
-        return False
+        return None
     import http.client
 
     address = os.environ.get("GCE_METADATA_HOST") or os.environ.get("GCE_METADATA_IP") or METADATA_ADDRESS
@@ -131,11 +123,16 @@ def _is_google_machine() -> bool:
     connection = http.client.HTTPConnection(host, timeout=METADATA_PATIENCE)
     try:
         connection.request("GET", f"/{path}", headers={"Metadata-Flavor": "Google"})
-        return connection.getresponse().headers.get("Metadata-Flavor") == "Google"
+        is_google = connection.getresponse().headers.get("Metadata-Flavor") == "Google"
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()
+    if not is_google:
+        return None
+    from google.auth import compute_engine
+
+    return compute_engine.Credentials(scopes=SCOPES)
 
 
 def _read_token(file: Choice) -> Credentials:
