@@ -101,7 +101,7 @@ class LocalBackend:
             own.job_spec,
             has_credentials=bool(self._settings.options.credentials_file),
         )
-        _grace_seconds()  # refuses what is no time
+        _grace_seconds()  # refuses anything that is not a time
         plan = self._planner.plan(own)
         self._claim(runnable(plan.job), Claim())
         check_files(self._files(own))
@@ -153,7 +153,7 @@ class LocalBackend:
         self._adopt(self._existing_store(name).get(name))
 
     def list(self, query: Query) -> Page:
-        """Jobs, newest first. Raises ConfigError for a page token that is none."""
+        """Jobs, newest first. Raises ConfigError for a wrong page token."""
         if not has_store(self._home):
             return Page(jobs=())
         if query.page_token and not _PAGE_TOKEN.fullmatch(query.page_token):

@@ -66,7 +66,7 @@ class ModelEditingBackend(Protocol):
     def merge_version_aliases(self, name: str, aliases: Sequence[str]) -> Model:
         """Give a version these names, and take those away that begin with `-`.
 
-        Raises NotFoundError, ConfigError for what is no alias.
+        Raises NotFoundError, ConfigError for anything that is not an alias.
         """
 
 

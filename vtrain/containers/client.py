@@ -247,7 +247,7 @@ class _HeadOnly(http.client.HTTPResponse):
 
 
 def _accepted(answer: http.client.HTTPResponse, content: bytes) -> bytes:
-    """The content of an answer that is no error."""
+    """The content of an answer. Raises CallRefused for an error."""
     if not _is_refusal(answer):
         return content
     text = content.decode("utf-8", "replace")
@@ -303,7 +303,7 @@ def _breaks() -> Iterator[None]:
 
 
 def older(version: str, other: str) -> str:
-    """The older of two versions of the API; `other` where the first is none."""
+    """The older of two versions of the API; `other` where the first is not a version."""
 
     def order(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split("."))

@@ -44,7 +44,7 @@ def is_built_here(name: str) -> bool:
 
 
 def read_image_name(text: str, what: str = "the image name") -> ImageName:
-    """The parts of an image name. Raises ConfigError for text that is no reference."""
+    """The parts of an image name. Raises ConfigError for text that is not a reference."""
     match = _REFERENCE.fullmatch(text)
     if match is None or len(match["repository"]) > _LONGEST_REPOSITORY or _has_capitals(match["repository"]):
         raise ConfigError(

@@ -49,7 +49,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 def find_image(engine: Engine, name: str) -> Image | None:
     """The engine's image of that name, digest or id; None when it is not there (one millisecond).
 
-    Raises ImageError for what is no image name, EngineError when the engine does not say.
+    Raises ImageError for anything that is not the name of an image, EngineError when the engine does not say.
     """
     try:
         with image_errors(f"look for the image {name}", name):
@@ -91,7 +91,7 @@ def ensure_image(
 
 
 def fits_platform(image: Image, platform: str) -> bool:
-    """Whether the image is for `platform` (`os/architecture[/variant]`); any is where none is asked for."""
+    """Whether the image is for `platform` (`os/architecture[/variant]`); every image is where it is empty."""
     if not platform:
         return True
     system, architecture, *variant = usual_platform(platform).split("/")

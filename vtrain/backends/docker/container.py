@@ -95,7 +95,7 @@ class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def memory_bytes(self) -> int:
-        """The limit; 0 where there is none."""
+        """The limit; 0 without one."""
         return int(self.config["HostConfig"].get("Memory", 0))
 
 
@@ -301,7 +301,7 @@ def container_world(order: JobOrder, options: ReplicaOptions) -> World:
         site=SITE,
         metric_files=dict.fromkeys(hosts, HP_METRIC_FILE),
         credentials=CREDENTIALS_TARGET if options.credentials_file else "",
-        # The home of another user than the image's own is another, or there is none.
+        # Another user than the image's own has another home, or has none.
         package_variables={"PYTHONUSERBASE": USER_BASE} if options.user else {},
     )
 

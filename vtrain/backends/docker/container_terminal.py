@@ -1,7 +1,7 @@
 """A container's terminal: the window whose size it has, and the keys that are typed for it.
 
 The engine gives a container's program one terminal as stdin, stdout and stderr, or none. A job without
-`--interactive` has nobody who types: its terminal is told, now and then, that the input has ended, so that a
+`--interactive` has nobody who types: its terminal gets, now and then, an end of the input, so that a
 trainer that reads fails at once instead of waiting for ever.
 """
 
@@ -112,7 +112,7 @@ class ContainerWindow:
     def _resize(self, size: tuple[int, int]) -> None:
         if size == self._size or not all(size):
             return
-        # An error is no loss, as above: the command sends its size every second.
+        # After an error the next try tells, as above: the command sends its size every second.
         with suppress(EngineError), engine_errors("resize the container's terminal"):
             self._engine().calls.post(f"{self._path}/resize", h=size[0], w=size[1])
             self._size = size

@@ -76,7 +76,7 @@ FOREIGN_HINT = "Is there a proxy in between, or an endpoint override that leads 
 def service_endpoint(location: str) -> str:
     """The address of the API in a region, without a trailing slash: gcloud's override, else Google's own.
 
-    Raises ConfigError for a location that is no region.
+    Raises ConfigError for a location that is not a region.
     """
     if override := endpoint_override("aiplatform").rstrip("/"):
         return override
@@ -228,7 +228,7 @@ class VertexApi:
             nonlocal operation
             if operation.get("name") and not operation.get("done"):
                 operation = self.operation(str(operation["name"]), location)
-            # An answer that is no operation says that the request was taken: there is nothing to ask for.
+            # An answer that is not an operation says that the request was taken: there is nothing to ask for.
             return not operation.get("name") or bool(operation.get("done"))
 
         if not wait_until(is_done, DELETE_SECONDS, OPERATION_PAUSE):
@@ -285,7 +285,7 @@ class VertexApi:
     ) -> Document:
         """One request, made once; the answer as the service wrote it.
 
-        Raises CallFailed, and UnusableAnswerError for an answer that is no JSON object.
+        Raises CallFailed, and UnusableAnswerError for an answer that is not a JSON object.
         """
         endpoint = service_endpoint(location)
         is_create = method == "POST" and bool(body)

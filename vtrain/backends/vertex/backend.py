@@ -70,7 +70,7 @@ class VertexBackend:
         return CloudLog(self._settings.access, self._settings.project)
 
     def sign_in(self) -> None:
-        """Get a token. Raises CredentialsError where there are no credentials, or none that still count."""
+        """Get a token. Raises CredentialsError without credentials that are still valid."""
         self._api.sign_in(self._settings.region)
 
     def plan(self, job: Job) -> Plan:
@@ -136,7 +136,7 @@ class VertexBackend:
         return ResourcePage(resources=resources, next_page_token=token)
 
     def delete_resource(self, name: str, *, force: bool = False) -> Operation:  # noqa: ARG002 - it always does
-        """Begin to delete the resource. An answer that is no operation says, too, that it was taken."""
+        """Begin to delete the resource. Any other answer than an error says that it was taken."""
         return read_answer(Operation, self._api.delete(full_name_of(name)))
 
     def reboot_resource(self, name: str) -> Operation:

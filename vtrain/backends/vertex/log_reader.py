@@ -152,7 +152,7 @@ class CloudLog:
     def _project_at(self, place: Place, name: str) -> str:
         """The project whose log is read: first the one that gcloud is set to, then the job's own.
 
-        The service names jobs by their project's number, which is no other project.
+        The service names jobs by the number of their project, which is the same project.
         """
         full = parse_name(name)
         own = full.project if full else ""
@@ -190,7 +190,7 @@ class CloudLog:
         return f"{trouble}; the log goes on when it does."
 
     def _nothing(self, place: Place, trouble: str = "") -> LogPage:
-        """No entries for now; and none any more where the service stays silent after the job's end."""
+        """A page without entries; the last one if the service stays silent after the job's end."""
         silent = place.ended and time.time() - place.answered > self._timing.end_patience
         if silent and not place.settled:
             place.closed = True

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from requests import Response
 
 SHOWN_CHARACTERS = 300
-"""Characters shown of an answer that is no JSON."""
+"""Characters shown of an answer that is not JSON."""
 _TRANSIENT = (500, 502, 503, 504)
 _LASTING_QUOTA = ("exceed quota limits", "custom_model_training")
 _CLASSES: dict[str, type[VtrainError]] = {
