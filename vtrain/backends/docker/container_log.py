@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 
 import msgspec
@@ -18,7 +18,7 @@ from vtrain.backends.docker.container_terminal import ContainerWindow
 from vtrain.backends.docker.container_view import READING, ContainerView
 from vtrain.containers.engine import engine_errors
 from vtrain.containers.streams import BUSY_PAUSE_SECONDS, READ_BYTES, Piece
-from vtrain.errors import EngineAwayError, EngineError
+from vtrain.errors import EngineError
 from vtrain.runtime.job_order import LentTerminal
 from vtrain.runtime.journal import STDERR, STDOUT, JournalWriter
 from vtrain.runtime.segments import newest_records
@@ -187,8 +187,6 @@ class PipedOutput:
 LARGEST_COUNT = 0xFFFF_FFFF
 """A record has four bytes for a number: of a longer output a later supervisor repeats a part."""
 RECENT_BYTES = 64 * 1024
-MOST_TRIES = 3
-"""After so many connections that broke at once whole lines are read: what lies between allows no others."""
 TAIL_LINES = 10
 """The last lines show whether the end was stored."""
 
@@ -207,23 +205,15 @@ class TerminalOutput:
         self._stored = known.pieces if known is not None else 0
         self._held = self._recent = b""
         self._link: socket.socket | None = None
-        self._tries = 0
         self._links = ExitStack()
         self._window = ContainerWindow(lambda: view.engine, order.name, terminal)
 
     def before_start(self) -> None:
         self._links.close()
         self._link = None
-        if self._tries == MOST_TRIES:
-            return
-        self._tries += 1
-        try:
-            with engine_errors(READING):
-                self._link = self._links.enter_context(self._view.attach())
-        except EngineAwayError:
-            raise
-        except EngineError:  # such as a proxy that lets nobody attach: whole lines are read then
-            return
+        # Where that fails, as behind a proxy that lets nobody attach, whole lines are read.
+        with suppress(EngineError), engine_errors(READING):
+            self._link = self._links.enter_context(self._view.attach())
 
     def after_start(self) -> None:
         self._window.open()
