@@ -414,7 +414,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, name: str) -> None:
 def test_a_removed_folder_is_told_as_removed_and_names_no_log_that_is_gone(tmp_path: Path) -> None:
     folder = JobFolder(tmp_path / "jobs" / "1")
     gone = verdict.file_damaged(folder, folder.path / "spec.json")
-    assert gone == verdict.folder_lost(folder) and "was removed" in gone.message
+    assert "was removed before the job had ended" in gone.message
     folder.path.mkdir(parents=True)
     damaged = verdict.file_damaged(folder, folder.path / "spec.json")
     assert "is damaged" in damaged.message and "log" not in damaged.details[0]["metadata"]

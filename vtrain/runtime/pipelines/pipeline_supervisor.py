@@ -9,7 +9,6 @@ import msgspec
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
@@ -184,9 +183,11 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
         if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
             astray = beside_buckets(self._trainer_folder(job).attempt_folders())
-            advice = {"hint": "Let the trainer write its model to the folder that AIP_MODEL_DIR names."}
+            advice = (
+                "" if astray else "Let the trainer write its model to the folder that AIP_MODEL_DIR names."
+            )
             told = f"The task has left no model: AIP_MODEL_DIR is empty ({uri}). {' '.join(astray)}".rstrip()
-            return _failed(told, "NO_MODEL", {} if astray else advice)
+            return _failed(told, "NO_MODEL", hint="" if astray else advice)
         made = msgspec.structs.replace(
             model,
             artifact_uri=uri,
@@ -264,7 +265,6 @@ def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
     return next((record for record in records if record.id in chosen), None)
 
 
-def _failed(message: str, reason: str, metadata: dict[str, str] | None = None) -> Decision:
-    details = (verdict.error_info(reason, metadata or {}),)
-    error = Status(code=verdict.USER_ERROR_CODE, message=message, details=details)
+def _failed(message: str, reason: str, **metadata: str) -> Decision:
+    error = verdict.error(verdict.USER_ERROR_CODE, message, reason, **metadata)
     return Decision(state=states.FAILED, error=error)

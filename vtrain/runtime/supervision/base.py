@@ -154,7 +154,10 @@ class Supervisor(ABC, Generic[J]):
         except Cancelled:
             self._change(state=states.CANCELLING)
             self._log.say("Job is being cancelled.")
-            decision = Decision(state=states.CANCELLED, error=verdict.cancelled())
+            decision = Decision(
+                state=states.CANCELLED,
+                error=Status(code=verdict.CANCELLED_CODE, message=verdict.CANCEL_MESSAGE),
+            )
         except (StorageError, NotNeeded):
             raise
         except Exception as fault:  # a job must end, whatever the runtime's own fault is

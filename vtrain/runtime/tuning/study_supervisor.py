@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.names import parse_name
 from vtrain.runtime import verdict
@@ -128,7 +127,7 @@ def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Pat
         "hint": f"{advice}Look at its job: vtrain custom-jobs describe {name.id if name else last.job}",
     }
     message = f"{count} failed ({rule}). Trial {last.id}: {last.infeasible_reason}"
-    return _failed(message, "TRIALS_FAILED", metadata)
+    return _failed(message, "TRIALS_FAILED", **metadata)
 
 
 def _are_too_many(failures: int, ended: int, limit: int) -> bool:
@@ -143,11 +142,9 @@ def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Dec
         return Decision(state=states.SUCCEEDED)
     reason = next((record.infeasible_reason for record in records), "")
     wanted = ", ".join(metric.metric_id for metric in (job.study_spec or StudySpec()).metrics)
-    return _failed(f"No trial has a measurement of {wanted}. Trial 1: {reason}", "NO_MEASUREMENT", {})
+    return _failed(f"No trial has a measurement of {wanted}. Trial 1: {reason}", "NO_MEASUREMENT")
 
 
-def _failed(message: str, reason: str, metadata: dict[str, str]) -> Decision:
-    details = (verdict.error_info(reason, metadata),)
-    return Decision(
-        state=states.FAILED, error=Status(code=verdict.USER_ERROR_CODE, message=message, details=details)
-    )
+def _failed(message: str, reason: str, **metadata: str) -> Decision:
+    error = verdict.error(verdict.USER_ERROR_CODE, message, reason, **metadata)
+    return Decision(state=states.FAILED, error=error)
