@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -54,24 +54,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     create_time: str
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """The name and the state in a document."""
-
-    name: str = ""
-    state: str = ""
-
-
-def _sql_list(values: Iterable[str]) -> str:
-    return ", ".join(repr(value) for value in sorted(values))
-
-
-_ENDED_AS_TOLD = states.ENDED | {states.state_in(TRAINING_PIPELINES, state) for state in states.ENDED}
-HAS_ENDED = (
-    f"(state IN ({_sql_list(states.ENDED)}) OR CASE WHEN json_valid(document) THEN"
-    f" json_extract(document, '$.state') IN ({_sql_list(_ENDED_AS_TOLD)})"
-    " AND json_extract(document, '$.name') = resources.name END IS TRUE)"
-)
-"""Whether a row's job has ended. A damaged column may hide the end that the document has."""
+HAS_ENDED = f"state IN ({', '.join(repr(state) for state in sorted(states.ENDED))})"
+"""Whether a row's job has ended."""
 _DISPLAY_NAME = (
     "CASE WHEN json_valid(document) THEN coalesce(json_extract(document, '$.displayName'), '') ELSE '' END"
 )
@@ -312,27 +296,13 @@ def _record(row: tuple[str, ...]) -> Record:
     return Record(
         name=name,
         collection=collection,
-        state=_state(name, state, document),
+        state=state,
         create_time=create_time,
         end_time=end_time,
         backend=backend,
         document=document,
         key=key,
     )
-
-
-def _state(name: str, column: str, document: str) -> str:
-    """The state in the column, unless that in the document is better.
-
-    It is better if it is final, or if the API does not have the column's state.
-    """
-    try:
-        told = msgspec.json.decode(document, type=_Told)
-    except msgspec.DecodeError:
-        return column
-    state = states.job_state(told.state)
-    is_better = state in (states.KNOWN if column not in states.KNOWN else states.ENDED)
-    return state if is_better and told.name == name else column
 
 
 def _place(name: str) -> tuple[str, str]:
