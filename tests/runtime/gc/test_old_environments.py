@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.atomic import clear, set_aside
+from vtrain.atomic import clear
 from vtrain.runtime.environments.interpreters import (
     add_site,
     site_packages,
@@ -140,7 +140,7 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
         with ThreadPoolExecutor(2) as crew:
             acts = [
                 partial(claim, folder),
-                partial(withdraw, folder, last_claimed(folder), set_aside),
+                partial(withdraw, folder, last_claimed(folder)),
             ]
             if order == "withdraw first":
                 acts.reverse()
@@ -152,6 +152,6 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
 
 def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
     folder = made(home, "packages/again")
-    assert withdraw(folder, last_claimed(folder), set_aside) is not None
+    assert withdraw(folder, last_claimed(folder)) is not None
     assert not claim(folder)
     assert is_complete(made(home, "packages/again"))

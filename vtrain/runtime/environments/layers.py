@@ -6,10 +6,10 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vtrain.atomic import remove_folder
+from vtrain.atomic import remove_folder, set_aside
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
 from vtrain.runtime.environments.interpreters import python_of
@@ -86,8 +86,8 @@ def last_claimed(folder: Path) -> float:
     return (folder / MARKER if is_complete(folder) else folder).stat().st_mtime
 
 
-def withdraw(folder: Path, seen: float, set_aside: Callable[[Path], Path]) -> Path | None:
-    """Have `set_aside` rename a folder that was last used at the time `seen`; its path from then on.
+def withdraw(folder: Path, seen: float) -> Path | None:
+    """Set a folder aside that was last used at the time `seen`; its path from then on.
 
     None for one that was used since, or is being made. Raises OSError.
     """
@@ -142,11 +142,7 @@ def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except IsADirectoryError:
-            remove_folder(path)
-            continue
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -156,16 +152,10 @@ def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
             if log is not None:
                 log(b"Another process is making this environment; waiting for it.\n")
             fcntl.flock(descriptor, kind)
-        if _is_still(path, descriptor):
-            return descriptor
-        os.close(descriptor)  # the process that removed the folder removed its lock too
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        with suppress(FileNotFoundError):  # the process that removed the folder removed its lock too
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
+        os.close(descriptor)
 
 
 def _linked_site(link: Path) -> Path:

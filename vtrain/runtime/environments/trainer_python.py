@@ -120,7 +120,7 @@ def _find(request: str) -> Interpreter | None:
 
     call = uv_call("python", "find", "--no-python-downloads", "--system", "--no-project", request)
     path = _run(call.argv, call.environ)
-    described = _run([path.strip(), "-I", "-c", _DESCRIBE], call.environ) if path else ""
+    described = _run([path.strip(), "-I", "-c", _DESCRIBE], call.environ) if path else None
     try:
         return msgspec.json.decode(described, type=Interpreter) if described else None
     except msgspec.DecodeError:
@@ -132,24 +132,22 @@ def download_python(request: str) -> None:
     from vtrain.uv_program import uv_call
 
     call = uv_call("python", "install", "--no-bin", request)
-    if not _run(call.argv, call.environ, _DOWNLOAD_SECONDS, succeeded="done"):
+    if _run(call.argv, call.environ, _DOWNLOAD_SECONDS) is None:
         raise EnvironmentFailed(
             f"uv could not download Python {request}.", hint=f"See what `uv python install {request}` says."
         )
 
 
-def _run(
-    argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SECONDS, *, succeeded: str = ""
-) -> str:
-    """A program's stdout, or `succeeded`; empty where it failed."""
+def _run(argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SECONDS) -> str | None:
+    """A program's stdout; None where it failed."""
     import subprocess
 
     environ = variables | {"PATH": search_path(os.environ)}
     try:
         done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return (succeeded or done.stdout) if done.returncode == 0 else ""
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def downloads_allowed(environ: Mapping[str, str]) -> bool:

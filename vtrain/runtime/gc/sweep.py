@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from vtrain.atomic import GONE, SCRATCH, UNPUBLISHED, clear, is_held, set_aside
+from vtrain.atomic import GONE, SCRATCH, UNPUBLISHED, clear, is_held
 from vtrain.errors import ConfigError
 from vtrain.privacy import home_label
 from vtrain.runtime.database import has_store
@@ -168,7 +168,7 @@ def _with_below(folders: Iterable[Path]) -> frozenset[Path]:
 
 
 def _withdraw_environment(folder: Path, seen: float) -> str:
-    gone = withdraw(folder, seen, set_aside)
+    gone = withdraw(folder, seen)
     if gone is None:
         return USED_AGAIN if folder.exists() else ELSEWHERE
     clear(gone)

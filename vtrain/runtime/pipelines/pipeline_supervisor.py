@@ -180,9 +180,14 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         model = self._job.model_to_upload
         if model is None:
             return Decision(state=states.SUCCEEDED)
-        uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
+        spec = spec_of(job)
+        assert spec is not None
+        output, trainer = spec.output_uri, job.name
+        if isinstance(job, HyperparameterTuningJob) and (best := best_record(job, self._home)):
+            output, trainer = join_uri(output, str(best.id)), best.job
+        uri = model.artifact_uri or join_uri(output, OUTPUT_FOLDERS["AIP_MODEL_DIR"])
         if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
-            astray = beside_buckets(self._trainer_folder(job).attempt_folders())
+            astray = beside_buckets(Home(self._home).job(trainer).attempt_folders())
             advice = (
                 "" if astray else "Let the trainer write its model to the folder that AIP_MODEL_DIR names."
             )
@@ -201,18 +206,6 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             return _failed(f"The model cannot be registered: {error.message}", "MODEL_REFUSED")
         self._log.say(f"The model is registered: {kept.name}@{kept.version_id}.")
         return Decision(state=states.SUCCEEDED)
-
-    def _trainer_folder(self, job: TaskJob) -> JobFolder:
-        """The folder of the job that should have left a model: of a tuning job its best trial's."""
-        best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
-        return Home(self._home).job(best.job if best is not None else job.name)
-
-    def _output(self, job: TaskJob) -> str:
-        """The folder to which the task has written; of a tuning job that of its best trial."""
-        spec = spec_of(job)
-        assert spec is not None
-        best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
-        return join_uri(spec.output_uri, str(best.id)) if best is not None else spec.output_uri
 
     def _show(self, job: TaskJob) -> None:
         """Write what has changed to the store."""
