@@ -16,7 +16,7 @@ from vtrain.runtime.environments.interpreters import (
     add_site,
     site_packages,
 )
-from vtrain.runtime.environments.layers import SITE, claim, is_complete, last_claimed, make_once, withdraw
+from vtrain.runtime.environments.layers import claim, is_complete, last_claimed, make_once, withdraw
 from vtrain.runtime.gc.candidate import ELSEWHERE
 from vtrain.runtime.locks import hold_lock
 
@@ -28,9 +28,9 @@ def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Pat
     def build(_lock: int) -> None:
         venv.create(folder, symlinks=True)
         if reads is not None:
-            add_site(folder, SITE, site_packages(reads))
+            add_site(folder, site_packages(reads))
 
-    make_once(folder, build, lambda _line: None)
+    make_once(folder, build, lambda _line: None, reads)
     os.utime(folder / "complete", (home.now - days * 86400,) * 2)
     return folder
 

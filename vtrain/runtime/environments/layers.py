@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +15,9 @@ from vtrain.runtime.environments.interpreters import python_of
 Log = Callable[[bytes], None]
 
 MARKER = "complete"
-"""Written last. Its time says when the folder was used last."""
+"""Written last, with the path of the folder that this one reads, if any. Its time is that of the last use."""
 _CLAIMS = ".claims"
 """A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
-SITE = "_vtrain_dependencies"
-"""The name under which `add_site` tells an environment of the folder that it reads."""
 
 
 class EnvironmentFailed(VtrainError):
@@ -51,15 +47,13 @@ def is_complete(folder: Path) -> bool:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder is complete, and so are those that it reads."""
-    try:
-        return is_complete(folder) and all(is_whole(below) for below in layers_below(folder))
-    except FileNotFoundError:  # somebody is removing it
-        return False
+    """Whether a folder is complete, and so is the one that it reads."""
+    below = layer_below(folder)
+    return is_complete(folder) and (below is None or is_complete(below))
 
 
 def claim(folder: Path) -> bool:
-    """Note that a folder is used now, with those that it reads; False where one is not complete.
+    """Note that a folder is used now, with the one that it reads; False where one is not complete.
 
     What was claimed lately is never withdrawn. Raises OSError.
     """
@@ -69,16 +63,17 @@ def claim(folder: Path) -> bool:
         if not is_complete(folder):  # it was withdrawn while we waited
             return False
         os.utime(folder / MARKER)
-    return all(map(claim, layers_below(folder)))
+    below = layer_below(folder)
+    return below is None or claim(below)
 
 
-def layers_below(folder: Path) -> tuple[Path, ...]:
-    """The folders that an environment reads: those that `add_site` has told it of."""
-    root = folder.parents[1]
-    links = (lib / "site-packages" / f"{SITE}.pth" for lib in folder.glob("lib/python*"))
-    sites = (_linked_site(link) for link in links if link.exists())
-    inside = (site.relative_to(root).parts for site in sites if site.is_relative_to(root))
-    return tuple(root / kind / key for kind, key, *_ in inside)
+def layer_below(folder: Path) -> Path | None:
+    """The folder of this home that an environment reads; None where there is none."""
+    try:
+        below = Path(os.fsdecode((folder / MARKER).read_bytes()))
+    except FileNotFoundError:
+        return None
+    return below if below.is_relative_to(folder.parents[1]) else None
 
 
 def last_claimed(folder: Path) -> float:
@@ -106,8 +101,10 @@ def _lock_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
+def make_once(folder: Path, build: Callable[[int], None], log: Log, reads: Path | None = None) -> None:
     """Have `build` fill the folder unless that has been done before; one process at a time does it.
+
+    It is an environment that also imports from that of the folder `reads`.
 
     `build` is given the lock's descriptor, to hand on to every process that writes into the folder: the
     lock then lasts as long as the last of them, also when this process is killed. What was left half
@@ -123,7 +120,7 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
         remove_folder(folder)  # of a process that was killed, or one that reads what is gone
         folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
-        (folder / MARKER).touch()
+        (folder / MARKER).write_bytes(os.fsencode(reads) if reads is not None else b"")
 
 
 @contextmanager
@@ -156,14 +153,3 @@ def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
             if os.path.samestat(path.stat(), os.fstat(descriptor)):
                 return descriptor
         os.close(descriptor)
-
-
-def _linked_site(link: Path) -> Path:
-    """The path that `add_site` was given; an empty one where the file is damaged."""
-    try:
-        path = re.search(r"addsitedir\((.+)\)", link.read_text(encoding="utf-8"))
-        return Path(ast.literal_eval(path[1])) if path else Path()
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return Path()

@@ -14,7 +14,7 @@ from vtrain.digests import document_digest, file_digest
 from vtrain.errors import PackagingError
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
-from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layers_below
+from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layer_below
 from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
         image_known=known is not None,
     )
     path = inputs.path
-    if is_whole(path) and (below := layers_below(path)):
+    if is_whole(path) and (below := layer_below(path)):
         return EnvironmentPlan(
             spec=spec,
             home=home,
             path=path,
-            dependencies_path=below[0],
+            dependencies_path=below,
             cached=True,
             dependencies_cached=True,
         )
