@@ -36,8 +36,8 @@ from vtrain.runtime.inheritance import drop_credentials
 from vtrain.runtime.locks import hold_lock, lock_holder, still_holds
 from vtrain.runtime.recovery import Restart
 from vtrain.runtime.store import remove_folder
+from vtrain.runtime.supervision import base
 from vtrain.runtime.supervision.job_supervisor import JobSupervisor
-from vtrain.runtime.wakeup import Wakeup
 from vtrain.testing.script import Script, script_job
 
 PRIMARY = "workerpool0-0"
@@ -265,7 +265,7 @@ def test_a_supervisor_makes_the_file_anew_by_which_it_is_woken(
         submitted.folder.wake_fifo.unlink()
         submitted.folder.wake_fifo.write_bytes(b"no FIFO")
         assert not submitted.folder.wake()
-    wakeup = Wakeup(submitted.folder.wake_fifo)
+    wakeup = base.Wakeup(submitted.folder.wake_fifo)
     assert submitted.folder.wake_fifo.is_fifo()
     assert submitted.folder.wake()
     wakeup.wait(60.0)

@@ -123,18 +123,24 @@ class Attempts:
         """
         lost = [attempt for attempt in self.current() if attempt in self._begun and self._is_lost(attempt)]
         self.kill(lost)
-        found = [
-            Ended(attempt, end, cause_of(end, preempted=self._was_preempted(attempt, end)))
-            for attempt in self.current()
-            if (end := attempt.exit()) is not None
-        ]
+        found = []
+        for attempt in self.current():
+            if (end := attempt.exit()) is not None:
+                lost_at = self.history.preempted_at(attempt)
+                # It may have ended by itself an instant before its machine was lost.
+                cause = cause_of(end, preempted=lost_at is not None and end.ended >= lost_at)
+                found.append(Ended(attempt, end, cause))
         return sorted(found, key=self._moment)
 
     def is_first(self, ended: Ended) -> bool:
         """Whether no other replica can have ended earlier. Exits need not be seen in their order."""
         moment = self._moment(ended)
-        others = [attempt for attempt in self.current() if attempt.exit() is None]
-        return all(self._outlived(attempt, moment) for attempt in others)
+        for attempt in self.current():
+            if attempt.exit() is None:
+                lost_at = self.history.preempted_at(attempt)
+                if not (moment < lost_at if lost_at else self._launcher.outlived(attempt, moment)):
+                    return False
+        return True
 
     def action(self, ended: Ended, scheduling: Scheduling | None) -> Action:
         """The action that the rules prescribe. A job with a replica whose order is lost cannot restart."""
@@ -245,17 +251,6 @@ class Attempts:
         write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=log_error))
         attempt.clear_begun()
 
-    def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
-        """Whether its preemption ended it. It may have ended by itself an instant before."""
-        lost = self.history.preempted
-        return lost is not None and self.history.is_preempted(attempt) and end.ended >= lost.time
-
     def _moment(self, ended: Ended) -> float:
         lost = self.history.preempted
         return lost.time if lost is not None and ended.cause is Cause.PREEMPTED else ended.exit.ended
-
-    def _outlived(self, attempt: ReplicaFolder, moment: float) -> bool:
-        lost = self.history.preempted
-        if lost is not None and self.history.is_preempted(attempt):
-            return moment < lost.time
-        return self._launcher.outlived(attempt, moment)

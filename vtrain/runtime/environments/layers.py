@@ -48,8 +48,10 @@ def is_complete(folder: Path) -> bool:
 
 def is_whole(folder: Path) -> bool:
     """Whether a folder is complete, and so is the one that it reads."""
+    if not is_complete(folder):
+        return False
     below = layer_below(folder)
-    return is_complete(folder) and (below is None or is_complete(below))
+    return below is None or is_complete(below)
 
 
 def claim(folder: Path) -> bool:
