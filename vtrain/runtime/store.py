@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
+class Named(msgspec.Struct, frozen=True):
     """The fields by which users name and recognise a resource."""
 
     name: str
@@ -128,10 +128,10 @@ class Store:
 
     def get(self, name: str) -> Record:
         """The resource of that name. Raises NotFoundError."""
-        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE name = ?", (name,))
-        if not rows:
+        found = self._select("name = ?", name)
+        if not found:
             raise not_found(name)
-        return _record(rows[0])
+        return found[0]
 
     def update(self, name: str, *, state: str, end_time: str, document: str) -> None:
         """Write a resource's new state. Raises NotFoundError."""
@@ -190,23 +190,19 @@ class Store:
 
     def living(self) -> list[Record]:
         """Resources that have not ended, the earliest first."""
-        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
-        return [_record(row) for row in rows]
+        return self._select(f"NOT {HAS_ENDED}")
 
     def ended_before(self, moment: str) -> list[Record]:
         """Resources that ended before a moment in RFC 3339, the earliest first."""
-        rows = self.execute(
-            f"SELECT {_FIELDS} FROM resources WHERE {HAS_ENDED}"
-            " AND coalesce(nullif(end_time, ''), create_time) < ? ORDER BY rowid",
-            (moment,),
-        )
-        return [_record(row) for row in rows]
+        return self._select(f"{HAS_ENDED} AND coalesce(nullif(end_time, ''), create_time) < ?", moment)
 
     def created_since(self, moment: str) -> list[Record]:
         """Resources that were created at a moment in RFC 3339 or later, the earliest first."""
-        rows = self.execute(
-            f"SELECT {_FIELDS} FROM resources WHERE create_time >= ? ORDER BY rowid", (moment,)
-        )
+        return self._select("create_time >= ?", moment)
+
+    def _select(self, condition: str, *values: str) -> list[Record]:
+        """The resources that meet a condition, the earliest first."""
+        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE {condition} ORDER BY rowid", values)
         return [_record(row) for row in rows]
 
     def named(self, collections: Sequence[str], word: str, *, location: str, limit: int) -> list[Named]:
@@ -227,10 +223,7 @@ class Store:
                 *(whole, word.isdecimal(), limit),
             ),
         )
-        return [
-            Named(name=name, display_name=display_name, state=state, create_time=create_time)
-            for name, display_name, state, create_time in (map(str, row) for row in rows)
-        ]
+        return [Named(*map(str, row)) for row in rows]
 
     def ids(self, collection: str) -> frozenset[str]:
         """The ids of a collection's resources."""
@@ -291,18 +284,8 @@ class Store:
 
 
 def _record(row: tuple[str, ...]) -> Record:
-    """A row as a record. A damaged row may hold values of any type."""
-    name, collection, state, create_time, end_time, backend, document, key = map(str, row)
-    return Record(
-        name=name,
-        collection=collection,
-        state=state,
-        create_time=create_time,
-        end_time=end_time,
-        backend=backend,
-        document=document,
-        key=key,
-    )
+    """A row of `_FIELDS` as a record. A damaged row may hold values of any type."""
+    return Record(**dict(zip(_FIELDS.split(", "), map(str, row), strict=True)))
 
 
 def _place(name: str) -> tuple[str, str]:
