@@ -25,11 +25,9 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.runtime.capacity import offer as offer_module
 from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
-from vtrain.runtime.capacity.leases import Claim, Lease, decide, pool_devices
+from vtrain.runtime.capacity.leases import Admission, Claim, Lease, Waiting, decide, pool_devices
 from vtrain.runtime.capacity.offer import Offer, machine_offer, physical_memory
 from vtrain.runtime.capacity.queue import (
-    Admission,
-    Waiting,
     admit,
     attend,
     due,

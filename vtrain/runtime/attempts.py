@@ -73,7 +73,7 @@ class Attempts:
     ) -> None:
         self._folder = folder
         self._launcher = launcher
-        self._names = tuple(names)
+        self.names = tuple(names)
         self._patience = grace_seconds + KILL_MARGIN_SECONDS
         self._begun: set[ReplicaFolder] = set()
         self._leaving: dict[ReplicaFolder, float] = {}
@@ -83,19 +83,15 @@ class Attempts:
         except DamagedFileError as damage:
             self.history, self.damage = History(), damage
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
     def current(self) -> tuple[ReplicaFolder, ...]:
         """The attempt of each replica that counts now."""
-        return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self._names)
+        return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self.names)
 
     def all(self) -> tuple[ReplicaFolder, ...]:
         """Every attempt of every replica, those that are missing in a damaged history included."""
         return tuple(
             self._folder.replica(name, number)
-            for name in self._names
+            for name in self.names
             for number in sorted({*range(self.history.attempt(name) + 1)} | self._folder.attempts(name))
         )
 
@@ -144,7 +140,7 @@ class Attempts:
 
     def action(self, ended: Ended, scheduling: Scheduling | None) -> Action:
         """The action that the rules prescribe. A job with a replica whose order is lost cannot restart."""
-        if not all(self._folder.replica(name).is_ordered for name in self._names):
+        if not all(self._folder.replica(name).is_ordered for name in self.names):
             return Action.FAIL
         return action_after(ended.cause, ended.attempt.name, self.history.restarts, scheduling)
 
@@ -154,7 +150,7 @@ class Attempts:
         restart = Restart(
             time=time.time(),
             cause=name,
-            replicas=(name,) if action is Action.RESTART_REPLICA else self._names,
+            replicas=(name,) if action is Action.RESTART_REPLICA else self.names,
             reason=ended.reason,
             is_retry=action is Action.RETRY_JOB,
         )

@@ -238,14 +238,13 @@ class Store:
         )
         return {str(name): str(backend) for name, backend in rows}
 
-    def annotate(self, name: str, fields: Mapping[str, str]) -> None:
-        """Add fields to the document of an ended resource. Does nothing if it was deleted."""
-        for field, value in fields.items():
-            self.execute(
-                "UPDATE resources SET document = json_set(document, ?, ?)"
-                " WHERE name = ? AND json_valid(document)",
-                (f"$.{field}", value, name),
-            )
+    def annotate(self, name: str, field: str, value: str) -> None:
+        """Add a field to the document of an ended resource. Does nothing if it was deleted."""
+        self.execute(
+            "UPDATE resources SET document = json_set(document, ?, ?)"
+            " WHERE name = ? AND json_valid(document)",
+            (f"$.{field}", value, name),
+        )
 
     def delete(self, name: str) -> bool:
         """Remove a resource with its requests and its lease. False if it was not there."""

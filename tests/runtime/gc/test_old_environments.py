@@ -129,7 +129,7 @@ def test_the_second_of_two_finds_it_gone(home) -> None:
     made(home, "packages/old")
     first, second = (home.found("environment")[0] for _ in range(2))
     assert [first.discard(), second.discard()] == ["", ELSEWHERE]
-    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == [".claims"]
+    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == []
 
 
 @pytest.mark.parametrize("order", ["claim first", "withdraw first"])

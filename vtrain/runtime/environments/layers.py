@@ -16,8 +16,6 @@ Log = Callable[[bytes], None]
 
 MARKER = "complete"
 """Written last, with the path of the folder that this one reads, if any. Its time is that of the last use."""
-_CLAIMS = ".claims"
-"""A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
 
 
 class EnvironmentFailed(VtrainError):
@@ -61,11 +59,11 @@ def claim(folder: Path) -> bool:
     """
     if not is_complete(folder):
         return False
-    with _locked(folder.parent / _CLAIMS, shared=True):
-        if not is_complete(folder):  # it was withdrawn while we waited
-            return False
-        os.utime(folder / MARKER)
     below = layer_below(folder)
+    try:
+        os.utime(folder / MARKER)
+    except FileNotFoundError:  # it was withdrawn just now
+        return False
     return below is None or claim(below)
 
 
@@ -88,15 +86,17 @@ def withdraw(folder: Path, seen: float) -> Path | None:
 
     None for one that was used since, or is being made. Raises OSError.
     """
-    with _locked(folder.parent / _CLAIMS):
-        if last_claimed(folder) != seen:
+    if last_claimed(folder) != seen:
+        return None
+    with _locked(_lock_of(folder), wait=False) as making:
+        if making < 0:
             return None
-        with _locked(_lock_of(folder), wait=False) as making:
-            if making < 0:
-                return None
-            gone = set_aside(folder)
-            _lock_of(folder).unlink()
-            return gone
+        gone = set_aside(folder)
+        if last_claimed(gone) != seen:  # it was claimed in this moment
+            gone.rename(folder)
+            return None
+        _lock_of(folder).unlink()
+        return gone
 
 
 def _lock_of(folder: Path) -> Path:
@@ -106,11 +106,10 @@ def _lock_of(folder: Path) -> Path:
 def make_once(folder: Path, build: Callable[[int], None], log: Log, reads: Path | None = None) -> None:
     """Have `build` fill the folder unless that has been done before; one process at a time does it.
 
-    It is an environment that also imports from that of the folder `reads`.
-
     `build` is given the lock's descriptor, to hand on to every process that writes into the folder: the
     lock then lasts as long as the last of them, also when this process is killed. What was left half
-    made is removed and made again. A complete folder is claimed, and else never touched.
+    made is removed and made again. A complete folder is claimed, and else never touched. `reads` is the
+    folder of another environment, from which the one in this folder imports too.
     """
     if claim(folder):
         return
@@ -126,9 +125,9 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log, reads: Path 
 
 
 @contextmanager
-def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bool = False) -> Iterator[int]:
+def _locked(path: Path, log: Log | None = None, *, wait: bool = True) -> Iterator[int]:
     """Hold a lock: its descriptor, or -1 where another process has it and we do not `wait`."""
-    descriptor = _lock(path, log, wait=wait, shared=shared)
+    descriptor = _lock(path, log, wait=wait)
     try:
         yield descriptor
     finally:
@@ -136,21 +135,20 @@ def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bo
             os.close(descriptor)
 
 
-def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
+def _lock(path: Path, log: Log | None, *, wait: bool) -> int:
     import fcntl
 
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
                 os.close(descriptor)
                 return -1
             if log is not None:
                 log(b"Another process is making this environment; waiting for it.\n")
-            fcntl.flock(descriptor, kind)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         with suppress(FileNotFoundError):  # the process that removed the folder removed its lock too
             if os.path.samestat(path.stat(), os.fstat(descriptor)):
                 return descriptor

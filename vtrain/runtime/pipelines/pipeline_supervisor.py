@@ -30,14 +30,14 @@ from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.enrolment import enrol, pending, remove_unborn
-from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.history import MODEL_FIELD, stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import BadDatasetError
-from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
+from vtrain.runtime.pipelines.task_record import TASK_FILE, TaskRecord
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
 from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.serving.artifacts import files_of
@@ -64,7 +64,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         self._task: TaskRecord | None = None
 
     def _begin(self) -> None:
-        self._task = read_task(self._folder)
+        self._task = read_struct(self._folder.path / TASK_FILE, TaskRecord)
 
     def _advance(self) -> Decision | None:
         if self._task is None:
@@ -231,7 +231,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             fields["model_to_upload"] = msgspec.structs.replace(model, answer=None)
         super()._change(**fields, training_task_metadata=self._metadata())
         if model is not None and self._task is not None:
-            self._store.annotate(self._task.job, {MODEL_FIELD: f"{model.name}@{model.version_id}"})
+            self._store.annotate(self._task.job, MODEL_FIELD, f"{model.name}@{model.version_id}")
 
     def _metadata(self) -> dict[str, str] | None:
         """The names of the task's jobs, as the service tells them."""
@@ -246,7 +246,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         return named | ({BEST_TRIAL_JOB: best.job} if best is not None else {})
 
     def _keep(self, task: TaskRecord) -> None:
-        write_task(self._folder, task)
+        write_struct(self._folder.path / TASK_FILE, task)
         self._task = task
 
 

@@ -16,7 +16,8 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime import verdict, working_folder
 from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.runtime.boot import boot_seconds
-from vtrain.runtime.capacity.queue import Waiting, admit, attend, release
+from vtrain.runtime.capacity.leases import Waiting
+from vtrain.runtime.capacity.queue import admit, attend, release
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.history import FIELD, replica_records
 from vtrain.runtime.inheritance import drop_credentials

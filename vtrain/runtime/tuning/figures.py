@@ -115,6 +115,7 @@ def _figure(title: str, draw: Callable[[], Any]) -> Iterator[Figure]:
 def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
     """A study with the results of the trials, each under its own number."""
     import optuna
+    from optuna.distributions import FloatDistribution
     from optuna.study import StudyDirection
     from optuna.trial import TrialState, create_trial
 
@@ -137,7 +138,9 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
             study.add_trial(create_trial(state=TrialState.FAIL))
             continue
         params = {
-            _shown(name): _converted(distributions[name], value)
+            _shown(name): float(value)
+            if isinstance(distributions[name], FloatDistribution)
+            else _category(value)
             for name, value in by_id[number].parameters.items()
         }
         own = {_shown(name): distributions[name] for name in by_id[number].parameters}
@@ -162,13 +165,6 @@ def _distributions(spec: StudySpec, trials: Sequence[StudyTrial]) -> dict[str, B
         else:
             found[name] = CategoricalDistribution(list(dict.fromkeys(map(_category, values))))
     return found
-
-
-def _converted(distribution: BaseDistribution, value: Any) -> Any:
-    """A value as the distribution holds it."""
-    from optuna.distributions import CategoricalDistribution
-
-    return _category(value) if isinstance(distribution, CategoricalDistribution) else float(value)
 
 
 def _category(value: Any) -> str:

@@ -113,11 +113,15 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
 def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Path) -> Decision | None:
     """The end of a study in which too many trials have failed."""
     failed = [record for record in records if record.failed]
-    ended = sum(record.has_ended for record in records)
-    if not failed or not _are_too_many(len(failed), ended, job.max_failed_trial_count):
+    ended, limit = sum(record.has_ended for record in records), job.max_failed_trial_count
+    if limit:
+        are_too_many = len(failed) >= limit
+    else:
+        are_too_many = len(failed) == ended or (len(failed) >= MOST_FAILURES and 2 * len(failed) > ended)
+    if not failed or not are_too_many:
         return None
     last = max(failed, key=lambda record: record.end_time)
-    limit, name = job.max_failed_trial_count, parse_name(last.job)
+    name = parse_name(last.job)
     rule = f"maxFailedTrialCount is {limit}" if limit else "no maxFailedTrialCount allows that"
     count = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"
     advice = "" if limit else "With --max-failed-trial-count=N the study would go on. "
@@ -128,12 +132,6 @@ def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Pat
     }
     message = f"{count} failed ({rule}). Trial {last.id}: {last.infeasible_reason}"
     return _failed(message, "TRIALS_FAILED", **metadata)
-
-
-def _are_too_many(failures: int, ended: int, limit: int) -> bool:
-    if limit:
-        return failures >= limit
-    return failures == ended or (failures >= MOST_FAILURES and 2 * failures > ended)
 
 
 def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Decision:
