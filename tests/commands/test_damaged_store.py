@@ -127,38 +127,13 @@ def test_a_living_job_with_a_damaged_entry_can_be_ended(vtrain, furnished: Path)
     assert vtrain("custom-jobs", "delete", name).code == 0
 
 
-def with_column(home: Path, state: str) -> str:
-    """Put another state in the column of a job whose document has ended; the job's name."""
-    name = NAME.format(DAMAGED)
-    with closing(sqlite3.connect(home / DATABASE)) as connection, connection:
-        connection.execute("UPDATE resources SET state = ? WHERE name = ?", (state, name))
-    return name
-
-
-@pytest.mark.parametrize("state", ["", "DANCING", "JOB_STATE_RUNNING", "JOB_STATE_FAILED"])
-def test_the_document_of_an_ended_job_decides_over_the_column(vtrain, furnished: Path, state: str) -> None:
-    name = with_column(furnished, state)
-    store = Store.open(furnished)
-    assert (store.get(name).state, store.living()) == ("JOB_STATE_SUCCEEDED", [])
-    assert len(store.ended_before("2027-01-01T00:00:00Z")) == COUNT
-    waited = vtrain("custom-jobs", "wait", name, "--format=value(state)")
-    assert (waited.code, waited.out) == (0, "JOB_STATE_SUCCEEDED\n")
-    assert vtrain("custom-jobs", "delete", name).code == 0
-    assert not (furnished / "jobs" / str(DAMAGED)).exists()
-
-
 def test_a_job_of_which_neither_column_nor_document_tells_a_state_is_deleted(vtrain, furnished: Path) -> None:
     damage(furnished, b"{}")
-    name = with_column(furnished, "DANCING")
+    name = NAME.format(DAMAGED)
+    with closing(sqlite3.connect(furnished / DATABASE)) as connection, connection:
+        connection.execute("UPDATE resources SET state = 'DANCING' WHERE name = ?", (name,))
     assert vtrain("custom-jobs", "delete", name).code == 0
     assert not (furnished / "jobs" / str(DAMAGED)).exists()
-
-
-def test_the_document_of_another_job_ends_no_job(furnished: Path) -> None:
-    damage(furnished, b'{"name": "%s", "state": "JOB_STATE_SUCCEEDED"}' % NAME.format(DAMAGED + 1).encode())
-    name = with_column(furnished, "JOB_STATE_RUNNING")
-    store = Store.open(furnished)
-    assert [(job.name, job.state) for job in store.living()] == [(name, "JOB_STATE_RUNNING")]
 
 
 VERBS: dict[str, list[str]] = {

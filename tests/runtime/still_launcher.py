@@ -28,7 +28,6 @@ class StillLauncher:
     once the attempt `last` was started.
     """
 
-    name = "still"
     opens_work = False
 
     def __init__(

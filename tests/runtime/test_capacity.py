@@ -25,11 +25,9 @@ from vtrain.messages.custom_job import (
 )
 from vtrain.runtime.capacity import offer as offer_module
 from vtrain.runtime.capacity.demand import claim_of, wants_accelerators
-from vtrain.runtime.capacity.leases import Claim, Lease, decide, pool_devices
+from vtrain.runtime.capacity.leases import Admission, Claim, Lease, Waiting, decide, pool_devices
 from vtrain.runtime.capacity.offer import Offer, machine_offer, physical_memory
 from vtrain.runtime.capacity.queue import (
-    Admission,
-    Waiting,
     admit,
     attend,
     due,
@@ -221,7 +219,6 @@ def test_the_reason_says_what_is_missing_and_who_has_it() -> None:
     assert isinstance(waiting, Waiting)
     assert "it needs 3 GB of memory" in waiting.reason
     assert "it needs 1 GPU, and 0 of 4 are free (job 7 runs)" in waiting.reason
-    assert waiting.others == (holder.name,)
 
 
 DEMANDS = st.tuples(st.integers(0, 10), st.lists(st.integers(1, 2), max_size=2))
@@ -376,7 +373,7 @@ def test_a_place_that_was_forgotten_is_taken_again(queue: Queue) -> None:
     release(queue.store, first.name)
     waiting = admit(queue.store, START, first)
     assert isinstance(waiting, Waiting)
-    assert waiting.others == (running.name,)
+    assert waiting.reason.endswith("(job 1 runs).")
     release(queue.store, running.name)
     assert isinstance(admit(queue.store, START, second), Waiting)
     assert isinstance(admit(queue.store, START, first), Admission)

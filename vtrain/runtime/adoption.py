@@ -57,19 +57,16 @@ def adopt(store: Store, record: Record, folder: JobFolder, start: Start, *, at_o
     if lock is None:
         return
     with closed_on_error(lock):
-        has_ended = states.has_ended(store.get(record.name).state)
-    if has_ended:
-        os.close(lock)
-        return
-    with storage_errors(folder.home), closed_on_error(lock):
-        _check_writable(folder.path)
-    if folder.other_home is not None or not folder.is_readable():
-        with closed_on_error(lock):
+        if states.has_ended(store.get(record.name).state):
+            os.close(lock)
+            return
+        with storage_errors(folder.home):
+            _check_writable(folder.path)
+        if folder.other_home is not None or not folder.is_readable():
             _stop_replicas(folder)
             _bury(store, record, folder)
-        os.close(lock)
-        return
-    with closed_on_error(lock):
+            os.close(lock)
+            return
         _check_files(folder)
     start(folder, lock)
     with suppress(FileNotFoundError):  # the job has ended, and another command deletes it

@@ -73,7 +73,7 @@ class Attempts:
     ) -> None:
         self._folder = folder
         self._launcher = launcher
-        self._names = tuple(names)
+        self.names = tuple(names)
         self._patience = grace_seconds + KILL_MARGIN_SECONDS
         self._begun: set[ReplicaFolder] = set()
         self._leaving: dict[ReplicaFolder, float] = {}
@@ -83,19 +83,15 @@ class Attempts:
         except DamagedFileError as damage:
             self.history, self.damage = History(), damage
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self._names
-
     def current(self) -> tuple[ReplicaFolder, ...]:
         """The attempt of each replica that counts now."""
-        return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self._names)
+        return tuple(self._folder.replica(name, self.history.attempt(name)) for name in self.names)
 
     def all(self) -> tuple[ReplicaFolder, ...]:
         """Every attempt of every replica, those that are missing in a damaged history included."""
         return tuple(
             self._folder.replica(name, number)
-            for name in self._names
+            for name in self.names
             for number in sorted({*range(self.history.attempt(name) + 1)} | self._folder.attempts(name))
         )
 
@@ -123,22 +119,28 @@ class Attempts:
         """
         lost = [attempt for attempt in self.current() if attempt in self._begun and self._is_lost(attempt)]
         self.kill(lost)
-        found = [
-            Ended(attempt, end, cause_of(end, preempted=self._was_preempted(attempt, end)))
-            for attempt in self.current()
-            if (end := attempt.exit()) is not None
-        ]
+        found = []
+        for attempt in self.current():
+            if (end := attempt.exit()) is not None:
+                lost_at = self.history.preempted_at(attempt)
+                # It may have ended by itself an instant before its machine was lost.
+                cause = cause_of(end, preempted=lost_at is not None and end.ended >= lost_at)
+                found.append(Ended(attempt, end, cause))
         return sorted(found, key=self._moment)
 
     def is_first(self, ended: Ended) -> bool:
         """Whether no other replica can have ended earlier. Exits need not be seen in their order."""
         moment = self._moment(ended)
-        others = [attempt for attempt in self.current() if attempt.exit() is None]
-        return all(self._outlived(attempt, moment) for attempt in others)
+        for attempt in self.current():
+            if attempt.exit() is None:
+                lost_at = self.history.preempted_at(attempt)
+                if not (moment < lost_at if lost_at else self._launcher.outlived(attempt, moment)):
+                    return False
+        return True
 
     def action(self, ended: Ended, scheduling: Scheduling | None) -> Action:
         """The action that the rules prescribe. A job with a replica whose order is lost cannot restart."""
-        if not all(self._folder.replica(name).is_ordered for name in self._names):
+        if not all(self._folder.replica(name).is_ordered for name in self.names):
             return Action.FAIL
         return action_after(ended.cause, ended.attempt.name, self.history.restarts, scheduling)
 
@@ -148,7 +150,7 @@ class Attempts:
         restart = Restart(
             time=time.time(),
             cause=name,
-            replicas=(name,) if action is Action.RESTART_REPLICA else self._names,
+            replicas=(name,) if action is Action.RESTART_REPLICA else self.names,
             reason=ended.reason,
             is_retry=action is Action.RETRY_JOB,
         )
@@ -245,17 +247,6 @@ class Attempts:
         write_struct(attempt.path / "exit.json", msgspec.structs.replace(end, log_error=log_error))
         attempt.clear_begun()
 
-    def _was_preempted(self, attempt: ReplicaFolder, end: ReplicaExit) -> bool:
-        """Whether its preemption ended it. It may have ended by itself an instant before."""
-        lost = self.history.preempted
-        return lost is not None and self.history.is_preempted(attempt) and end.ended >= lost.time
-
     def _moment(self, ended: Ended) -> float:
         lost = self.history.preempted
         return lost.time if lost is not None and ended.cause is Cause.PREEMPTED else ended.exit.ended
-
-    def _outlived(self, attempt: ReplicaFolder, moment: float) -> bool:
-        lost = self.history.preempted
-        if lost is not None and self.history.is_preempted(attempt):
-            return moment < lost.time
-        return self._launcher.outlived(attempt, moment)

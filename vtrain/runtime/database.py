@@ -202,17 +202,17 @@ def storage_errors(home: Path) -> Iterator[None]:
         yield
     except UnicodeDecodeError as error:  # a message of SQLite quotes damaged bytes
         raise damaged_error(home / DATABASE, "SQLite cannot read it") from error
-    except (sqlite3.Error, OSError) as error:
-        raise _storage_error(home, error) from error
+    except OSError as error:
+        if lacks_room(error):
+            raise _full_error(home) from error
+        place, why = error.filename or home, error.strerror or error
+        raise StorageError(f"vtrain cannot use {place}: {why}.", hint=_ELSEWHERE) from error
+    except sqlite3.Error as error:
+        raise _sqlite_error(home, error) from error
 
 
-def _storage_error(home: Path, error: sqlite3.Error | OSError) -> StorageError:
+def _sqlite_error(home: Path, error: sqlite3.Error) -> StorageError:
     text = str(error)
-    if lacks_room(error):
-        return _full_error(home)
-    if isinstance(error, OSError):  # its text has a path, which may contain any of the words below
-        place = error.filename or home
-        return StorageError(f"vtrain cannot use {place}: {error.strerror or text}.", hint=_ELSEWHERE)
     if "full" in text or ("I/O error" in text and _is_full(home)):
         return _full_error(home)
     if any(sign in text for sign in _DAMAGE):

@@ -51,7 +51,7 @@ def enrol(store: Store, job: J, order: JobOrder, start: Start, *, snapshot: str 
         lock = hold_lock(folder.lock)
         assert lock is not None
         with closed_on_error(lock):
-            _insert(store, _record(job, order.backend), order)
+            _insert(store, job, order)
     # A parent needs no place in the queue, because it runs nothing itself: each of its jobs has one.
     if order.is_parent or order.claim.is_empty or job.name in due(store):
         start(folder, lock)
@@ -69,7 +69,16 @@ def pending(job: J, name: str) -> J:
     return msgspec.structs.replace(job, name=name, state=state, create_time=now, update_time=now)
 
 
-def _insert(store: Store, record: Record, order: JobOrder) -> None:
+def _insert(store: Store, job: Job, order: JobOrder) -> None:
+    record = Record(
+        name=job.name,
+        collection=collection_of(job),
+        state=states.job_state(job.state),
+        create_time=job.create_time,
+        backend=order.backend,
+        document=msgspec.json.encode(to_document(job)).decode(),
+        key=job.labels.get(KEY_LABEL, ""),
+    )
     with store.transaction() as connection:
         if holder := store.holder_of(record):
             raise KeyTakenError(holder)
@@ -80,18 +89,6 @@ def _insert(store: Store, record: Record, order: JobOrder) -> None:
         store.insert(record)
         if not order.is_parent:
             enqueue(connection, record.name, order.claim)
-
-
-def _record(job: Job, backend: str) -> Record:
-    return Record(
-        name=job.name,
-        collection=collection_of(job),
-        state=states.job_state(job.state),
-        create_time=job.create_time,
-        backend=backend,
-        document=msgspec.json.encode(to_document(job)).decode(),
-        key=job.labels.get(KEY_LABEL, ""),
-    )
 
 
 def _leave_waiting(store: Store, folder: JobFolder, job: J, order: JobOrder) -> J:

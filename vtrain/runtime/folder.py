@@ -374,11 +374,20 @@ def write_struct(path: Path, value: Any) -> None:
 def read_struct(path: Path, cls: type[S], *, strict: bool = True) -> S | None:
     """The value in a JSON file of a job, or None when there is no file. Raises DamagedFileError."""
     try:
-        return msgspec.json.decode(_content(path), type=cls, strict=strict)
+        with open(path, "rb", opener=_without_waiting) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
+                raise DamagedFileError(path)
+            return msgspec.json.decode(file.read(), type=cls, strict=strict)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedFileError(path) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open what may be a FIFO of the trainer's, whose opening would wait for a writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def require_struct(path: Path, cls: type[S], *, strict: bool = True) -> S:
@@ -387,20 +396,3 @@ def require_struct(path: Path, cls: type[S], *, strict: bool = True) -> S:
     if found is None:
         raise DamagedFileError(path)
     return found
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a regular file of no surprising size. Raises FileNotFoundError, and DamagedFileError."""
-    try:
-        # O_NONBLOCK, as a trainer may have put a FIFO there, whose opening waits for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise DamagedFileError(path) from error
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
-        os.close(descriptor)
-        raise DamagedFileError(path)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()

@@ -57,10 +57,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         reasons = [restart.reason for restart in self.restarts if replica in restart.replicas]
         return reasons[attempt] if attempt < len(reasons) else ""
 
-    def is_preempted(self, replica: ReplicaFolder) -> bool:
-        """Whether this attempt lost its machine."""
+    def preempted_at(self, replica: ReplicaFolder) -> float | None:
+        """When this attempt lost its machine, in seconds since the epoch; None where it did not."""
         lost = self.preempted
-        return lost is not None and (lost.replica, lost.attempt) == (replica.name, replica.attempt)
+        is_lost = lost is not None and (lost.replica, lost.attempt) == (replica.name, replica.attempt)
+        return lost.time if lost is not None and is_lost else None
 
 
 def read_history(folder: JobFolder) -> History:

@@ -72,7 +72,6 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
 class Launcher(Protocol):
     """Starts and stops replicas. All that matters is in files, so that another process can go on."""
 
-    name: str
     opens_work: bool
     """Whether replicas may run as another user, so that their working directories must be open to all."""
 

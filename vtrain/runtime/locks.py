@@ -73,20 +73,15 @@ def lock_holder(path: Path) -> int:
     except OSError as error:
         if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN):
             raise
-        number = _written_number(descriptor)
+        number = -1
+        with suppress(OSError, ValueError):  # a folder, or another text
+            number = int(os.read(descriptor, 32))
+        if not 0 < number <= MAX_PID:
+            return -1
         return number if _is_about(number, path.parent) or _has_open(number, descriptor) else -1
     finally:
         os.close(descriptor)
     return 0
-
-
-def _written_number(descriptor: int) -> int:
-    """The process id in a lock; -1 where there is none."""
-    try:
-        text = os.read(descriptor, 32)
-    except OSError:  # a folder
-        return -1
-    return int(text) if text.isdigit() and 0 < int(text) <= MAX_PID else -1
 
 
 def _is_about(process: int, folder: Path) -> bool:

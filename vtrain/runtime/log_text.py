@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -31,14 +32,9 @@ def parts(text: bytes, *, whole: bool) -> Iterator[tuple[int, bytes]]:
 
 def _whole_characters(part: bytes) -> int:
     """How many bytes of `part` remain without a UTF-8 character that is cut at its end."""
-    for back in range(1, min(4, len(part)) + 1):
-        byte = part[-back]
-        if byte >= 0xC0:
-            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return len(part) - back if length > back else len(part)
-        if byte < 0x80:
-            break
-    return len(part)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(part[-4:])
+    return len(part) - len(decoder.getstate()[0])
 
 
 def split_objects(text: bytes) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:

@@ -79,8 +79,12 @@ class ModelRegistry:
         ConfigError for an id or an alias that the API does not take, ConflictError for an id that is taken,
         NotFoundError for a parent that there is not.
         """
-        check_id(target.model_id)
-        check_aliases(model.version_aliases)
+        if target.model_id and not _ID.fullmatch(target.model_id):
+            raise ConfigError(
+                f"{target.model_id!r} is not the id of a model.",
+                hint="Up to 63 of a-z, 0-9, '_' and '-'; the first is no digit and no hyphen.",
+            )
+        _check_aliases(model.version_aliases)
         full = ResourceName(
             project=LOCAL_PROJECT,
             location=self._region,
@@ -151,7 +155,7 @@ class ModelRegistry:
         removed = {alias[1:] for alias in aliases if alias.startswith("-")}
         if DEFAULT_ALIAS in removed:
             raise ConfigError("A model has always a default version.", hint="Give the alias to another one.")
-        check_aliases(added)
+        _check_aliases(added)
         with self._changing(name) as connection:
             version = _find(self._rows(base), base, wanted)
             kept = [alias for alias in version.version_aliases if alias not in removed]
@@ -264,16 +268,7 @@ class ModelRegistry:
         return version
 
 
-def check_id(model_id: str) -> None:
-    """Raise ConfigError for what the API does not take as a model's id; empty: one is chosen."""
-    if model_id and not _ID.fullmatch(model_id):
-        raise ConfigError(
-            f"{model_id!r} is not the id of a model.",
-            hint="Up to 63 of a-z, 0-9, '_' and '-'; the first is no digit and no hyphen.",
-        )
-
-
-def check_aliases(aliases: Iterable[str]) -> None:
+def _check_aliases(aliases: Iterable[str]) -> None:
     """Raise ConfigError for a name that no version can have."""
     for alias in aliases:
         if not _ALIAS.fullmatch(alias):
@@ -370,29 +365,20 @@ def _insert(
         update_time=now,
         answer=None,
     )
-    full = require_name(name)
-    connection.execute(
-        "INSERT INTO models (name, version, project, location, is_default, training_pipeline, document)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            *(name, version, full.project, full.location, DEFAULT_ALIAS in kept.version_aliases),
-            *(kept.training_pipeline, _json(kept)),
-        ),
-    )
+    _save(connection, kept)
     connection.execute("INSERT OR REPLACE INTO model_counts (name, last) VALUES (?, ?)", (name, version))
     return kept
 
 
 def _save(connection: sqlite3.Connection, version: Model) -> None:
-    """Write the entry of a version anew."""
+    """Write the entry of a version, or write it anew."""
+    full, document = require_name(version.name), msgspec.json.encode(to_document(version)).decode()
     connection.execute(
-        "UPDATE models SET document = ?, is_default = ? WHERE name = ? AND version = ?",
+        "INSERT INTO models (name, version, project, location, is_default, training_pipeline, document)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name, version)"
+        " DO UPDATE SET document = excluded.document, is_default = excluded.is_default",
         (
-            *(_json(version), DEFAULT_ALIAS in version.version_aliases),
-            *(version.name, int(version.version_id)),
+            *(version.name, int(version.version_id), full.project, full.location),
+            *(DEFAULT_ALIAS in version.version_aliases, version.training_pipeline, document),
         ),
     )
-
-
-def _json(model: Model) -> str:
-    return msgspec.json.encode(to_document(model)).decode()

@@ -63,13 +63,13 @@ def descendants(child: int) -> set[Process]:
     """The living processes that came from this one. Without /proc: whether the child's group lives."""
     if not LINUX:
         return {(-child, 0)} if group_lives(child) else set()
-    return offspring({os.getpid()}, snapshot())
+    return offspring(os.getpid())
 
 
-def offspring(parents: set[int], living: dict[int, Stat]) -> set[Process]:
-    """The children of these processes, their children, and so on; not the parents themselves."""
-    found = with_children(dict.fromkeys(parents, ""), living)
-    return {(pid, living[pid].start) for pid in found if pid not in parents}
+def offspring(parent: int) -> set[Process]:
+    """The children of a process, their children, and so on; not the parent itself."""
+    living = snapshot()
+    return {(pid, living[pid].start) for pid in with_children({parent: ""}, living) if pid != parent}
 
 
 def with_children(owners: dict[int, str], living: dict[int, Stat]) -> dict[int, str]:

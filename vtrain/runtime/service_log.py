@@ -59,7 +59,21 @@ class ServiceLog:
     def tell_losses(self, attempts: tuple[ReplicaFolder, ...]) -> None:
         """Write into the log which parts of it are lost."""
         for attempt in attempts:
-            self.complain(*_losses(attempt))
+            end, name = attempt.exit(), attempt.name
+            if end is None:
+                continue
+            if end.log_lost_bytes:
+                lost = f"At least {end.log_lost_bytes} bytes of the log of {name}"
+                self.complain(f"{lost} are lost: the disk refused them.")
+            if end.log_error:
+                self.complain(f"A part of the log of {name} could not be read: {end.log_error}.")
+            for process in end.left:
+                self.complain(f"{_described(process)} of {name} could not be ended, and goes on.")
+            if end.gap is not None:
+                away, back = map(from_epoch, end.gap)
+                self.complain(
+                    f"{end.gap_of} was away from {away} to {back}. What {name} wrote then may be lost."
+                )
 
     def close(self) -> None:
         """Write everything to the disk."""
@@ -78,21 +92,3 @@ def _described(process: LeftProcess) -> str:
         user = str(process.user) if process.user >= 0 else ""
     about = ", ".join(filter(None, [process.name, user and f"of the user {user}"]))
     return f"The process {process.pid}{about and f' ({about})'}"
-
-
-def _losses(attempt: ReplicaFolder) -> list[str]:
-    end, name = attempt.exit(), attempt.name
-    if end is None:
-        return []
-    found = []
-    if end.log_lost_bytes:
-        found.append(
-            f"At least {end.log_lost_bytes} bytes of the log of {name} are lost: the disk refused them."
-        )
-    if end.log_error:
-        found.append(f"A part of the log of {name} could not be read: {end.log_error}.")
-    found += [f"{_described(process)} of {name} could not be ended, and goes on." for process in end.left]
-    if end.gap is not None:
-        away, back = (from_epoch(moment) for moment in end.gap)
-        found.append(f"{end.gap_of} was away from {away} to {back}. What {name} wrote then may be lost.")
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
 
 
-class Named(msgspec.Struct, frozen=True, kw_only=True):
+class Named(msgspec.Struct, frozen=True):
     """The fields by which users name and recognise a resource."""
 
     name: str
@@ -54,24 +54,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     create_time: str
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """The name and the state in a document."""
-
-    name: str = ""
-    state: str = ""
-
-
-def _sql_list(values: Iterable[str]) -> str:
-    return ", ".join(repr(value) for value in sorted(values))
-
-
-_ENDED_AS_TOLD = states.ENDED | {states.state_in(TRAINING_PIPELINES, state) for state in states.ENDED}
-HAS_ENDED = (
-    f"(state IN ({_sql_list(states.ENDED)}) OR CASE WHEN json_valid(document) THEN"
-    f" json_extract(document, '$.state') IN ({_sql_list(_ENDED_AS_TOLD)})"
-    " AND json_extract(document, '$.name') = resources.name END IS TRUE)"
-)
-"""Whether a row's job has ended. A damaged column may hide the end that the document has."""
+HAS_ENDED = f"state IN ({', '.join(repr(state) for state in sorted(states.ENDED))})"
+"""Whether a row's job has ended."""
 _DISPLAY_NAME = (
     "CASE WHEN json_valid(document) THEN coalesce(json_extract(document, '$.displayName'), '') ELSE '' END"
 )
@@ -144,10 +128,10 @@ class Store:
 
     def get(self, name: str) -> Record:
         """The resource of that name. Raises NotFoundError."""
-        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE name = ?", (name,))
-        if not rows:
+        found = self._select("name = ?", name)
+        if not found:
             raise not_found(name)
-        return _record(rows[0])
+        return found[0]
 
     def update(self, name: str, *, state: str, end_time: str, document: str) -> None:
         """Write a resource's new state. Raises NotFoundError."""
@@ -206,23 +190,19 @@ class Store:
 
     def living(self) -> list[Record]:
         """Resources that have not ended, the earliest first."""
-        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE NOT {HAS_ENDED} ORDER BY rowid", ())
-        return [_record(row) for row in rows]
+        return self._select(f"NOT {HAS_ENDED}")
 
     def ended_before(self, moment: str) -> list[Record]:
         """Resources that ended before a moment in RFC 3339, the earliest first."""
-        rows = self.execute(
-            f"SELECT {_FIELDS} FROM resources WHERE {HAS_ENDED}"
-            " AND coalesce(nullif(end_time, ''), create_time) < ? ORDER BY rowid",
-            (moment,),
-        )
-        return [_record(row) for row in rows]
+        return self._select(f"{HAS_ENDED} AND coalesce(nullif(end_time, ''), create_time) < ?", moment)
 
     def created_since(self, moment: str) -> list[Record]:
         """Resources that were created at a moment in RFC 3339 or later, the earliest first."""
-        rows = self.execute(
-            f"SELECT {_FIELDS} FROM resources WHERE create_time >= ? ORDER BY rowid", (moment,)
-        )
+        return self._select("create_time >= ?", moment)
+
+    def _select(self, condition: str, *values: str) -> list[Record]:
+        """The resources that meet a condition, the earliest first."""
+        rows = self.execute(f"SELECT {_FIELDS} FROM resources WHERE {condition} ORDER BY rowid", values)
         return [_record(row) for row in rows]
 
     def named(self, collections: Sequence[str], word: str, *, location: str, limit: int) -> list[Named]:
@@ -243,10 +223,7 @@ class Store:
                 *(whole, word.isdecimal(), limit),
             ),
         )
-        return [
-            Named(name=name, display_name=display_name, state=state, create_time=create_time)
-            for name, display_name, state, create_time in (map(str, row) for row in rows)
-        ]
+        return [Named(*map(str, row)) for row in rows]
 
     def ids(self, collection: str) -> frozenset[str]:
         """The ids of a collection's resources."""
@@ -261,14 +238,13 @@ class Store:
         )
         return {str(name): str(backend) for name, backend in rows}
 
-    def annotate(self, name: str, fields: Mapping[str, str]) -> None:
-        """Add fields to the document of an ended resource. Does nothing if it was deleted."""
-        for field, value in fields.items():
-            self.execute(
-                "UPDATE resources SET document = json_set(document, ?, ?)"
-                " WHERE name = ? AND json_valid(document)",
-                (f"$.{field}", value, name),
-            )
+    def annotate(self, name: str, field: str, value: str) -> None:
+        """Add a field to the document of an ended resource. Does nothing if it was deleted."""
+        self.execute(
+            "UPDATE resources SET document = json_set(document, ?, ?)"
+            " WHERE name = ? AND json_valid(document)",
+            (f"$.{field}", value, name),
+        )
 
     def delete(self, name: str) -> bool:
         """Remove a resource with its requests and its lease. False if it was not there."""
@@ -307,32 +283,8 @@ class Store:
 
 
 def _record(row: tuple[str, ...]) -> Record:
-    """A row as a record. A damaged row may hold values of any type."""
-    name, collection, state, create_time, end_time, backend, document, key = map(str, row)
-    return Record(
-        name=name,
-        collection=collection,
-        state=_state(name, state, document),
-        create_time=create_time,
-        end_time=end_time,
-        backend=backend,
-        document=document,
-        key=key,
-    )
-
-
-def _state(name: str, column: str, document: str) -> str:
-    """The state in the column, unless that in the document is better.
-
-    It is better if it is final, or if the API does not have the column's state.
-    """
-    try:
-        told = msgspec.json.decode(document, type=_Told)
-    except msgspec.DecodeError:
-        return column
-    state = states.job_state(told.state)
-    is_better = state in (states.KNOWN if column not in states.KNOWN else states.ENDED)
-    return state if is_better and told.name == name else column
+    """A row of `_FIELDS` as a record. A damaged row may hold values of any type."""
+    return Record(**dict(zip(_FIELDS.split(", "), map(str, row), strict=True)))
 
 
 def _place(name: str) -> tuple[str, str]:

@@ -191,13 +191,10 @@ def _with_vtrain(environment: dict[str, str]) -> dict[str, str]:
 def reap() -> None:
     """Let the kernel forget the supervisors that this process has started, and that have ended."""
     for child in tuple(_children):
-        if _has_exited(child):
-            with suppress(ValueError):  # another thread was faster
+        try:
+            has_ended = os.waitpid(child, os.WNOHANG)[0] != 0
+        except ChildProcessError:
+            has_ended = True
+        with suppress(ValueError):  # another thread was faster
+            if has_ended:
                 _children.remove(child)
-
-
-def _has_exited(child: int) -> bool:
-    try:
-        return os.waitpid(child, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return True

@@ -6,7 +6,6 @@ import errno
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -38,62 +37,105 @@ _NO_FILE = re.compile(r"FileNotFoundError: \[Errno 2\] [^']{0,300}'([^']+)'$")
 _FRAME = re.compile(r'(File ")([^"]+)(", line \d+.*)')
 
 
+def error(code: int, message: str, reason: str, **metadata: str) -> Status:
+    """An error with a `google.rpc.ErrorInfo`, from whose metadata what is empty is left out."""
+    kept = {key: value for key, value in metadata.items() if value}
+    info = {"@type": _TYPE + "ErrorInfo", "reason": reason, "domain": "vtrain", "metadata": kept}
+    return Status(code=code, message=message, details=(info,))
+
+
 def replica_failed(
     order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit, *, restarts: int = 0
 ) -> Status:
     """A replica ended with another code than 0, or could not be started. `restarts` are the job's."""
-    error = _replica_failed(order, folder, attempt, end)
-    used = _usage(end) | ({"restarts": str(restarts)} if restarts else {})
-    info, *others = error.details
-    details = ({**info, "metadata": info["metadata"] | used}, *others)
-    return Status(code=error.code, message=error.message, details=details)
+    found = _failure_to_start(folder, attempt, end) or _failure_of_trainer(order, folder, attempt, end)
+    used = {
+        "peakMemoryBytes": str(end.peak_memory_bytes) if end.peak_memory_bytes else "",
+        "cpuSeconds": f"{end.cpu_seconds:.1f}" if end.cpu_seconds else "",
+        "restarts": str(restarts) if restarts else "",
+    }
+    found.details[0]["metadata"].update({key: value for key, value in used.items() if value})
+    return found
 
 
-def _usage(end: ReplicaExit) -> dict[str, str]:
-    """Memory and processor time of the replica, as far as they are known."""
-    used = {}
-    if end.peak_memory_bytes:
-        used["peakMemoryBytes"] = str(end.peak_memory_bytes)
-    if end.cpu_seconds:
-        used["cpuSeconds"] = f"{end.cpu_seconds:.1f}"
-    return used
+def _failure_to_start(folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit) -> Status | None:
+    """The error of a replica that did not start, or did not end by itself; None for any other."""
+    replica, log = attempt.name, str(folder.log(attempt.name))
+    if end.message:
+        message, advice = f"The replica {replica} could not be started. {end.message}.", hint("", end.code)
+        if os.strerror(errno.E2BIG).casefold() in end.message.casefold():
+            what = "its arguments and variables are too long for this system"
+            message = f"The replica {replica} could not be started: {what}."
+            advice = "Write long values into a file, and pass its path to the trainer."
+        told = {"replica": replica, "exitCode": str(end.code), "log": log, "hint": advice}
+        return error(USER_ERROR_CODE, message, "START_FAILED", **told)
+    if end.interruption == LOST:
+        message = (
+            f"The replica {replica} ended without an exit code: this machine was restarted meanwhile, or the "
+            "process that watched over the replica was killed."
+        )
+        told = {"replica": replica, "log": log, "hint": "Submit the job again."}
+        return error(INTERNAL_CODE, message, "SUPERVISION_LOST", **told)
+    if end.interruption == FOLDER_REMOVED:
+        message = f"The folder of the replica {replica} was removed while it ran: how it ended is not known."
+        advice = "Let the trainer remove its own files only, not the folders above its working directory."
+        return error(USER_ERROR_CODE, message, "SUPERVISION_LOST", replica=replica, log=log, hint=advice)
+    if end.interruption == UNREADABLE_EXIT:
+        path = attempt.path / "exit.json"
+        message = f"The exit code of the replica {replica} is not known: {path} is damaged."
+        advice = "Look at the log, and submit the job again."
+        return error(INTERNAL_CODE, message, "SUPERVISION_LOST", replica=replica, log=log, hint=advice)
+    if end.interruption:
+        message = f"The replica {replica} was ended from outside (exit code {end.code}): {end.interruption}."
+        told = {"replica": replica, "exitCode": str(end.code), "log": log}
+        told["hint"] = "The trainer itself did not fail: submit the job again."
+        return error(INTERNAL_CODE, message, "REPLICA_INTERRUPTED", **told)
+    return None
 
 
-def _replica_failed(order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit) -> Status:
+def _failure_of_trainer(
+    order: JobOrder, folder: JobFolder, attempt: ReplicaFolder, end: ReplicaExit
+) -> Status:
     replica, source_folder = attempt.name, order.source_folder
     log = folder.log(replica)
-    if end.message:
-        return _start_failed(replica, end, log)
-    if end.interruption == LOST:
-        return supervision_lost(folder, replica)
-    if end.interruption == FOLDER_REMOVED:
-        return _replica_folder_removed(folder, replica)
-    if end.interruption == UNREADABLE_EXIT:
-        return exit_damaged(folder, attempt)
-    if end.interruption:
-        return _interrupted(replica, end, log)
     text, trace = _last_words(folder, attempt)
     own = ""
     if trace is not None:
         own = (
             _own_file(trace, order, folder) or sibling_hint(trace, source_folder) or _is_active(trace, order)
         )
-    trace = in_source(trace, source_folder) if trace is not None else None
-    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
-    if end.signal:
-        metadata["signal"] = str(end.signal)
-    if end.log_lost_bytes:
-        metadata["logLostBytes"] = str(end.log_lost_bytes)
+        trace = in_source(trace, source_folder)
+    metadata = {
+        "replica": replica,
+        "exitCode": str(end.code),
+        "log": str(log),
+        "signal": str(end.signal) if end.signal else "",
+        "logLostBytes": str(end.log_lost_bytes) if end.log_lost_bytes else "",
+    }
     if trace is not None and trace.file:
         metadata |= {"file": trace.file, "line": str(trace.line)}
-    telling = trace.exception if trace is not None else text[-4096:]
-    metadata["hint"] = own or _hint(telling, end, _named_by(order))
-    code, message = _describe(replica, end, trace, text, log)
-    reason = "OUT_OF_MEMORY" if code == RESOURCE_EXHAUSTED_CODE else "REPLICA_FAILED"
-    details = [error_info(reason, metadata)]
-    if trace is not None:
-        details.append({"@type": _TYPE + "DebugInfo", "stackEntries": list(trace.lines)})
-    return Status(code=code, message=message, details=tuple(details))
+    metadata["hint"] = own or hint(
+        trace.exception if trace is not None else text[-4096:], end.code, _named_by(order)
+    )
+    if end.oom and end.peak_memory_bytes and not own:
+        size = size_in_words(end.peak_memory_bytes)
+        metadata["hint"] = (
+            f"Memory ran out at {size}: allow more (--memory, or a larger machine type), or use less."
+        )
+    if end.code == 137 and end.oom:
+        message = OUT_OF_MEMORY_MESSAGE.format(pool=replica.rpartition("-")[0])
+        found = error(RESOURCE_EXHAUSTED_CODE, message, "OUT_OF_MEMORY", **metadata)
+    else:
+        quoted = _cut("\n".join(trace.lines) if trace else text[-MAX_QUOTED_CHARACTERS:].strip("\n"))
+        message = (
+            f"The replica {replica} exited with a non-zero status of {end.code}. Termination reason: Error. "
+            f"\n{quoted}\n\nTo find out more about why your job exited please check the logs: {log}"
+        )
+        found = error(USER_ERROR_CODE, message, "REPLICA_FAILED", **metadata)
+    if trace is None:
+        return found
+    debug = {"@type": _TYPE + "DebugInfo", "stackEntries": list(trace.lines)}
+    return Status(code=found.code, message=message, details=(*found.details, debug))
 
 
 def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceback | None]:
@@ -104,56 +146,26 @@ def _last_words(folder: JobFolder, attempt: ReplicaFolder) -> tuple[str, Traceba
     from vtrain.runtime.log_reader import read_tail  # most jobs end without
     from vtrain.runtime.log_text import without_escapes
 
-    ends = [
+    errors, output = (
         _SGR.sub("", read_tail(folder.logs, attempt.name, stream, TAIL_BYTES, attempt.attempt))
         for stream in (STDERR, STDOUT)
-    ]
+    )
     if folder.terminal_fifo.exists():
-        ends = [without_escapes(end) for end in ends]
-        return ends[0] or ends[1], last_traceback(ends[0]) or last_traceback(ends[1])
-    return ends[0], last_traceback(ends[0]) or last_traceback(ends[1])
+        errors, output = without_escapes(errors), without_escapes(output)
+        return errors or output, last_traceback(errors) or last_traceback(output)
+    return errors, last_traceback(errors) or last_traceback(output)
 
 
 def environment_failed(folder: JobFolder, message: str, advice: str) -> Status:
     """The trainer's environment could not be made."""
-    metadata = {"log": str(folder.log("service")), "hint": advice or hint(message, None)}
-    return Status(
-        code=USER_ERROR_CODE, message=message, details=(error_info("ENVIRONMENT_FAILED", metadata),)
-    )
-
-
-def supervision_lost(folder: JobFolder, replica: str) -> Status:
-    """A replica vanished without an exit code: the machine was restarted, or its shim was killed."""
-    message = (
-        f"The replica {replica} ended without an exit code: this machine was restarted meanwhile, or the "
-        "process that watched over the replica was killed."
-    )
-    metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": "Submit the job again."}
-    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
-
-
-def _replica_folder_removed(folder: JobFolder, replica: str) -> Status:
-    """A replica's folder vanished, and its exit code with it."""
-    message = f"The folder of the replica {replica} was removed while it ran: how it ended is not known."
-    advice = "Let the trainer remove its own files only, not the folders above its working directory."
-    metadata = {"replica": replica, "log": str(folder.log(replica)), "hint": advice}
-    return Status(code=USER_ERROR_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+    log = str(folder.log("service"))
+    return error(USER_ERROR_CODE, message, "ENVIRONMENT_FAILED", log=log, hint=advice or hint(message, None))
 
 
 def machine_restarted(folder: JobFolder) -> Status:
     """The machine was started anew while the job ran; a training is not begun again by somebody who looks."""
-    metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
-    return Status(
-        code=INTERNAL_CODE,
-        message="This machine was restarted before the job had ended.",
-        details=(error_info("MACHINE_RESTARTED", metadata),),
-    )
-
-
-def folder_lost(folder: JobFolder) -> Status:
-    """The job's folder is gone, and with it everything by which the job could be ended."""
-    message = f"The job's folder {folder.path} was removed before the job had ended."
-    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", {}),))
+    log, message = str(folder.log("service")), "This machine was restarted before the job had ended."
+    return error(INTERNAL_CODE, message, "MACHINE_RESTARTED", log=log, hint="Submit the job again.")
 
 
 def home_moved(folder: JobFolder, home: Path) -> Status:
@@ -162,30 +174,25 @@ def home_moved(folder: JobFolder, home: Path) -> Status:
         f"The job was submitted to the home {home}, and cannot go on in {folder.home}: "
         "its home was moved before the job had ended."
     )
-    metadata = {"log": str(folder.log("service")), "hint": "Submit the job again."}
-    return Status(code=USER_ERROR_CODE, message=message, details=(error_info("HOME_MOVED", metadata),))
+    log = str(folder.log("service"))
+    return error(USER_ERROR_CODE, message, "HOME_MOVED", log=log, hint="Submit the job again.")
 
 
 def file_damaged(folder: JobFolder, path: Path) -> Status:
-    """A file without which the job cannot go on is damaged or missing."""
+    """A file without which the job cannot go on is damaged or missing, or the whole folder is gone."""
     if not folder.path.exists():
-        return folder_lost(folder)
-    metadata = {"hint": "Submit the job again."}
-    if (log := folder.log("service")).exists():  # somebody may have removed it, too
-        metadata["log"] = str(log)
+        message = f"The job's folder {folder.path} was removed before the job had ended."
+        return error(INTERNAL_CODE, message, "SUPERVISION_LOST")
+    log = folder.log("service")
     if path.is_relative_to(folder.path):
         path = path.relative_to(folder.path)
-    message = f"The job's folder {folder.path} is damaged: its {path} cannot be read."
-    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
-
-
-def exit_damaged(folder: JobFolder, attempt: ReplicaFolder) -> Status:
-    """A replica has ended, and its exit code cannot be read."""
-    path = attempt.path / "exit.json"
-    metadata = {"replica": attempt.name, "log": str(folder.log(attempt.name))}
-    metadata["hint"] = "Look at the log, and submit the job again."
-    message = f"The exit code of the replica {attempt.name} is not known: {path} is damaged."
-    return Status(code=INTERNAL_CODE, message=message, details=(error_info("SUPERVISION_LOST", metadata),))
+    return error(
+        INTERNAL_CODE,
+        f"The job's folder {folder.path} is damaged: its {path} cannot be read.",
+        "SUPERVISION_LOST",
+        hint="Submit the job again.",
+        log=str(log) if log.exists() else "",  # somebody may have removed it, too
+    )
 
 
 def engine_failed(folder: JobFolder, fault: Exception) -> Status:
@@ -194,50 +201,12 @@ def engine_failed(folder: JobFolder, fault: Exception) -> Status:
     if isinstance(fault, OSError) and fault.strerror:
         where = f" ({fault.filename})" if fault.filename else ""
         message = f"vtrain could not go on with the job: {fault.strerror}{where}."
-    metadata = {"log": str(folder.path / "supervisor.log")}
-    return Status(code=INTERNAL_CODE, message=message, details=(error_info("ENGINE_FAILED", metadata),))
-
-
-def cancelled() -> Status:
-    """Somebody asked the job to end."""
-    return Status(code=CANCELLED_CODE, message=CANCEL_MESSAGE)
+    return error(INTERNAL_CODE, message, "ENGINE_FAILED", log=str(folder.path / "supervisor.log"))
 
 
 def timed_out(timeout: str) -> Status:
     """The job ran longer than `scheduling.timeout`."""
-    info = error_info("TIMEOUT", {"timeout": timeout})
-    return Status(code=CANCELLED_CODE, message=TIMEOUT_MESSAGE.format(timeout=timeout), details=(info,))
-
-
-def error_info(reason: str, metadata: dict[str, str]) -> dict[str, Any]:
-    """A `google.rpc.ErrorInfo`; what is empty is left out."""
-    kept = {key: value for key, value in metadata.items() if value}
-    return {"@type": _TYPE + "ErrorInfo", "reason": reason, "domain": "vtrain", "metadata": kept}
-
-
-def _start_failed(replica: str, end: ReplicaExit, log: Path) -> Status:
-    message = f"The replica {replica} could not be started. {end.message}."
-    advice = hint("", end.code)
-    if os.strerror(errno.E2BIG).casefold() in end.message.casefold():
-        what = "its arguments and variables are too long for this system"
-        message = f"The replica {replica} could not be started: {what}."
-        advice = "Write long values into a file, and pass its path to the trainer."
-    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log), "hint": advice}
-    return Status(
-        code=USER_ERROR_CODE,
-        message=message,
-        details=(error_info("START_FAILED", metadata),),
-    )
-
-
-def _interrupted(replica: str, end: ReplicaExit, log: Path) -> Status:
-    metadata = {"replica": replica, "exitCode": str(end.code), "log": str(log)}
-    metadata["hint"] = "The trainer itself did not fail: submit the job again."
-    return Status(
-        code=INTERNAL_CODE,
-        message=f"The replica {replica} was ended from outside (exit code {end.code}): {end.interruption}.",
-        details=(error_info("REPLICA_INTERRUPTED", metadata),),
-    )
+    return error(CANCELLED_CODE, TIMEOUT_MESSAGE.format(timeout=timeout), "TIMEOUT", timeout=timeout)
 
 
 def _named_by(order: JobOrder) -> NamedBy:
@@ -246,25 +215,6 @@ def _named_by(order: JobOrder) -> NamedBy:
     if order.in_pool_spec:
         return NamedBy.POOL
     return NamedBy.FLAGS if order.source_folder else NamedBy.OTHER
-
-
-def _hint(text: str, end: ReplicaExit, named_by: NamedBy) -> str:
-    if end.oom and end.peak_memory_bytes:
-        size = size_in_words(end.peak_memory_bytes)
-        return f"Memory ran out at {size}: allow more (--memory, or a larger machine type), or use less."
-    return hint(text, end.code, named_by)
-
-
-def _describe(
-    replica: str, end: ReplicaExit, trace: Traceback | None, text: str, log: Path
-) -> tuple[int, str]:
-    if end.code == 137 and end.oom:
-        return RESOURCE_EXHAUSTED_CODE, OUT_OF_MEMORY_MESSAGE.format(pool=replica.rpartition("-")[0])
-    quoted = "\n".join(trace.lines) if trace else text[-MAX_QUOTED_CHARACTERS:].strip("\n")
-    return USER_ERROR_CODE, (
-        f"The replica {replica} exited with a non-zero status of {end.code}. Termination reason: Error. "
-        f"\n{_cut(quoted)}\n\nTo find out more about why your job exited please check the logs: {log}"
-    )
 
 
 def _cut(text: str) -> str:

@@ -108,7 +108,7 @@ def start_warm(replica: ReplicaFolder, slot: WarmSlot, lock: int) -> int | None:
 
 
 def keep_warm(slot: WarmSlot) -> None:
-    """Start the slot's preloader unless it is there or told why it cannot be; end those that are too many."""
+    """Start the slot's preloader unless it is there, or said why it cannot be; end the oldest of too many."""
     folder = Path(slot.folder)
     try:
         make_private(folder)
@@ -118,7 +118,10 @@ def keep_warm(slot: WarmSlot) -> None:
             return
         argv = [slot.python, str(PRELOADER), str(folder), slot.key, *slot.modules]
         spawn_holding(lock, argv, slot.env, folder / f"{slot.key}.log")
-        _end_oldest(folder, slot)
+        others = [path for path in folder.glob("*.lock") if path.stem != slot.key]
+        others.sort(key=lambda path: path.stat().st_mtime)
+        for path in others[: max(len(others) + 1 - slot.most, 0)]:
+            _end(path)
     except OSError:
         return  # jobs go on to start without it
 
@@ -148,11 +151,3 @@ def _end(lock: Path) -> None:
         wait_until(lambda: lock_holder(lock) != process, END_SECONDS)
     for path in (lock, *(lock.with_suffix(ending) for ending in (".socket", f".{TOLD}", ".log"))):
         path.unlink(missing_ok=True)
-
-
-def _end_oldest(folder: Path, newest: WarmSlot) -> None:
-    """End the preloaders that were started first, where a resource has more than it has slots."""
-    others = [path for path in folder.glob("*.lock") if path.stem != newest.key]
-    others.sort(key=lambda path: path.stat().st_mtime)
-    for path in others[: max(len(others) + 1 - newest.most, 0)]:
-        _end(path)

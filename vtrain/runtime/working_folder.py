@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -87,7 +88,7 @@ def tell(folder: JobFolder, attempts: tuple[ReplicaFolder, ...]) -> Remarks:
     packed = {str(entry.path) for entry in packed_files(archive)} if archive.exists() else set()
     # Behind a link that the trainer has put there lie files of the user's.
     found = [
-        (attempt, list(_new_files(attempt.work, packed)))
+        (attempt, list(islice(_new_files(attempt.work, packed), MOST_COUNTED + 1)))
         for attempt in attempts
         if attempt.work.is_dir() and not attempt.work.is_symlink()
     ]
@@ -133,28 +134,16 @@ def _write(content: IO[bytes], path: Path, *, executable: bool) -> None:
 
 
 def _new_files(work: Path, packed: set[str]) -> Iterator[str]:
-    """The files below a folder that were not packed, one more than are counted at most; follows no link.
+    """The files below a folder that were not packed, and folders that may not be read; follows no link.
 
-    Files that Python compiled do not count. A folder that may not be read is told itself, with a slash.
+    Files that Python compiled do not count.
     """
-    folders, count = [work], 0
-    while folders and count <= MOST_COUNTED:
-        folder = folders.pop()
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:
-            count += 1
-            yield f"{os.path.relpath(folder, work)}/"
-            continue
-        for entry in reversed(entries):
-            if entry.is_dir(follow_symlinks=False) and entry.name != BYTECODE:
-                folders.append(Path(entry.path))
-        for entry in entries:
-            path = os.path.relpath(entry.path, work)
-            is_new = not entry.is_dir(follow_symlinks=False) and path not in packed
-            if is_new and count <= MOST_COUNTED:
-                count += 1
-                yield path
+    for folder, folders, names in os.walk(work):
+        below = (Path(folder, name) for name in folders)
+        names += (path.name for path in below if path.is_symlink() or not os.access(path, os.R_OK))
+        folders[:] = sorted(name for name in folders if name != BYTECODE)
+        paths = (os.path.relpath(Path(folder, name), work) for name in sorted(names))
+        yield from (path for path in paths if path not in packed)
 
 
 def _named(paths: list[str]) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from vtrain.atomic import clear, set_aside
+from vtrain.atomic import clear
 from vtrain.runtime.environments.interpreters import (
     add_site,
     site_packages,
 )
-from vtrain.runtime.environments.layers import SITE, claim, is_complete, last_claimed, make_once, withdraw
+from vtrain.runtime.environments.layers import claim, is_complete, last_claimed, make_once, withdraw
 from vtrain.runtime.gc.candidate import ELSEWHERE
 from vtrain.runtime.locks import hold_lock
 
@@ -28,9 +28,9 @@ def made(home, name: str, *, reads: Path | None = None, days: float = 40) -> Pat
     def build(_lock: int) -> None:
         venv.create(folder, symlinks=True)
         if reads is not None:
-            add_site(folder, SITE, site_packages(reads))
+            add_site(folder, site_packages(reads))
 
-    make_once(folder, build, lambda _line: None)
+    make_once(folder, build, lambda _line: None, reads)
     os.utime(folder / "complete", (home.now - days * 86400,) * 2)
     return folder
 
@@ -129,7 +129,7 @@ def test_the_second_of_two_finds_it_gone(home) -> None:
     made(home, "packages/old")
     first, second = (home.found("environment")[0] for _ in range(2))
     assert [first.discard(), second.discard()] == ["", ELSEWHERE]
-    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == [".claims"]
+    assert [path.name for path in (home.path / "environments" / "packages").iterdir()] == []
 
 
 @pytest.mark.parametrize("order", ["claim first", "withdraw first"])
@@ -140,7 +140,7 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
         with ThreadPoolExecutor(2) as crew:
             acts = [
                 partial(claim, folder),
-                partial(withdraw, folder, last_claimed(folder), set_aside),
+                partial(withdraw, folder, last_claimed(folder)),
             ]
             if order == "withdraw first":
                 acts.reverse()
@@ -152,6 +152,6 @@ def test_a_claim_and_a_withdrawal_at_once(home, order: str) -> None:
 
 def test_one_is_made_again_after_it_was_withdrawn(home) -> None:
     folder = made(home, "packages/again")
-    assert withdraw(folder, last_claimed(folder), set_aside) is not None
+    assert withdraw(folder, last_claimed(folder)) is not None
     assert not claim(folder)
     assert is_complete(made(home, "packages/again"))

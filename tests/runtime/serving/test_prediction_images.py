@@ -7,8 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from vtrain.runtime.serving.payload.model_server import FILES
-from vtrain.runtime.serving.prediction_images import ARTIFACTS, prediction_image
+from vtrain.runtime.serving.prediction_images import prediction_image
 
 PREFIX = "us-docker.pkg.dev/vertex-ai/prediction"
 
@@ -76,7 +75,3 @@ def test_models_of_xgboost_may_need_scikit_learn() -> None:
     found = prediction_image(f"{PREFIX}/xgboost-cpu.1-7:latest")
     assert found is not None
     assert {"xgboost==1.7.*", "scikit-learn", "scikit-learn<1.6"} <= set(found.requirements("3.11"))
-
-
-def test_the_server_looks_for_the_same_files() -> None:
-    assert FILES == ARTIFACTS

@@ -53,7 +53,6 @@ LAST_LINES_SECONDS = 10.0
 class DockerLauncher:
     """Replicas as containers. Those of one job share a network of their own."""
 
-    name = "docker"
     opens_work = True
 
     def __init__(self) -> None:

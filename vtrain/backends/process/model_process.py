@@ -16,7 +16,8 @@ from vtrain.runtime.environments.interpreters import base_interpreter
 from vtrain.runtime.inheritance import inherited_environment
 from vtrain.runtime.serving import payload
 from vtrain.runtime.serving.contract import last_words, listen_at, served
-from vtrain.runtime.serving.prediction_images import ARTIFACTS, PredictionImage, prediction_image
+from vtrain.runtime.serving.payload.model_server import FILES
+from vtrain.runtime.serving.prediction_images import PredictionImage, prediction_image
 
 PACKAGE = "vtrain_model_server"
 STOP_SECONDS = 10.0
@@ -117,7 +118,7 @@ def _image(order: ServingOrder) -> PredictionImage:
 
 def _artifacts(order: ServingOrder, image: PredictionImage) -> Path:
     """The folder with a file that the image accepts. Raises ConfigError where there is none."""
-    names = ARTIFACTS[image.family]
+    names = FILES[image.family]
     if order.artifacts is None:
         raise ConfigError(
             f"Model {order.model.name} has no files: it was uploaded without --artifact-uri.",

@@ -40,7 +40,6 @@ from vtrain.runtime.replica.replica_plan import ReplicaView, replica_views
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS, ReplicaId, replica_ids
 from vtrain.runtime.spawning import spawn_holding
 
-NAME = "process"
 LOWEST_PORT = 20_000
 """Below it many programs have a port of their own."""
 SPARE_PORTS = 100
@@ -55,7 +54,6 @@ UNREAD = "what it wrote last may be lost with the process that kept its lines"
 class ProcessLauncher:
     """Replicas as processes: one shim each, one host and port each on the loopback."""
 
-    name = NAME
     opens_work = False
 
     def __init__(self) -> None:

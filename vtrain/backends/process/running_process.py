@@ -12,7 +12,7 @@ from vtrain.runtime.folder import DamagedFileError, ReplicaFolder, require_struc
 from vtrain.runtime.foreground import run_in_foreground
 from vtrain.runtime.job_order import ReplicaOrder
 from vtrain.runtime.locks import lock_holder
-from vtrain.runtime.process_tree import LINUX, offspring, snapshot
+from vtrain.runtime.process_tree import LINUX, offspring
 
 TERMINAL_VARIABLES = ("TERM", "COLORTERM", "LS_COLORS")
 """Variables of the caller's terminal, which the replica's environment does not have."""
@@ -61,7 +61,7 @@ class RunningProcess:
         if shim <= 0 or not LINUX:
             return None
         seconds, memory, count = 0.0, 0, 0
-        for pid, _ in offspring({shim}, snapshot()):
+        for pid, _ in offspring(shim):
             try:
                 seconds += _cpu_seconds(pid)
                 memory += _memory(pid)

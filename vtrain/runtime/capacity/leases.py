@@ -50,13 +50,9 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The job does not fit now. `reason` is a sentence for people: what is missing, and who has it.
-
-    `others` are the jobs on whose end it depends.
-    """
+    """The job does not fit now. `reason` is a sentence for people: what is missing, and who has it."""
 
     reason: str
-    others: tuple[str, ...] = ()
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +82,9 @@ def decide(name: str, claim: Claim, queue: Sequence[Lease]) -> Admission | Waiti
     waiting = (lease for lease in queue if not lease.is_admitted and lease.line == claim.line)
     first = next(waiting, None)
     if first is not None and first.name != name:
-        reason = f"{_short(first.name)} was there before and waits as well."
-        return Waiting(reason=reason, others=(first.name, *(lease.name for lease in holders)))
+        return Waiting(reason=f"{_short(first.name)} was there before and waits as well.")
     if lacking := list(_lacking(claim, holders)):
-        others = tuple(lease.name for lease in holders)
-        return Waiting(reason=f"{'; '.join(lacking)} ({_named(others)}).", others=others)
+        return Waiting(reason=f"{'; '.join(lacking)} ({_named([lease.name for lease in holders])}).")
     free = iter(_free_devices(claim, holders))
     shares = {replica: tuple(next(free) for _ in range(count)) for replica, count in claim.counts.items()}
     return Admission(devices=shares)

@@ -16,9 +16,7 @@ import msgspec
 from vtrain.errors import VtrainError
 from vtrain.messages import states
 from vtrain.runtime.adoption import Start, adopt
-from vtrain.runtime.capacity.leases import Admission as Admission
-from vtrain.runtime.capacity.leases import Claim, Lease, decide, next_in_line
-from vtrain.runtime.capacity.leases import Waiting as Waiting
+from vtrain.runtime.capacity.leases import Admission, Claim, Lease, Waiting, decide, next_in_line
 from vtrain.runtime.folder import DamagedFileError
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import JobOrder

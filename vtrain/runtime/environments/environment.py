@@ -28,12 +28,11 @@ from vtrain.runtime.environments.interpreters import (
 )
 from vtrain.runtime.environments.layers import (
     MARKER,
-    SITE,
     EnvironmentFailed,
     Log,
     claim,
     is_complete,
-    layers_below,
+    layer_below,
     make_once,
     writing_environments,
 )
@@ -226,9 +225,14 @@ def _make_layers(plan: EnvironmentPlan, wanted: DependencyPlan, log: Log) -> Non
             installer.install(installation, lock)
 
     make_once(plan.dependencies_path, install_dependencies, log)
-    if is_complete(plan.path) and layers_below(plan.path) != (plan.dependencies_path,):
+    if is_complete(plan.path) and layer_below(plan.path) != plan.dependencies_path:
         (plan.path / MARKER).unlink(missing_ok=True)  # it was made for another Python, or its home was moved
-    make_once(plan.path, lambda lock: _install_packages(plan, python, installer, lock), log)
+    make_once(
+        plan.path,
+        lambda lock: _install_packages(plan, python, installer, lock),
+        log,
+        reads=plan.dependencies_path,
+    )
 
 
 def _installations(folder: Path, wanted: DependencyPlan) -> Iterator[Installation]:
@@ -262,5 +266,5 @@ def _install_packages(plan: EnvironmentPlan, python: Interpreter, installer: Ins
             options = ("--no-deps", "--no-cache")
             alone = Installation(environment=plan.path, requirements=(str(package),), options=options)
             installer.install(alone, lock)
-    add_site(plan.path, SITE, site_packages(plan.dependencies_path))
+    add_site(plan.path, site_packages(plan.dependencies_path))
     adopt_commands(plan.path, plan.dependencies_path / "bin")

@@ -41,6 +41,18 @@ def _base_executable() -> str:
     return str(Path(sys.base_prefix) / "bin" / name)
 
 
+def accepts_python(requires: str, version: str) -> bool:
+    """Whether a Requires-Python accepts a version; one that is none accepts all: the installer says so."""
+    if not requires:
+        return True
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(requires).contains(version)
+    except InvalidSpecifier:
+        return True
+
+
 def python_of(environment: Path) -> Path:
     """The environment's interpreter."""
     return environment / "bin" / "python"
@@ -51,13 +63,13 @@ def site_packages(environment: Path) -> Path:
     return next(environment.glob("lib/python*")) / "site-packages"
 
 
-def add_site(environment: Path, name: str, site: Path) -> None:
+def add_site(environment: Path, site: Path) -> None:
     """Let the environment import from `site` too, after its own folder, `.pth` files included.
 
     The line is ASCII, as Python up to 3.11 reads it in the encoding of the trainer's locale.
     """
     line = f"import site; site.addsitedir({str(site)!a})\n"
-    (site_packages(environment) / f"{name}.pth").write_text(line, encoding="ascii")
+    (site_packages(environment) / "_vtrain_dependencies.pth").write_text(line, encoding="ascii")
 
 
 def adopt_commands(environment: Path, binaries: Path) -> None:

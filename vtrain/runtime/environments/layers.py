@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from vtrain.atomic import remove_folder
+from vtrain.atomic import remove_folder, set_aside
 from vtrain.errors import VtrainError
 from vtrain.privacy import FOLDER_MODE, make_private
 from vtrain.runtime.environments.interpreters import python_of
@@ -17,15 +15,11 @@ from vtrain.runtime.environments.interpreters import python_of
 Log = Callable[[bytes], None]
 
 MARKER = "complete"
-"""Written last. Its time says when the folder was used last.
+"""Written last, with the path of the folder that this one reads, if any. Its time is that of the last use.
 
 A mark and no rename: an environment cannot be made elsewhere and moved, as the commands in its `bin`, and
 what a package's own build has written, name it by its path.
 """
-_CLAIMS = ".claims"
-"""A lock beside the folders. Claims share it, and a withdrawal holds it alone."""
-SITE = "_vtrain_dependencies"
-"""The name under which `add_site` tells an environment of the folder that it reads."""
 
 
 class EnvironmentFailed(VtrainError):
@@ -55,34 +49,35 @@ def is_complete(folder: Path) -> bool:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder is complete, and so are those that it reads."""
-    try:
-        return is_complete(folder) and all(is_whole(below) for below in layers_below(folder))
-    except FileNotFoundError:  # somebody is removing it
+    """Whether a folder is complete, and so is the one that it reads."""
+    if not is_complete(folder):
         return False
+    below = layer_below(folder)
+    return below is None or is_complete(below)
 
 
 def claim(folder: Path) -> bool:
-    """Note that a folder is used now, with those that it reads; False where one is not complete.
+    """Note that a folder is used now, with the one that it reads; False where one is not complete.
 
     What was claimed lately is never withdrawn. Raises OSError.
     """
     if not is_complete(folder):
         return False
-    with _locked(folder.parent / _CLAIMS, shared=True):
-        if not is_complete(folder):  # it was withdrawn while we waited
-            return False
+    below = layer_below(folder)
+    try:
         os.utime(folder / MARKER)
-    return all(map(claim, layers_below(folder)))
+    except FileNotFoundError:  # it was withdrawn just now
+        return False
+    return below is None or claim(below)
 
 
-def layers_below(folder: Path) -> tuple[Path, ...]:
-    """The folders that an environment reads: those that `add_site` has told it of."""
-    root = folder.parents[1]
-    links = (lib / "site-packages" / f"{SITE}.pth" for lib in folder.glob("lib/python*"))
-    sites = (_linked_site(link) for link in links if link.exists())
-    inside = (site.relative_to(root).parts for site in sites if site.is_relative_to(root))
-    return tuple(root / kind / key for kind, key, *_ in inside)
+def layer_below(folder: Path) -> Path | None:
+    """The folder of this home that an environment reads; None where there is none."""
+    try:
+        below = Path(os.fsdecode((folder / MARKER).read_bytes()))
+    except FileNotFoundError:
+        return None
+    return below if below.is_relative_to(folder.parents[1]) else None
 
 
 def last_claimed(folder: Path) -> float:
@@ -90,32 +85,35 @@ def last_claimed(folder: Path) -> float:
     return (folder / MARKER if is_complete(folder) else folder).stat().st_mtime
 
 
-def withdraw(folder: Path, seen: float, set_aside: Callable[[Path], Path]) -> Path | None:
-    """Have `set_aside` rename a folder that was last used at the time `seen`; its path from then on.
+def withdraw(folder: Path, seen: float) -> Path | None:
+    """Set a folder aside that was last used at the time `seen`; its path from then on.
 
     None for one that was used since, or is being made. Raises OSError.
     """
-    with _locked(folder.parent / _CLAIMS):
-        if last_claimed(folder) != seen:
+    if last_claimed(folder) != seen:
+        return None
+    with _locked(_lock_of(folder), wait=False) as making:
+        if making < 0:
             return None
-        with _locked(_lock_of(folder), wait=False) as making:
-            if making < 0:
-                return None
-            gone = set_aside(folder)
-            _lock_of(folder).unlink()
-            return gone
+        gone = set_aside(folder)
+        if last_claimed(gone) != seen:  # it was claimed in this moment
+            gone.rename(folder)
+            return None
+        _lock_of(folder).unlink()
+        return gone
 
 
 def _lock_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.lock")
 
 
-def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
+def make_once(folder: Path, build: Callable[[int], None], log: Log, reads: Path | None = None) -> None:
     """Have `build` fill the folder unless that has been done before; one process at a time does it.
 
     `build` is given the lock's descriptor, to hand on to every process that writes into the folder: the
     lock then lasts as long as the last of them, also when this process is killed. What was left half
-    made is removed and made again. A complete folder is claimed, and else never touched.
+    made is removed and made again. A complete folder is claimed, and else never touched. `reads` is the
+    folder of another environment, from which the one in this folder imports too.
     """
     if claim(folder):
         return
@@ -127,13 +125,13 @@ def make_once(folder: Path, build: Callable[[int], None], log: Log) -> None:
         remove_folder(folder)  # of a process that was killed, or one that reads what is gone
         folder.mkdir(mode=FOLDER_MODE)
         build(descriptor)
-        (folder / MARKER).touch()
+        (folder / MARKER).write_bytes(os.fsencode(reads) if reads is not None else b"")
 
 
 @contextmanager
-def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bool = False) -> Iterator[int]:
+def _locked(path: Path, log: Log | None = None, *, wait: bool = True) -> Iterator[int]:
     """Hold a lock: its descriptor, or -1 where another process has it and we do not `wait`."""
-    descriptor = _lock(path, log, wait=wait, shared=shared)
+    descriptor = _lock(path, log, wait=wait)
     try:
         yield descriptor
     finally:
@@ -141,43 +139,21 @@ def _locked(path: Path, log: Log | None = None, *, wait: bool = True, shared: bo
             os.close(descriptor)
 
 
-def _lock(path: Path, log: Log | None, *, wait: bool, shared: bool) -> int:
+def _lock(path: Path, log: Log | None, *, wait: bool) -> int:
     import fcntl
 
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except IsADirectoryError:
-            remove_folder(path)
-            continue
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not wait:
                 os.close(descriptor)
                 return -1
             if log is not None:
                 log(b"Another process is making this environment; waiting for it.\n")
-            fcntl.flock(descriptor, kind)
-        if _is_still(path, descriptor):
-            return descriptor
-        os.close(descriptor)  # the process that removed the folder removed its lock too
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(path.stat(), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _linked_site(link: Path) -> Path:
-    """The path that `add_site` was given; an empty one where the file is damaged."""
-    try:
-        path = re.search(r"addsitedir\((.+)\)", link.read_text(encoding="utf-8"))
-        return Path(ast.literal_eval(path[1])) if path else Path()
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return Path()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):  # the process that removed the folder removed its lock too
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
+        os.close(descriptor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from vtrain.digests import document_digest, file_digest
 from vtrain.errors import PackagingError
 from vtrain.project_names import distribution_name
 from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
-from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layers_below
+from vtrain.runtime.environments.layers import EnvironmentFailed, is_complete, is_whole, layer_below
 from vtrain.runtime.home import Home
 
 if TYPE_CHECKING:
@@ -112,28 +112,17 @@ def plan_environment(spec: EnvironmentSpec, home: Path) -> EnvironmentPlan:
         image_known=known is not None,
     )
     path = inputs.path
-    if is_whole(path) and (below := layers_below(path)):
+    if is_whole(path) and (below := layer_below(path)):
         return EnvironmentPlan(
             spec=spec,
             home=home,
             path=path,
-            dependencies_path=below[0],
+            dependencies_path=below,
             cached=True,
             dependencies_cached=True,
         )
     with reading_packages():
         return _full_plan(inputs, path)
-
-
-def _python(inputs: _Inputs) -> PythonChoice:
-    """The interpreter for the packages."""
-    from vtrain.packaging.archive import requires_python
-    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
-
-    requires = tuple(filter(None, map(requires_python, map(Path, inputs.spec.packages))))
-    if inputs.spec.python:
-        return asked_python(inputs.spec.python, requires)
-    return choose_python(inputs.image.python_version, requires)
 
 
 @contextmanager
@@ -153,11 +142,39 @@ def reading_packages() -> Iterator[None]:
 
 
 def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
-    choice = _python(inputs)
-    packages, unbuilt = _resolved(inputs, choice.interpreter)
-    requirements, unknown = _requirements(packages, inputs.digests)
-    dependencies = _dependency_plan(inputs, packages, requirements, choice)
-    dependencies_path = inputs.root / "dependencies" / _key(unknown, dependencies.identity)
+    from vtrain.packaging.archive import (
+        is_direct,
+        metadata_name,
+        requirements_beside,
+        requires_dist,
+        requires_python,
+    )
+    from vtrain.runtime.environments.trainer_python import asked_python, choose_python
+
+    asked, sources = inputs.spec.python, tuple(map(Path, inputs.spec.packages))
+    accepted = tuple(filter(None, map(requires_python, sources)))
+    choice = asked_python(asked, accepted) if asked else choose_python(inputs.image.python_version, accepted)
+    packages: list[Path] = []
+    unbuilt: list[tuple[Path, Path]] = []
+    requirements: list[tuple[str, ...]] = []
+    unknown: list[str] = []  # digests of packages that state no requirements
+    present: dict[str, Path] = {}
+    for source, digest in zip(sources, inputs.digests, strict=True):
+        package = source
+        if source.suffix != ".whl" and not is_direct(source):
+            folder = _wheel_folder(inputs.root, choice.interpreter, digest)
+            wheel = next(folder.glob("*.whl"), None) if is_complete(folder) else None
+            package = wheel or source
+            if wheel is None:
+                unbuilt.append((source, folder))
+        packages.append(package)
+        lines = requires_dist(package)
+        if lines is None:
+            unknown.append(digest)
+        present[distribution_name(metadata_name(package))] = package
+        requirements.append(tuple(requirements_beside(lines or (), present)))
+    dependencies = _dependency_plan(inputs, packages, tuple(requirements), choice)
+    dependencies_path = inputs.root / "dependencies" / _key(tuple(unknown), dependencies.identity)
     return EnvironmentPlan(
         spec=inputs.spec,
         home=inputs.root.parent,
@@ -165,31 +182,10 @@ def _full_plan(inputs: _Inputs, path: Path) -> EnvironmentPlan:
         dependencies_path=dependencies_path,
         cached=False,
         dependencies_cached=is_whole(dependencies_path),
-        packages=packages,
-        unbuilt=unbuilt,
+        packages=tuple(packages),
+        unbuilt=tuple(unbuilt),
         dependencies=dependencies,
     )
-
-
-def _resolved(
-    inputs: _Inputs, interpreter: Interpreter
-) -> tuple[tuple[Path, ...], tuple[tuple[Path, Path], ...]]:
-    """The archives to install, and those that have to be built with the folders to build them in."""
-    from vtrain.packaging.archive import is_direct
-
-    packages: list[Path] = []
-    unbuilt: list[tuple[Path, Path]] = []
-    for name, digest in zip(inputs.spec.packages, inputs.digests, strict=True):
-        package = Path(name)
-        if package.suffix == ".whl" or is_direct(package):
-            packages.append(package)
-            continue
-        folder = _wheel_folder(inputs.root, interpreter, digest)
-        wheel = next(folder.glob("*.whl"), None) if is_complete(folder) else None
-        packages.append(wheel or package)
-        if wheel is None:
-            unbuilt.append((package, folder))
-    return tuple(packages), tuple(unbuilt)
 
 
 def wheel_folder(package: Path, home: Path) -> Path:
@@ -201,27 +197,9 @@ def _wheel_folder(root: Path, interpreter: Interpreter, digest: str) -> Path:
     return root / "wheels" / _key(interpreter, digest)
 
 
-def _requirements(
-    packages: tuple[Path, ...], digests: tuple[str, ...]
-) -> tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]:
-    """The requirements of each package besides the packages before it; digests of those that state none."""
-    from vtrain.packaging.archive import metadata_name, requirements_beside, requires_dist
-
-    present: dict[str, Path] = {}
-    unknown: list[str] = []
-    requirements = []
-    for package, digest in zip(packages, digests, strict=True):
-        lines = requires_dist(package)
-        if lines is None:
-            unknown.append(digest)
-        present[distribution_name(metadata_name(package))] = package
-        requirements.append(tuple(requirements_beside(lines or (), present)))
-    return tuple(requirements), tuple(unknown)
-
-
 def _dependency_plan(
     inputs: _Inputs,
-    packages: tuple[Path, ...],
+    packages: Sequence[Path],
     requirements: tuple[tuple[str, ...], ...],
     choice: PythonChoice,
 ) -> DependencyPlan:

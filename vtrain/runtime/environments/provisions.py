@@ -67,16 +67,15 @@ def deciding(requirements: Iterable[str]) -> frozenset[str]:
 
 def imported_modules(packages: Iterable[Path]) -> frozenset[str]:
     """The dotted names that the files of packages import, wherever it stands in them."""
-    return imported_by(source for package in packages for _, source in package_sources(package))
-
-
-def imported_by(sources: Iterable[bytes]) -> frozenset[str]:
-    """The dotted names that Python files import. Files that name nothing of any image are not parsed."""
+    sources = (source for package in packages for source in _sources(package))
     return frozenset(name for source in sources if _names_any(source) for name in _imports(source))
 
 
 def _names_any(source: bytes) -> bool:
-    """Whether a line of a file has an import in it, and the first part of an import name of any image."""
+    """Whether a file has a line with an import and the first part of an import name of any image.
+
+    Only such a file is parsed.
+    """
     lines = source.replace(b"\\\r\n", b" ").replace(b"\\\n", b" ").splitlines()
     return any(b"import" in line and _words().search(line) for line in lines)
 
@@ -106,33 +105,22 @@ def _imports(source: bytes) -> Iterator[str]:
             yield from item.names
 
 
-def package_sources(package: Path) -> Iterator[tuple[str, bytes]]:
-    """The Python files of an sdist or wheel, without its build script, by their path in it.
-
-    The path of an sdist's file is that below the folder which all its files lie in.
-    """
-    if package.suffix == ".whl":
-        yield from _zipped(package)
-    elif package.suffix == ".zip":
-        yield from ((_inside(name), content) for name, content in _zipped(package))
-    else:
-        with readable(package), tarfile.open(package) as sdist:
+def _sources(package: Path) -> Iterator[bytes]:
+    """The Python files of an sdist or wheel, without its build script."""
+    with readable(package):
+        if package.suffix in (".whl", ".zip"):
+            with zipfile.ZipFile(package) as archive:
+                for entry in archive.infolist():
+                    if _is_source(entry.filename, entry.file_size):
+                        yield archive.read(entry)
+            return
+        with tarfile.open(package) as sdist:
             for member in sdist:
-                if member.isfile() and _is_source(member.name) and member.size <= LARGEST_SOURCE:
+                if member.isfile() and _is_source(member.name, member.size):
                     content = sdist.extractfile(member)
-                    yield _inside(member.name), content.read() if content is not None else b""
+                    yield content.read() if content is not None else b""
 
 
-def _zipped(package: Path) -> Iterator[tuple[str, bytes]]:
-    with readable(package), zipfile.ZipFile(package) as archive:
-        for entry in archive.infolist():
-            if _is_source(entry.filename) and entry.file_size <= LARGEST_SOURCE:
-                yield entry.filename, archive.read(entry)
-
-
-def _inside(name: str) -> str:
-    return name.removeprefix("./").partition("/")[2]
-
-
-def _is_source(name: str) -> bool:
-    return name.endswith(".py") and not re.fullmatch(r"[^/]+/setup\.py|setup\.py", name)
+def _is_source(name: str, size: int) -> bool:
+    is_build_script = re.fullmatch(r"([^/]+/)?setup\.py", name)
+    return name.endswith(".py") and not is_build_script and size <= LARGEST_SOURCE

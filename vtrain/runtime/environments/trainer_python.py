@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.digests import document_digest
-from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
+from vtrain.runtime.environments.interpreters import Interpreter, accepts_python, base_interpreter
 from vtrain.runtime.environments.layers import EnvironmentFailed
 
 OLDEST = (3, 8)
@@ -42,7 +42,7 @@ def asked_python(request: str, requires: tuple[str, ...]) -> PythonChoice:
     Raises EnvironmentFailed where the packages' Requires-Python, `requires`, refuse it.
     """
     found = _find(request)
-    if found is not None and not _accepts(requires, found.version):
+    if found is not None and not accepts_python(",".join(requires), found.version):
         raise EnvironmentFailed(
             f"The trainer requires Python {','.join(requires)}, and --python={request} is {found.version}.",
             hint="Ask for another, or leave --python out.",
@@ -58,29 +58,18 @@ def choose_python(image_version: str, requires: tuple[str, ...]) -> PythonChoice
     `requires` are the packages' Requires-Python. Writes nothing, and downloads nothing.
     """
     here = base_interpreter()
-    accepts_here = _accepts(requires, here.version)
+    accepts_here = accepts_python(",".join(requires), here.version)
     if accepts_here and image_version in ("", here.short_version):
         return PythonChoice(interpreter=here)
     if image_version and tuple(map(int, image_version.split("."))) >= OLDEST:
         found = _find(image_version)
-        if found is not None and _accepts(requires, found.version):
+        if found is not None and accepts_python(",".join(requires), found.version):
             return PythonChoice(interpreter=found)
     if accepts_here:
         return PythonChoice(interpreter=here, unmet=image_version)
     request = ",".join(requires)
     found = _find(request)
     return PythonChoice(interpreter=found or here, unmet="" if found else request, is_required=True)
-
-
-def _accepts(requires: tuple[str, ...], version: str) -> bool:
-    if not requires:
-        return True
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        return SpecifierSet(",".join(requires)).contains(version)
-    except InvalidSpecifier:
-        return True  # the installer says what is wrong with it
 
 
 def search_state(environ: Mapping[str, str], request: str = "") -> str:
@@ -120,7 +109,7 @@ def _find(request: str) -> Interpreter | None:
 
     call = uv_call("python", "find", "--no-python-downloads", "--system", "--no-project", request)
     path = _run(call.argv, call.environ)
-    described = _run([path.strip(), "-I", "-c", _DESCRIBE], call.environ) if path else ""
+    described = _run([path.strip(), "-I", "-c", _DESCRIBE], call.environ) if path else None
     try:
         return msgspec.json.decode(described, type=Interpreter) if described else None
     except msgspec.DecodeError:
@@ -132,24 +121,22 @@ def download_python(request: str) -> None:
     from vtrain.uv_program import uv_call
 
     call = uv_call("python", "install", "--no-bin", request)
-    if not _run(call.argv, call.environ, _DOWNLOAD_SECONDS, succeeded="done"):
+    if _run(call.argv, call.environ, _DOWNLOAD_SECONDS) is None:
         raise EnvironmentFailed(
             f"uv could not download Python {request}.", hint=f"See what `uv python install {request}` says."
         )
 
 
-def _run(
-    argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SECONDS, *, succeeded: str = ""
-) -> str:
-    """A program's stdout, or `succeeded`; empty where it failed."""
+def _run(argv: list[str], variables: dict[str, str], seconds: float = _SEARCH_SECONDS) -> str | None:
+    """A program's stdout; None where it failed."""
     import subprocess
 
     environ = variables | {"PATH": search_path(os.environ)}
     try:
         done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=seconds, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return (succeeded or done.stdout) if done.returncode == 0 else ""
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def downloads_allowed(environ: Mapping[str, str]) -> bool:

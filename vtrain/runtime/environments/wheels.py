@@ -11,10 +11,10 @@ from pathlib import Path
 
 from vtrain.atomic import scratch_folder
 from vtrain.errors import PackagingError
-from vtrain.packaging.archive import is_direct, unpack_direct
+from vtrain.packaging.archive import is_direct, requires_python, unpack_direct
 from vtrain.packaging.unpacking import project_folder, readable, unpack_tar, unpack_zip
 from vtrain.runtime.environments.installer import Installer, InstallerFault, explain_build, run_logged
-from vtrain.runtime.environments.interpreters import Interpreter, base_interpreter
+from vtrain.runtime.environments.interpreters import Interpreter, accepts_python, base_interpreter
 from vtrain.runtime.environments.layers import EnvironmentFailed, ToolKilled
 
 
@@ -94,11 +94,9 @@ def is_plain(package: Path, python: str = "") -> bool:
     if not is_importable(package):
         return False
     with readable(package), zipfile.ZipFile(package) as archive:
-        names = archive.namelist()
-        metadata = next((name for name in names if name.endswith(".dist-info/METADATA")), "")
-        if not metadata or any(name.endswith("/entry_points.txt") for name in names):
+        if any(name.endswith("/entry_points.txt") for name in archive.namelist()):
             return False
-        return not python or _accepts_python(archive.read(metadata), python)
+    return not python or accepts_python(requires_python(package), python)
 
 
 def is_importable(wheel: Path) -> bool:
@@ -107,15 +105,3 @@ def is_importable(wheel: Path) -> bool:
         return False
     with readable(wheel), zipfile.ZipFile(wheel) as archive:
         return not any(".data/" in name for name in archive.namelist())
-
-
-def _accepts_python(metadata: bytes, python: str) -> bool:
-    import email
-
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    wanted = email.message_from_bytes(metadata)["Requires-Python"] or ""
-    try:
-        return SpecifierSet(wanted).contains(python)
-    except InvalidSpecifier:
-        return False

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from vtrain.atomic import GONE, SCRATCH, UNPUBLISHED, clear, is_held, set_aside
+from vtrain.atomic import GONE, SCRATCH, UNPUBLISHED, clear, is_held
 from vtrain.errors import ConfigError
 from vtrain.privacy import home_label
 from vtrain.runtime.database import has_store
 from vtrain.runtime.default_output import default_outputs
-from vtrain.runtime.environments.layers import last_claimed, layers_below, withdraw
+from vtrain.runtime.environments.layers import last_claimed, layer_below, withdraw
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.gc.candidate import (
     ELSEWHERE,
@@ -156,19 +156,13 @@ def _environments_in_use(search: Search, times: _Times) -> dict[Path, str | None
 
 
 def _with_below(folders: Iterable[Path]) -> frozenset[Path]:
-    """The folders, and all that they read."""
-    found: set[Path] = set()
-    waiting = list(folders)
-    while waiting:
-        folder = waiting.pop()
-        if folder not in found:
-            found.add(folder)
-            waiting += layers_below(folder)
-    return frozenset(found)
+    """The folders, and those that they read."""
+    found = frozenset(folders)
+    return found | {below for folder in found if (below := layer_below(folder)) is not None}
 
 
 def _withdraw_environment(folder: Path, seen: float) -> str:
-    gone = withdraw(folder, seen, set_aside)
+    gone = withdraw(folder, seen)
     if gone is None:
         return USED_AGAIN if folder.exists() else ELSEWHERE
     clear(gone)

@@ -26,13 +26,13 @@ from vtrain.runtime.pipelines.records import (
     TF_RECORD,
     BadDatasetError,
     DataFile,
-    all_records,
     check_text,
     columns,
     format_of,
     item_of,
     labels_of,
     read_header,
+    read_records,
 )
 from vtrain.staging import LocalBuckets
 
@@ -223,11 +223,12 @@ def _write_parts(
 def _records(dataset: Dataset, hear: Hear) -> Iterator[tuple[DataFile, bytes]]:
     """All records, each with its file. Many take minutes, in which somebody may cancel the job."""
     due = 0.0
-    for found in all_records(dataset.files, dataset.format):
-        if time.monotonic() >= due:
-            hear()
-            due = time.monotonic() + HEAR_SECONDS
-        yield found
+    for file in dataset.files:
+        for record in read_records(file, dataset.format):
+            if time.monotonic() >= due:
+                hear()
+                due = time.monotonic() + HEAR_SECONDS
+            yield file, record
 
 
 def _choice(dataset: Dataset, config: InputDataConfig, seed: str, hear: Hear) -> Choice:
@@ -246,13 +247,11 @@ def _drawn(quotas: list[int], source: random.Random) -> Choice:
     """Each order is equally likely, and each set gets exactly its number."""
 
     def choose(_file: DataFile, _record: bytes) -> str:
-        drawn = source.randrange(sum(quotas)) if sum(quotas) else -1
-        for index, name in enumerate(SETS):
-            if 0 <= drawn < quotas[index]:
-                quotas[index] -= 1
-                return name
-            drawn -= quotas[index]
-        return ""
+        if not any(quotas):
+            return ""
+        (drawn,) = source.choices(range(len(SETS)), quotas)
+        quotas[drawn] -= 1
+        return SETS[drawn]
 
     return choose
 

@@ -9,7 +9,6 @@ import msgspec
 
 from vtrain.errors import ConfigError, ConflictError, DamagedError, NotFoundError
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.codec import to_document
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
@@ -31,14 +30,14 @@ from vtrain.runtime.capacity.queue import look_after
 from vtrain.runtime.child_jobs import is_living, request_end
 from vtrain.runtime.database import lacks_room
 from vtrain.runtime.enrolment import enrol, pending, remove_unborn
-from vtrain.runtime.folder import JobFolder
+from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.history import MODEL_FIELD, stored_job
 from vtrain.runtime.home import Home
 from vtrain.runtime.job_order import DataPart, JobOrder
 from vtrain.runtime.model_registry import ModelRegistry
 from vtrain.runtime.pipelines.dataset import find_dataset, remove_split, split_dataset
 from vtrain.runtime.pipelines.records import BadDatasetError
-from vtrain.runtime.pipelines.task_record import TaskRecord, read_task, write_task
+from vtrain.runtime.pipelines.task_record import TASK_FILE, TaskRecord
 from vtrain.runtime.replica.vertex_view import OUTPUT_FOLDERS
 from vtrain.runtime.service_log import LAST_WORDS_OF_PIPELINES
 from vtrain.runtime.serving.artifacts import files_of
@@ -65,7 +64,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         self._task: TaskRecord | None = None
 
     def _begin(self) -> None:
-        self._task = read_task(self._folder)
+        self._task = read_struct(self._folder.path / TASK_FILE, TaskRecord)
 
     def _advance(self) -> Decision | None:
         if self._task is None:
@@ -181,12 +180,19 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         model = self._job.model_to_upload
         if model is None:
             return Decision(state=states.SUCCEEDED)
-        uri = model.artifact_uri or join_uri(self._output(job), OUTPUT_FOLDERS["AIP_MODEL_DIR"])
+        spec = spec_of(job)
+        assert spec is not None
+        output, trainer = spec.output_uri, job.name
+        if isinstance(job, HyperparameterTuningJob) and (best := best_record(job, self._home)):
+            output, trainer = join_uri(output, str(best.id)), best.job
+        uri = model.artifact_uri or join_uri(output, OUTPUT_FOLDERS["AIP_MODEL_DIR"])
         if not model.artifact_uri and not any(files_of(LocalBuckets(self._home).local_path(uri))):
-            astray = beside_buckets(self._trainer_folder(job).attempt_folders())
-            advice = {"hint": "Let the trainer write its model to the folder that AIP_MODEL_DIR names."}
+            astray = beside_buckets(Home(self._home).job(trainer).attempt_folders())
+            advice = (
+                "" if astray else "Let the trainer write its model to the folder that AIP_MODEL_DIR names."
+            )
             told = f"The task has left no model: AIP_MODEL_DIR is empty ({uri}). {' '.join(astray)}".rstrip()
-            return _failed(told, "NO_MODEL", {} if astray else advice)
+            return _failed(told, "NO_MODEL", hint="" if astray else advice)
         made = msgspec.structs.replace(
             model,
             artifact_uri=uri,
@@ -200,18 +206,6 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             return _failed(f"The model cannot be registered: {error.message}", "MODEL_REFUSED")
         self._log.say(f"The model is registered: {kept.name}@{kept.version_id}.")
         return Decision(state=states.SUCCEEDED)
-
-    def _trainer_folder(self, job: TaskJob) -> JobFolder:
-        """The folder of the job that should have left a model: of a tuning job its best trial's."""
-        best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
-        return Home(self._home).job(best.job if best is not None else job.name)
-
-    def _output(self, job: TaskJob) -> str:
-        """The folder to which the task has written; of a tuning job that of its best trial."""
-        spec = spec_of(job)
-        assert spec is not None
-        best = best_record(job, self._home) if isinstance(job, HyperparameterTuningJob) else None
-        return join_uri(spec.output_uri, str(best.id)) if best is not None else spec.output_uri
 
     def _show(self, job: TaskJob) -> None:
         """Write what has changed to the store."""
@@ -237,7 +231,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
             fields["model_to_upload"] = msgspec.structs.replace(model, answer=None)
         super()._change(**fields, training_task_metadata=self._metadata())
         if model is not None and self._task is not None:
-            self._store.annotate(self._task.job, {MODEL_FIELD: f"{model.name}@{model.version_id}"})
+            self._store.annotate(self._task.job, MODEL_FIELD, f"{model.name}@{model.version_id}")
 
     def _metadata(self) -> dict[str, str] | None:
         """The names of the task's jobs, as the service tells them."""
@@ -252,7 +246,7 @@ class PipelineSupervisor(ParentSupervisor[TrainingPipeline]):
         return named | ({BEST_TRIAL_JOB: best.job} if best is not None else {})
 
     def _keep(self, task: TaskRecord) -> None:
-        write_task(self._folder, task)
+        write_struct(self._folder.path / TASK_FILE, task)
         self._task = task
 
 
@@ -264,7 +258,6 @@ def best_record(job: HyperparameterTuningJob, home: Path) -> TrialRecord | None:
     return next((record for record in records if record.id in chosen), None)
 
 
-def _failed(message: str, reason: str, metadata: dict[str, str] | None = None) -> Decision:
-    details = (verdict.error_info(reason, metadata or {}),)
-    error = Status(code=verdict.USER_ERROR_CODE, message=message, details=details)
+def _failed(message: str, reason: str, **metadata: str) -> Decision:
+    error = verdict.error(verdict.USER_ERROR_CODE, message, reason, **metadata)
     return Decision(state=states.FAILED, error=error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -149,10 +149,3 @@ def _tf_records(stream: BinaryIO, file: DataFile) -> Iterator[bytes]:
         if len(body) < length + 4:
             raise BadDatasetError(f"{file} is no TFRecord file, or it is cut off.")
         yield head + body
-
-
-def all_records(files: Iterable[DataFile], data_format: str) -> Iterator[tuple[DataFile, bytes]]:
-    """The records of several files, each with its file."""
-    for file in files:
-        for record in read_records(file, data_format):
-            yield file, record

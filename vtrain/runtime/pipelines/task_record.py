@@ -6,12 +6,13 @@ from contextlib import suppress
 
 import msgspec
 
-from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct
 from vtrain.runtime.job_order import DataPart
 from vtrain.runtime.log_reader import ChildLogs
 from vtrain.runtime.tuning.trial_record import trial_logs
 
-_FILE = "task.json"
+TASK_FILE = "task.json"
+"""The record in the folder of a pipeline."""
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,20 +23,10 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     seen: bool = False
 
 
-def read_task(folder: JobFolder) -> TaskRecord | None:
-    """The task as far as it was decided. Raises DamagedFileError."""
-    return read_struct(folder.path / _FILE, TaskRecord)
-
-
-def write_task(folder: JobFolder, record: TaskRecord) -> None:
-    """Keep the task. Raises OSError."""
-    write_struct(folder.path / _FILE, record)
-
-
 def task_logs(folder: JobFolder) -> list[ChildLogs]:
     """The logs of a pipeline's task, and of its trials if it is a tuning job; none for any other job."""
     with suppress(DamagedFileError):
-        record = read_task(folder)
+        record = read_struct(folder.path / TASK_FILE, TaskRecord)
         if record is not None:
             task = JobFolder(folder.path.with_name(record.job.rpartition("/")[2]))
             return [ChildLogs(folder=task.logs, key="task"), *trial_logs(task)]

@@ -103,13 +103,24 @@ class JobContext(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def cluster(self) -> str:
-        """CLUSTER_SPEC's `cluster` as JSON."""
-        return cluster_text(self.hosts)
+        """CLUSTER_SPEC's `cluster` as JSON, the same for all replicas."""
+        single = len(self.hosts) == 1
+        cluster: dict[str, list[str]] = {}
+        for member, host in self.hosts.items():
+            cluster.setdefault(SINGLE_REPLICA_POOL if single else f"workerpool{member.pool}", []).append(host)
+        return _compact(cluster)
 
     @cached_property
     def tf_cluster(self) -> str:
-        """TF_CONFIG's `cluster` as JSON."""
-        return tf_cluster_text(self.hosts)
+        """TF_CONFIG's `cluster` as JSON, the same for all replicas; evaluators are not members.
+
+        Reduction Servers, which can only be the third pool, stand there as `ps`: not documented.
+        """
+        cluster: dict[str, list[str]] = {}
+        for member, host in self.hosts.items():
+            if TF_POOL_NAMES[member.pool] != EVALUATOR:
+                cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
+        return _compact(dict(sorted(cluster.items())))
 
 
 def replica_ids(spec: CustomJobSpec) -> tuple[ReplicaId, ...]:
@@ -161,7 +172,7 @@ def replica_environment(spec: CustomJobSpec, replica: ReplicaId, context: JobCon
         variables["TF_CONFIG"] = tf_config(pool, replica, context)
         # Not documented: users report that one replica has none of these.
         variables |= _torch_variables(spec, replica, context)
-    variables |= _service_variables(spec, pool, context) | _optional_variables(spec, context)
+    variables |= _service_variables(spec, pool, context)
     # A job's variable takes the place of the service's of that name: not documented.
     return variables | expand_env(pool.task.env if pool.task else (), variables)
 
@@ -209,12 +220,6 @@ def _service_variables(spec: CustomJobSpec, pool: WorkerPoolSpec, context: JobCo
     }
     if pool.container_spec is not None:
         variables["AIP_USE_CUSTOM_CONTAINER"] = "true"
-    return variables
-
-
-def _optional_variables(spec: CustomJobSpec, context: JobContext) -> dict[str, str]:
-    """The variables that only some jobs have: an output directory, a trial, a TensorBoard, a dashboard."""
-    variables: dict[str, str] = {}
     if context.output:
         variables |= {name: f"{context.output}/{folder}/" for name, folder in OUTPUT_FOLDERS.items()}
     if context.trial_id:
@@ -246,7 +251,7 @@ def cluster_spec(pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext) 
 
 
 def tf_config(pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext) -> str:
-    """TF_CONFIG's value; evaluators are not members of its cluster."""
+    """TF_CONFIG's value."""
     task = {
         "cloud": TF_CLOUD_ID.format(job_id=context.job_id),
         "index": replica.index,
@@ -259,27 +264,6 @@ def tf_config(pool: WorkerPoolSpec, replica: ReplicaId, context: JobContext) -> 
         "task": dict(sorted((task | _trial(context)).items())),
     }
     return _with_cluster(context.tf_cluster, document)
-
-
-def cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
-    """CLUSTER_SPEC's `cluster`, the same for all replicas of a job."""
-    single = len(hosts) == 1
-    cluster: dict[str, list[str]] = {}
-    for member, host in hosts.items():
-        cluster.setdefault(SINGLE_REPLICA_POOL if single else f"workerpool{member.pool}", []).append(host)
-    return _compact(cluster)
-
-
-def tf_cluster_text(hosts: Mapping[ReplicaId, str]) -> str:
-    """TF_CONFIG's `cluster`, the same for all replicas of a job.
-
-    Reduction Servers, which can only be the third pool, stand there as `ps`: not documented.
-    """
-    cluster: dict[str, list[str]] = {}
-    for member, host in hosts.items():
-        if TF_POOL_NAMES[member.pool] != EVALUATOR:
-            cluster.setdefault(TF_POOL_NAMES[member.pool], []).append(host)
-    return _compact(dict(sorted(cluster.items())))
 
 
 def job_string(task: ContainerSpec | PythonPackageSpec | None) -> str:

@@ -158,10 +158,6 @@ def ask(address: Address, route: str, request: dict[str, Any]) -> list[Any]:
         raise ConfigError(f"The model refuses the request ({status.value} {status.phrase}): {said}")
     if status != HTTPStatus.OK:
         raise ServiceError(f"The model failed to predict ({status.value} {status.phrase}): {said}")
-    return _predictions(content)
-
-
-def _predictions(content: bytes) -> list[Any]:
     found = _object(content).get("predictions")
     if not isinstance(found, list):
         raise ServiceError(

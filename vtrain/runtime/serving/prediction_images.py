@@ -1,4 +1,4 @@
-"""The pre-built prediction images of scikit-learn and XGBoost: their files' names and their distributions.
+"""The pre-built prediction images of scikit-learn and XGBoost, and their distributions.
 
 Names and versions are those of Google's list of pre-built containers for prediction
 (cloud.google.com/vertex-ai/docs/predictions/pre-built-containers), as of `AS_OF`.
@@ -13,12 +13,8 @@ import msgspec
 from vtrain.packaging.prebuilt import contents, works_on
 
 AS_OF = "2026-08-01"
-SKLEARN, XGBOOST = "sklearn", "xgboost"
-ARTIFACTS: dict[str, tuple[str, ...]] = {
-    SKLEARN: ("model.joblib", "model.pkl"),
-    XGBOOST: ("model.bst", "model.joblib", "model.pkl"),
-}
-"""The names of files that the containers of a family accept, in the order in which they look for them."""
+_BESIDE = {"sklearn": ("numpy", "pandas"), "xgboost": ("numpy", "pandas", "scikit-learn")}
+"""Further modules of the images of a family that models need: the imports in pickles of pipelines."""
 _IMAGE = re.compile(
     r"(?:(?:us|europe|asia)-docker\.pkg\.dev/vertex-ai/prediction|gcr\.io/cloud-aiplatform/prediction)/"
     r"(?P<family>sklearn|xgboost)-(?:cpu|gpu)\.(?P<version>\d+-\d+)(?::[\w.-]+|@sha256:[0-9a-f]+)?"
@@ -39,9 +35,9 @@ class PredictionImage(msgspec.Struct, frozen=True, kw_only=True):
         assert known is not None
         framework, *_ = known.distributions
         if not works_on(framework.newest_python, python):
-            return (framework.name, *_beside(self.family))
+            return (framework.name, *_BESIDE[self.family])
         bounds = (bound.requirement for bound in known.bounds if works_on(bound.newest_python, python))
-        return (framework.requirement, *framework.needs, *_beside(self.family), *bounds)
+        return (framework.requirement, *framework.needs, *_BESIDE[self.family], *bounds)
 
 
 def prediction_image(image_uri: str) -> PredictionImage | None:
@@ -50,8 +46,3 @@ def prediction_image(image_uri: str) -> PredictionImage | None:
     if match is None:
         return None
     return PredictionImage(family=match["family"], version=match["version"].replace("-", "."))
-
-
-def _beside(family: str) -> tuple[str, ...]:
-    """Further modules of the image that models need: the imports in pickles of pipelines."""
-    return ("numpy", "pandas") if family == SKLEARN else ("numpy", "pandas", "scikit-learn")

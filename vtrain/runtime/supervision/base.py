@@ -7,6 +7,7 @@ the job's folder before it acts, so it may die at any moment: another supervisor
 from __future__ import annotations
 
 import os
+import select
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 
+from vtrain.atomic import rename_damaged
 from vtrain.errors import DamagedError, StorageError, VtrainError
 from vtrain.messages import states
 from vtrain.messages.base import Status
@@ -38,7 +40,6 @@ from vtrain.runtime.locks import still_holds
 from vtrain.runtime.service_log import LAST_WORDS, ServiceLog
 from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import dismiss_standby, reap, start_supervisor
-from vtrain.runtime.wakeup import Wakeup
 from vtrain.times import timestamp
 
 J = TypeVar("J", CustomJob, HyperparameterTuningJob, TrainingPipeline)
@@ -64,6 +65,31 @@ class NotNeeded(Exception):
 
 class Replaced(NotNeeded):
     """Somebody removed the job's lock, and another supervisor has the new one."""
+
+
+class Wakeup:
+    """The sleep of a supervisor: until a write to its FIFO, another readable descriptor, or a timeout."""
+
+    def __init__(self, fifo: Path) -> None:
+        if not fifo.is_fifo():
+            if os.path.lexists(fifo):
+                rename_damaged(fifo)
+            os.mkfifo(fifo, 0o600)
+        # Opened for writing too, so that it never reports an end of file when a writer leaves.
+        self._descriptor = os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Hear nothing any more."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def wait(self, seconds: float, *others: int) -> None:
+        """Sleep at most that long; `others` are further descriptors that wake."""
+        ready, _, _ = select.select([self._descriptor, *others], [], [], seconds)
+        if self._descriptor in ready:
+            with suppress(BlockingIOError):  # another supervisor, which is about to leave, has read it
+                os.read(self._descriptor, 65536)
 
 
 class Supervisor(ABC, Generic[J]):
@@ -154,7 +180,10 @@ class Supervisor(ABC, Generic[J]):
         except Cancelled:
             self._change(state=states.CANCELLING)
             self._log.say("Job is being cancelled.")
-            decision = Decision(state=states.CANCELLED, error=verdict.cancelled())
+            decision = Decision(
+                state=states.CANCELLED,
+                error=Status(code=verdict.CANCELLED_CODE, message=verdict.CANCEL_MESSAGE),
+            )
         except (StorageError, NotNeeded):
             raise
         except Exception as fault:  # a job must end, whatever the runtime's own fault is

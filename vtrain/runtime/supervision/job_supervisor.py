@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from vtrain.messages.custom_job import CustomJob
 from vtrain.runtime import verdict, working_folder
 from vtrain.runtime.attempts import KILL_MARGIN_SECONDS, Attempts, Ended
 from vtrain.runtime.boot import boot_seconds
-from vtrain.runtime.capacity.queue import release
+from vtrain.runtime.capacity.leases import Waiting
+from vtrain.runtime.capacity.queue import admit, attend, release
 from vtrain.runtime.folder import JobFolder, ReplicaFolder
 from vtrain.runtime.history import FIELD, replica_records
 from vtrain.runtime.inheritance import drop_credentials
@@ -24,7 +25,7 @@ from vtrain.runtime.launcher import Launcher, PrepareFailed
 from vtrain.runtime.recovery import Action, Cause
 from vtrain.runtime.service_log import RUNNING, TEARING_DOWN, TORN_DOWN
 from vtrain.runtime.store import Store
-from vtrain.runtime.supervision.base import POLL_SECONDS, Decision, Supervisor
+from vtrain.runtime.supervision.base import POLL_SECONDS, Decision, NotNeeded, Supervisor
 from vtrain.runtime.supervision.provisioning import Provisioning, ordered_replicas
 from vtrain.times import timestamp
 
@@ -78,9 +79,7 @@ class JobSupervisor(Supervisor[CustomJob]):
             if decision is None:
                 raise _Rebooted
             return decision
-        devices = self._provisioning.wait_in_queue(self._store, self._start, self._be_queued)
-        if self._job.state == states.QUEUED:
-            self._change(state=states.PENDING)
+        devices = self._wait_in_queue()
         if not self._attempts.names:
             self._attempts = self._known_attempts(self._provisioning.order_replicas(devices))
         self._folder.environment.unlink(missing_ok=True)
@@ -93,9 +92,24 @@ class JobSupervisor(Supervisor[CustomJob]):
                 return decision
             self._pause()
 
-    def _be_queued(self) -> None:
-        if self._job.state == states.PENDING:
-            self._change(state=states.QUEUED)
+    def _wait_in_queue(self) -> Mapping[str, tuple[str, ...]]:
+        """The accelerators of each replica, once the job fits here.
+
+        Raises NotNeeded for a job that is not the first in line: a change of the queue starts a process.
+        """
+        told = ""
+        while isinstance(answer := admit(self._store, self._start, self._order), Waiting):
+            if answer.reason != told:
+                self._log.say(f"Job is queued: {answer.reason}")
+                told = answer.reason
+            if self._job.state == states.PENDING:
+                self._change(state=states.QUEUED)
+            if not attend(self._store, self._start, own=self._order.name):
+                raise NotNeeded
+            self._pause()
+        if self._job.state == states.QUEUED:
+            self._change(state=states.PENDING)
+        return answer.devices
 
     def _note_running(self) -> None:
         if self._job.state != states.PENDING or not self._attempts.run():
@@ -216,28 +230,26 @@ class JobSupervisor(Supervisor[CustomJob]):
 
         The decision is stored already, so no fault here may keep the verdict from being written.
         """
-        told = []
-        for step in (self._clear, self._drop_credentials, self._tell_of_work):
+        told: list[str] = []
+
+        @contextmanager
+        def faults_noted() -> Iterator[None]:
             try:
-                told += step()
+                yield
             except Exception as fault:
                 traceback.print_exc()
                 told.append(f"Not all that was made for the job could be removed: {fault}.")
+
+        with faults_noted():
+            told += filter(None, [self._launcher.clear(self._order)])
+        with faults_noted():
+            self._folder.environment.unlink(missing_ok=True)
+            drop_credentials(self._folder)
+        with faults_noted():
+            remarks = working_folder.tell(self._folder, self._attempts.all())
+            self._log.say(*remarks.notes)
+            told += remarks.warnings
         return told
-
-    def _clear(self) -> list[str]:
-        left = self._launcher.clear(self._order)
-        return [left] if left else []
-
-    def _drop_credentials(self) -> list[str]:
-        self._folder.environment.unlink(missing_ok=True)
-        drop_credentials(self._folder)
-        return []
-
-    def _tell_of_work(self) -> list[str]:
-        remarks = working_folder.tell(self._folder, self._attempts.all())
-        self._log.say(*remarks.notes)
-        return list(remarks.warnings)
 
     def _finish(self, decision: Decision) -> None:
         super()._finish(decision)

@@ -1,4 +1,4 @@
-"""Everything before the first replica starts: the queue, the preparation, the order of every replica."""
+"""What a job needs before its first replica starts: the preparation, the order of every replica."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.retry import retry, steady, wait_until
-from vtrain.runtime.adoption import Start
-from vtrain.runtime.capacity.queue import Waiting, admit, attend
-from vtrain.runtime.folder import DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import JobFolder, read_struct, write_struct
 from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.launcher import PREPARATION, Launcher, Preparation, PrepareFailed, Runtime
 from vtrain.runtime.process_tree import signal_all
@@ -23,8 +21,6 @@ from vtrain.runtime.recovery import RESTARTS_PER_JOB
 from vtrain.runtime.replica.vertex_view import replica_ids
 from vtrain.runtime.service_log import PREPARING, STARTING, ServiceLog
 from vtrain.runtime.spawning import spawn_holding
-from vtrain.runtime.store import Store
-from vtrain.runtime.supervision.base import NotNeeded
 from vtrain.runtime.supervisor_process import SUPERVISOR_LOG
 from vtrain.runtime.working_folder import fill
 
@@ -40,10 +36,6 @@ Pause = Callable[..., None]
 
 class PreparationKilled(PrepareFailed):
     """Something outside has ended the process that prepares: a person, or the kernel for want of memory."""
-
-
-class NotFirstInQueue(NotNeeded):
-    """The job waits in the queue, and needs no process for that: a change of the queue starts another."""
 
 
 class Provisioning:
@@ -65,36 +57,9 @@ class Provisioning:
         self._pause = pause
         self._program = program
 
-    def wait_in_queue(
-        self, store: Store, start: Start, queued: Callable[[], None]
-    ) -> Mapping[str, tuple[str, ...]]:
-        """The accelerators of each replica, once the job fits here; `queued` hears that it waits.
-
-        Raises NotFirstInQueue for a job that is not the first in line.
-        """
-        told = ""
-        while isinstance(answer := admit(store, start, self._order), Waiting):
-            if answer.reason != told:
-                self._log.say(f"Job is queued: {answer.reason}")
-                told = answer.reason
-            queued()
-            if not attend(store, start, own=self._order.name):
-                raise NotFirstInQueue
-            self._pause()
-        return answer.devices
-
     def order_replicas(self, devices: Mapping[str, tuple[str, ...]]) -> list[str]:
-        """Write how each replica is run, the primary first, and return their names."""
+        """Prepare what the replicas need, and write how each is run; their names, the primary first."""
         self._log.say(*PREPARING)
-        orders = self._patient_orders(devices)
-        for name, order in orders.items():
-            fill(self._folder.replica(name), opened=self._launcher.opens_work)
-            self._folder.replica(name).order(order)
-        write_struct(self._folder.path / "replicas.json", list(orders))
-        return [*orders]
-
-    def _patient_orders(self, devices: Mapping[str, tuple[str, ...]]) -> Mapping[str, msgspec.Struct]:
-        """Prepare what the replicas need, and return how each one is run."""
 
         def pause(_: float) -> None:
             self._pause()  # the supervisor's own, which a request to cancel ends
@@ -118,7 +83,11 @@ class Provisioning:
             sleep=pause,
         )
         self._log.say(*STARTING)
-        return orders
+        for name, order in orders.items():
+            fill(self._folder.replica(name), opened=self._launcher.opens_work)
+            self._folder.replica(name).order(order)
+        write_struct(self._folder.path / "replicas.json", list(orders))
+        return [*orders]
 
     def _prepare(self) -> tuple[Runtime, ...]:
         """Prepare the job: where tools have to work, in a program of its own, which can be cancelled."""
@@ -163,10 +132,8 @@ class Provisioning:
 
 def ordered_replicas(folder: JobFolder) -> list[str]:
     """The replicas' names, in order, when it was decided how they run; else none."""
-    try:
-        return read_struct(folder.path / "replicas.json", list[str]) or []
-    except DamagedFileError:
-        return [member.name for member in replica_ids(folder.order().job.job_spec)]
+    is_decided = (folder.path / "replicas.json").exists()
+    return [member.name for member in replica_ids(folder.order().job.job_spec)] if is_decided else []
 
 
 def _end(program: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vtrain.errors import UnavailableError
 from vtrain.extras import install_command
-from vtrain.messages.hyperparameter_tuning_job import ParameterSpec, StudySpec
+from vtrain.messages.hyperparameter_tuning_job import StudySpec
 from vtrain.runtime.tuning.scale import LOG
 from vtrain.runtime.tuning.study import StudyTrial, every_parameter, loss, results
 
@@ -115,6 +115,7 @@ def _figure(title: str, draw: Callable[[], Any]) -> Iterator[Figure]:
 def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
     """A study with the results of the trials, each under its own number."""
     import optuna
+    from optuna.distributions import FloatDistribution
     from optuna.study import StudyDirection
     from optuna.trial import TrialState, create_trial
 
@@ -137,7 +138,9 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
             study.add_trial(create_trial(state=TrialState.FAIL))
             continue
         params = {
-            _shown(name): _converted(distributions[name], value)
+            _shown(name): float(value)
+            if isinstance(distributions[name], FloatDistribution)
+            else _category(value)
             for name, value in by_id[number].parameters.items()
         }
         own = {_shown(name): distributions[name] for name in by_id[number].parameters}
@@ -146,48 +149,22 @@ def _study(spec: StudySpec, trials: Sequence[StudyTrial]) -> Study:
 
 
 def _distributions(spec: StudySpec, trials: Sequence[StudyTrial]) -> dict[str, BaseDistribution]:
-    """The range of each parameter: the study's, widened to every value that a trial had."""
-    specs: dict[str, list[ParameterSpec]] = {}
-    for each in every_parameter(spec):
-        specs.setdefault(each.parameter_id, []).append(each)
+    """The range of each parameter's values in the trials."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    logarithmic = {each.parameter_id for each in every_parameter(spec) if each.scale_type == LOG}
     seen: dict[str, list[Any]] = {}
     for trial in trials:
         for name, value in trial.parameters.items():
             seen.setdefault(name, []).append(value)
-    return {name: _distribution(specs.get(name, []), values) for name, values in seen.items()}
-
-
-def _distribution(specs: Sequence[ParameterSpec], seen: Sequence[Any]) -> BaseDistribution:
-    """The range that holds all specs of one name, and the values that were seen."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    categories = [
-        value for spec in specs if spec.categorical_value_spec for value in spec.categorical_value_spec.values
-    ]
-    if categories or not all(_is_number(value) for value in seen):
-        return CategoricalDistribution(list(dict.fromkeys(map(_category, (*categories, *seen)))))
-    bounds = [float(value) for spec in specs for value in _bounds(spec)] + [float(value) for value in seen]
-    low, high = min(bounds), max(bounds)
-    log = any(spec.scale_type == LOG for spec in specs) and low > 0
-    if specs and all(spec.integer_value_spec for spec in specs) and all(map(float.is_integer, bounds)):
-        return IntDistribution(int(low), int(high), log=log)
-    return FloatDistribution(low, high, log=log)
-
-
-def _bounds(spec: ParameterSpec) -> tuple[float, ...]:
-    if spec.discrete_value_spec is not None:
-        return spec.discrete_value_spec.values
-    own = spec.double_value_spec or spec.integer_value_spec
-    return (own.min_value, own.max_value) if own is not None else ()
-
-
-def _converted(distribution: BaseDistribution, value: Any) -> Any:
-    """A value as the distribution holds it."""
-    from optuna.distributions import CategoricalDistribution, IntDistribution
-
-    if isinstance(distribution, CategoricalDistribution):
-        return _category(value)
-    return int(value) if isinstance(distribution, IntDistribution) else float(value)
+    found: dict[str, BaseDistribution] = {}
+    for name, values in seen.items():
+        if all(_is_number(value) for value in values):
+            low, high = min(values), max(values)
+            found[name] = FloatDistribution(low, high, log=name in logarithmic and low > 0)
+        else:
+            found[name] = CategoricalDistribution(list(dict.fromkeys(map(_category, values))))
+    return found
 
 
 def _category(value: Any) -> str:

@@ -212,31 +212,15 @@ class _Known(Generic[T]):
 
     def _overlap(self, items: Sequence[T]) -> tuple[int, deque[T]]:
         """The position from which on items are compared, and the known ones that are expected there."""
-        known = list(self._items)
+        known, found = list(self._items), list(items)
         for start in range(len(known)):
-            if all(one == other for one, other in zip(islice(known, start, None), items, strict=False)):
-                return 0, deque(islice(known, start, None))
+            if known[start : start + len(found)] == found[: len(known) - start]:
+                return 0, deque(known[start:])
         # A file of more lines than are remembered was rewritten with other ones at its head.
-        start = _position(known, items)
-        return (start, deque(known)) if start else (0, deque())
-
-
-def _position(part: Sequence[T], whole: Sequence[T]) -> int:
-    """The first position of one sequence in another, 0 where it is nowhere (Knuth, Morris and Pratt)."""
-    borders, length = [0] * (len(part) + 1), 0
-    for place in range(1, len(part)):
-        while length and part[place] != part[length]:
-            length = borders[length]
-        length += part[place] == part[length]
-        borders[place + 1] = length
-    length = 0
-    for place, item in enumerate(whole if part else ()):
-        while length and item != part[length]:
-            length = borders[length]
-        length += item == part[length]
-        if length == len(part):
-            return place + 1 - length
-    return 0
+        for start in range(len(found) - len(known) + 1 if known else 0):
+            if found[start : start + len(known)] == known:
+                return start, deque(known)
+        return 0, deque()
 
 
 class _Lines:
@@ -257,8 +241,9 @@ class _Lines:
             return []
         try:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or not self._is_in_place(descriptor, status.st_size, ended):
+            if not stat.S_ISREG(status.st_mode):
                 return []
+            self._find_place(descriptor)
             lines = self._read_on(descriptor, status.st_size, ended)
         except OSError:
             return []
@@ -266,19 +251,13 @@ class _Lines:
             os.close(descriptor)
         return [lines[place] for place in self._known.new([hash(line) for line in lines])]
 
-    def _is_in_place(self, descriptor: int, size: int, ended: bool) -> bool:
-        """Whether to read now: not while the file is shorter than it was and begins as it did.
-
-        Then it is being rewritten. A file with other bytes where this reader has been is read from its start.
-        """
+    def _find_place(self, descriptor: int) -> None:
+        """Begin again with a file that has other bytes, or none, where this reader has been."""
         head = os.pread(descriptor, len(self._head), 0)
-        if size < self._offset and self._head.startswith(head) and not ended:
-            return False
         tail = os.pread(descriptor, len(self._tail), self._offset - len(self._tail))
         if head != self._head or tail != self._tail:
             self._offset, self._head, self._tail, self._is_skipping = 0, b"", b"", False
             self._known.begin_again()
-        return True
 
     def _read_on(self, descriptor: int, size: int, ended: bool) -> list[bytes]:
         most = LAST_BYTES if ended else MOST_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Metric, StudySpec
@@ -51,13 +52,10 @@ def best(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
         return [trial for trial, _ in found[:1]]
     front: list[tuple[StudyTrial, tuple[float, ...]]] = []
     for trial, values in found:  # in this order a trial is only ever beaten by one before it
-        if not any(_beats(other, values) for _, other in front):
+        as_good = (other for _, other in front if all(map(operator.le, other, values)))
+        if all(other == values for other in as_good):
             front.append((trial, values))
     return [trial for trial, _ in front]
-
-
-def _beats(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
 def ranked(spec: StudySpec, trials: Sequence[StudyTrial]) -> list[StudyTrial]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from vtrain.messages import states
-from vtrain.messages.base import Status
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
 from vtrain.messages.names import parse_name
 from vtrain.runtime import verdict
@@ -114,11 +113,15 @@ class StudySupervisor(ParentSupervisor[HyperparameterTuningJob]):
 def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Path) -> Decision | None:
     """The end of a study in which too many trials have failed."""
     failed = [record for record in records if record.failed]
-    ended = sum(record.has_ended for record in records)
-    if not failed or not _are_too_many(len(failed), ended, job.max_failed_trial_count):
+    ended, limit = sum(record.has_ended for record in records), job.max_failed_trial_count
+    if limit:
+        are_too_many = len(failed) >= limit
+    else:
+        are_too_many = len(failed) == ended or (len(failed) >= MOST_FAILURES and 2 * len(failed) > ended)
+    if not failed or not are_too_many:
         return None
     last = max(failed, key=lambda record: record.end_time)
-    limit, name = job.max_failed_trial_count, parse_name(last.job)
+    name = parse_name(last.job)
     rule = f"maxFailedTrialCount is {limit}" if limit else "no maxFailedTrialCount allows that"
     count = "1 trial has" if len(failed) == 1 else f"{len(failed)} trials have"
     advice = "" if limit else "With --max-failed-trial-count=N the study would go on. "
@@ -128,13 +131,7 @@ def _failure(job: HyperparameterTuningJob, records: list[TrialRecord], home: Pat
         "hint": f"{advice}Look at its job: vtrain custom-jobs describe {name.id if name else last.job}",
     }
     message = f"{count} failed ({rule}). Trial {last.id}: {last.infeasible_reason}"
-    return _failed(message, "TRIALS_FAILED", metadata)
-
-
-def _are_too_many(failures: int, ended: int, limit: int) -> bool:
-    if limit:
-        return failures >= limit
-    return failures == ended or (failures >= MOST_FAILURES and 2 * failures > ended)
+    return _failed(message, "TRIALS_FAILED", **metadata)
 
 
 def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Decision:
@@ -143,11 +140,9 @@ def _completion(job: HyperparameterTuningJob, records: list[TrialRecord]) -> Dec
         return Decision(state=states.SUCCEEDED)
     reason = next((record.infeasible_reason for record in records), "")
     wanted = ", ".join(metric.metric_id for metric in (job.study_spec or StudySpec()).metrics)
-    return _failed(f"No trial has a measurement of {wanted}. Trial 1: {reason}", "NO_MEASUREMENT", {})
+    return _failed(f"No trial has a measurement of {wanted}. Trial 1: {reason}", "NO_MEASUREMENT")
 
 
-def _failed(message: str, reason: str, metadata: dict[str, str]) -> Decision:
-    details = (verdict.error_info(reason, metadata),)
-    return Decision(
-        state=states.FAILED, error=Status(code=verdict.USER_ERROR_CODE, message=message, details=details)
-    )
+def _failed(message: str, reason: str, **metadata: str) -> Decision:
+    error = verdict.error(verdict.USER_ERROR_CODE, message, reason, **metadata)
+    return Decision(state=states.FAILED, error=error)

@@ -19,10 +19,9 @@ from vtrain.runtime.enrolment import enrol, pending, remove_unborn
 from vtrain.runtime.folder import JobFolder
 from vtrain.runtime.history import stored_job
 from vtrain.runtime.home import Home
-from vtrain.runtime.job_order import JobOrder
 from vtrain.runtime.replica.vertex_view import trial_spec
 from vtrain.runtime.service_log import ServiceLog
-from vtrain.runtime.store import Record, Store
+from vtrain.runtime.store import Store
 from vtrain.runtime.supervisor_process import new_job_id
 from vtrain.runtime.tuning.metric_file import MetricFile
 from vtrain.runtime.tuning.ranking import final_measurement
@@ -120,9 +119,6 @@ class TrialJobs:
         except NotFoundError:
             return None
         look_after(self._store, self._start, row)
-        return self._read_job(row)
-
-    def _read_job(self, row: Record) -> CustomJob:
         try:
             job = stored_job(row)
         except DamagedError:
@@ -219,33 +215,25 @@ class TrialJobs:
         own = msgspec.structs.replace(self._order.resource, collection=CUSTOM_JOBS, id=new_job_id(self._home))
         record = TrialRecord(id=number, parameters=parameters, job=str(own))
         self._keep(record)
-        job = self._trial_job(record)
-        order = self._trial_order(record, job)
-        enrol(self._store, job, order, self._start, snapshot=kept_files(self._folder))
-        values = " ".join(arguments(self._spec, record.parameters))
-        self._log.say(f"Trial {record.id} begins: {values}")
-
-    def _trial_job(self, record: TrialRecord) -> CustomJob:
-        template = self._order.job
-        spec = trial_spec(template.job_spec, str(record.id), arguments(self._spec, record.parameters))
+        template, values = self._order.job, arguments(self._spec, parameters)
         job = CustomJob(
-            display_name=f"{self._display_name[:100]}-trial-{record.id}",
-            job_spec=spec,
+            display_name=f"{self._display_name[:100]}-trial-{number}",
+            job_spec=trial_spec(template.job_spec, str(number), values),
             encryption_spec=template.encryption_spec,
             labels={TRIAL_LABEL: self._folder.path.name},
         )
-        return pending(job, record.job)
-
-    def _trial_order(self, record: TrialRecord, job: CustomJob) -> JobOrder:
-        return msgspec.structs.replace(
+        job = pending(job, record.job)
+        order = msgspec.structs.replace(
             self._order,
             name=record.job,
             job=job,
             study=None,
             parent=self._order.name,
-            trial_id=str(record.id),
+            trial_id=str(number),
             boot_id=boot_id(),
         )
+        enrol(self._store, job, order, self._start, snapshot=kept_files(self._folder))
+        self._log.say(f"Trial {number} begins: {' '.join(values)}")
 
     def _keep(self, record: TrialRecord) -> None:
         write_record(self._folder, record)

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from vtrain.messages.hyperparameter_tuning_job import Measurement, Parameter, Trial
-from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, read_struct, write_struct
+from vtrain.runtime.folder import TRIALS, DamagedFileError, JobFolder, require_struct, write_struct
 from vtrain.runtime.log_reader import ChildLogs
 from vtrain.runtime.tuning.metric_file import RECENT
 from vtrain.runtime.tuning.study import ENDED, Parameters, StudyTrial, thinned
@@ -74,8 +74,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_records(folder: JobFolder) -> list[TrialRecord]:
     """The trials of a study, by number. Raises DamagedFileError."""
-    found = (read_struct(path, TrialRecord) for path in _files(folder))
-    return [record for record in found if record is not None]
+    return [require_struct(path, TrialRecord) for path in _files(folder)]
 
 
 def readable_records(folder: JobFolder) -> list[TrialRecord]:
@@ -83,8 +82,8 @@ def readable_records(folder: JobFolder) -> list[TrialRecord]:
     records = []
     for path in _files(folder):
         with suppress(DamagedFileError):
-            records.append(read_struct(path, TrialRecord))
-    return [record for record in records if record is not None]
+            records.append(require_struct(path, TrialRecord))
+    return records
 
 
 def trial_logs(folder: JobFolder) -> list[ChildLogs]:

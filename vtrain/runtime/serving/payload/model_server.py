@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 FILES = {"sklearn": ("model.joblib", "model.pkl"), "xgboost": ("model.bst", "model.joblib", "model.pkl")}
+"""The names of files that the containers of a family accept, in the order in which they look for them."""
 
 
 class BadRequest(Exception):
