@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from vtrain.flags.completion import credential_sources, files, modules, one_of, pool
+from vtrain.flags.grammar import account, proto_duration
 from vtrain.flags.options import (
     CONTAINERS,
     GOOGLE_CLOUD,
@@ -13,7 +14,7 @@ from vtrain.flags.options import (
     NameFlag,
     ResourceFlags,
 )
-from vtrain.flags.row import FlagGroup, argument, flag, items, switch, text
+from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, items, switch, text
 
 
 class JobFlags(ResourceFlags, frozen=True):
@@ -21,19 +22,36 @@ class JobFlags(ResourceFlags, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    service_account: str | None = flag("ACCOUNT", "Service account that the job runs as.", panel=GOOGLE_CLOUD)
-    persistent_resource_id: str | None = flag("ID", "Persistent resource to run on.", panel=GOOGLE_CLOUD)
+    network: str | None = flag(
+        "NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD, to="jobSpec.network"
+    )
+    service_account: str | None = flag(
+        "ACCOUNT",
+        "Service account that the job runs as.",
+        panel=GOOGLE_CLOUD,
+        to="jobSpec.serviceAccount",
+        read=account,
+    )
+    persistent_resource_id: str | None = flag(
+        "ID",
+        "Persistent resource to run on.",
+        panel=GOOGLE_CLOUD,
+        to="jobSpec.persistentResourceId",
+        empty=IGNORED,
+    )
     enable_web_access: bool | None = switch(
         "Allow an interactive shell in the job's containers.",
         default=None,
         has_opposite=True,
         panel=GOOGLE_CLOUD,
+        to="jobSpec.enableWebAccess",
     )
     enable_dashboard_access: bool | None = switch(
         "Allow access to the dashboard of the training container.",
         default=None,
         has_opposite=True,
         panel=GOOGLE_CLOUD,
+        to="jobSpec.enableDashboardAccess",
     )
     assignments: list[str] = items(
         "PATH=VALUE", "Any field of the API, as scheduling.strategy=SPOT. Repeatable.", name="set"
@@ -59,9 +77,15 @@ class SpecFlags(JobFlags, frozen=True):
     python_package_uris: str = text("URI,…", "Packages to install for pools with a Python module.")
     env: list[str] = items("NAME[=VALUE]", "Variable for the trainer. NAME alone copies yours. Repeatable.")
     base_output_dir: str | None = flag(
-        "URI", "Folder for models and checkpoints: gs://… or file:///….", panel=OUTPUT
+        "URI",
+        "Folder for models and checkpoints: gs://… or file:///….",
+        panel=OUTPUT,
+        to="jobSpec.baseOutputDirectory.outputUriPrefix",
+        empty=IGNORED,
     )
-    timeout: str | None = flag("DURATION", "Time limit of the job, such as 2h.")
+    timeout: str = text(
+        "DURATION", "Time limit of the job, such as 2h.", to="jobSpec.scheduling.timeout", read=proto_duration
+    )
 
 
 class EntryFlags(FlagGroup, frozen=True):
@@ -200,7 +224,10 @@ class PersistentResourceFlags(ResourceFlags, frozen=True):
         "them. Local backends only.",
     )
     enable_custom_service_account: bool = switch(
-        "Require that each job names its service account.", has_opposite=True, panel=GOOGLE_CLOUD
+        "Require that each job names its service account.",
+        has_opposite=True,
+        panel=GOOGLE_CLOUD,
+        to="resourceRuntimeSpec.serviceAccountSpec.enableCustomServiceAccount",
     )
 
 

@@ -1,61 +1,102 @@
 """The options of `vtrain models`, in groups, as `flags/options` has those of all commands."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from vtrain.errors import UsageError
 from vtrain.flags.completion import files, models
+from vtrain.flags.grammar import join_lists, labels, variables, whole_number
 from vtrain.flags.options import GOOGLE_CLOUD, NameFlag
-from vtrain.flags.row import FlagGroup, argument, flag, items, switch
+from vtrain.flags.row import CLEARS, IGNORED, Empty, FlagGroup, argument, flag, items, switch
 
 MODEL = "Model"
 CONTAINER = "Serving container"
+LAST_PORT = 65535
 EXPLANATIONS = "Explanations (Vertex AI)"
+
+
+def _ports(values: list[str], flag: str) -> list[dict[str, int]]:
+    """The ports of a container, as messages have them."""
+    ports = [whole_number(text, flag) for text in join_lists(values, flag)]
+    for port in ports:
+        if not 1 <= port <= LAST_PORT:
+            raise UsageError(f"{flag}: {port} is no port.", hint=f"A port is a number from 1 to {LAST_PORT}.")
+    return [{"containerPort": port} for port in ports]
+
+
+def _seconds(text: str, flag: str) -> str | None:
+    """A duration; 0 leaves it to the service."""
+    number = whole_number(text, flag)
+    return f"{number}s" if number else None
+
+
+def _container(metavar: str, words: str, to: str, **more: Any) -> Any:
+    """A flag about the serving container, which sets a field of a ModelContainerSpec."""
+    return flag(metavar, words, panel=CONTAINER, to=f"containerSpec.{to}", **more)
+
+
+def _containers(metavar: str, words: str, to: str, *, read: Any = join_lists) -> Any:
+    return items(metavar, words, panel=CONTAINER, to=f"containerSpec.{to}", read=read)
 
 
 class UploadFlags(FlagGroup, frozen=True):
     """A version of a model to be uploaded, as `gcloud ai models upload` describes it."""
 
     heading: ClassVar[str] = MODEL
+    empty: ClassVar[Empty] = IGNORED
 
-    display_name: str | None = flag("NAME", "Display name.")
+    display_name: str | None = flag("NAME", "Display name.", to="displayName")
     artifact_uri: str | None = flag(
-        "URI", "Folder with the model's files: gs://BUCKET/FOLDER, or a path on local backends.", offer=files
+        "URI",
+        "Folder with the model's files: gs://BUCKET/FOLDER, or a path on local backends.",
+        offer=files,
+        to="artifactUri",
     )
     model_id: str | None = flag("ID", "Id of a new model.")
     parent_model: str | None = flag(
         "MODEL", "Model that gets a new version: its id or full name.", offer=models
     )
-    version_aliases: list[str] = items("ALIAS,…", "Names of the version, such as prod,best.")
-    description: str | None = flag("TEXT", "Description of the model.")
-    version_description: str | None = flag("TEXT", "Description of the version.")
-    labels: list[str] = items("KEY=VALUE,…", "Labels, such as team=vision,env=test.")
-    container_image_uri: str | None = flag("IMAGE", "Image that answers predictions.", panel=CONTAINER)
-    container_command: list[str] = items("WORD,…", "Command, in place of the image's own.", panel=CONTAINER)
-    container_args: list[str] = items("WORD,…", "Arguments, in place of the image's own.", panel=CONTAINER)
-    container_env_vars: list[str] = items("KEY=VALUE,…", "Environment variables.", panel=CONTAINER)
-    container_ports: list[str] = items("PORT,…", "Port for HTTP. Default 8080.", panel=CONTAINER)
-    container_grpc_ports: list[str] = items("PORT,…", "Port for gRPC.", panel=CONTAINER)
-    container_predict_route: str | None = flag("PATH", "Path that takes predictions.", panel=CONTAINER)
-    container_health_route: str | None = flag("PATH", "Path that takes health checks.", panel=CONTAINER)
-    container_deployment_timeout_seconds: str | None = flag(
-        "SECONDS", "Longest wait for its health.", panel=CONTAINER
+    version_aliases: list[str] = items(
+        "ALIAS,…", "Names of the version, such as prod,best.", to="versionAliases", read=join_lists
     )
-    container_shared_memory_size_mb: str | None = flag("MB", "Shared memory.", panel=CONTAINER)
-    container_startup_probe_exec: list[str] = items(
-        "WORD,…", "Command that probes its start.", panel=CONTAINER
+    description: str | None = flag("TEXT", "Description of the model.", to="description")
+    version_description: str | None = flag("TEXT", "Description of the version.", to="versionDescription")
+    labels: list[str] = items(
+        "KEY=VALUE,…", "Labels, such as team=vision,env=test.", to="labels", read=labels
     )
-    container_startup_probe_period_seconds: str | None = flag(
-        "SECONDS", "Time between probes.", panel=CONTAINER
+    container_image_uri: str | None = _container("IMAGE", "Image that answers predictions.", "imageUri")
+    container_command: list[str] = _containers("WORD,…", "Command, in place of the image's own.", "command")
+    container_args: list[str] = _containers("WORD,…", "Arguments, in place of the image's own.", "args")
+    container_env_vars: list[str] = _containers(
+        "KEY=VALUE,…", "Environment variables.", "env", read=variables
     )
-    container_startup_probe_timeout_seconds: str | None = flag(
-        "SECONDS", "Time for a probe.", panel=CONTAINER
+    container_ports: list[str] = _containers("PORT,…", "Port for HTTP. Default 8080.", "ports", read=_ports)
+    container_grpc_ports: list[str] = _containers("PORT,…", "Port for gRPC.", "grpcPorts", read=_ports)
+    container_predict_route: str | None = _container("PATH", "Path that takes predictions.", "predictRoute")
+    container_health_route: str | None = _container("PATH", "Path that takes health checks.", "healthRoute")
+    container_deployment_timeout_seconds: str | None = _container(
+        "SECONDS", "Longest wait for its health.", "deploymentTimeout", read=_seconds
     )
-    container_health_probe_exec: list[str] = items(
-        "WORD,…", "Command that probes its health.", panel=CONTAINER
+    container_shared_memory_size_mb: str | None = _container(
+        "MB", "Shared memory.", "sharedMemorySizeMb", read=whole_number
     )
-    container_health_probe_period_seconds: str | None = flag(
-        "SECONDS", "Time between probes.", panel=CONTAINER
+    container_startup_probe_exec: list[str] = _containers(
+        "WORD,…", "Command that probes its start.", "startupProbe.exec.command"
     )
-    container_health_probe_timeout_seconds: str | None = flag("SECONDS", "Time for a probe.", panel=CONTAINER)
+    container_startup_probe_period_seconds: str | None = _container(
+        "SECONDS", "Time between probes.", "startupProbe.periodSeconds", read=whole_number, empty=CLEARS
+    )
+    container_startup_probe_timeout_seconds: str | None = _container(
+        "SECONDS", "Time for a probe.", "startupProbe.timeoutSeconds", read=whole_number, empty=CLEARS
+    )
+    container_health_probe_exec: list[str] = _containers(
+        "WORD,…", "Command that probes its health.", "healthProbe.exec.command"
+    )
+    container_health_probe_period_seconds: str | None = _container(
+        "SECONDS", "Time between probes.", "healthProbe.periodSeconds", read=whole_number, empty=CLEARS
+    )
+    container_health_probe_timeout_seconds: str | None = _container(
+        "SECONDS", "Time for a probe.", "healthProbe.timeoutSeconds", read=whole_number, empty=CLEARS
+    )
     explanation_method: str | None = flag(
         "METHOD", "integrated-gradients, xrai or sampled-shapley.", panel=EXPLANATIONS
     )

@@ -19,6 +19,7 @@ from vtrain.flags.completion import (
     replicas,
     verbosities,
 )
+from vtrain.flags.grammar import labels
 from vtrain.flags.row import FlagGroup, argument, flag, items, switch, text
 
 TRAINER = "Trainer"
@@ -64,9 +65,7 @@ class CommonFlags(FlagGroup, frozen=True):
 
     project: str | None = flag("PROJECT_ID", "Google Cloud project, in place of the configured one.")
     format: str = text(
-        "FORMAT",
-        "Form of the result: json, yaml, value(KEYS), csv(KEYS), table(KEYS), …",
-        offer=formats,
+        "FORMAT", "Form of the result: json, yaml, value(KEYS), csv(KEYS), table(KEYS), …", offer=formats
     )
     flatten: list[str] = items("KEY[],…", "Print each element of these lists as a result of its own.")
     quiet: bool = switch("No prompts, no progress messages.", short="-q", has_opposite=True)
@@ -153,9 +152,11 @@ class ResourceFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    display_name: str | None = flag("NAME", "Display name.")
-    labels: list[str] = items("KEY=VALUE,…", "Labels, such as team=vision,env=test.")
-    network: str | None = flag("NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD)
+    display_name: str | None = flag("NAME", "Display name.", to="displayName")
+    labels: list[str] = items(
+        "KEY=VALUE,…", "Labels, such as team=vision,env=test.", to="labels", read=labels
+    )
+    network: str | None = flag("NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD, to="network")
     kms_key: str | None = flag("KEY", "Cloud KMS key.", panel=GOOGLE_CLOUD)
     kms_keyring: str | None = flag("RING", "Cloud KMS key.", panel=GOOGLE_CLOUD)
     kms_location: str | None = flag("REGION", "Cloud KMS key.", panel=GOOGLE_CLOUD)

@@ -17,7 +17,7 @@ class Empty(Enum):
     """The meaning of an empty value, which gcloud chooses flag by flag."""
 
     CLEARS = "the field becomes empty, whatever a file says"
-    IGNORED = "the flag counts as not given"
+    IGNORED = "the flag counts as not given; so does a count of 0"
 
 
 CLEARS, IGNORED = Empty
@@ -49,7 +49,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """The path of the message's field that the flag sets."""
     read: Callable[[Any, str], Any] | None = None
     """The reader of the value, for a message about which it is given the flag. None leaves the field out."""
-    empty: Empty = CLEARS
+    empty: Empty | None = None
+    """What an empty value means, if not what the group says."""
 
     def __call__(self) -> Any:
         """The value of a flag that is not given: a group's field takes its default from here."""
@@ -86,10 +87,12 @@ def argument(metavar: str, help: str, *, default: Any = REQUIRED, **more: Any) -
 class FlagGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group of flags; each field is one flag of the commands that take the group.
 
-    `heading` is where the help lists them; one with a `panel` is listed there instead.
+    `heading` is where the help lists them; one with a `panel` is listed there instead. `empty` is what an
+    empty value of one means that sets a field.
     """
 
     heading: ClassVar[str] = "Flags"
+    empty: ClassVar[Empty] = CLEARS
 
 
 @cache
@@ -112,14 +115,14 @@ def fields_of(flags: FlagGroup) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for name, row in rows_of(type(flags)).items():
         value = getattr(flags, name)
-        if not row.to or value in (None, []) or (row.empty is IGNORED and not value):
+        if not row.to or value == row.default:
             continue
         value = row.read(value, flag_name(name, row)) if row.read is not None else value
-        if value is None or (row.empty is IGNORED and value in ("", [], {})):
+        if value is None or (not value and (row.empty or flags.empty) is IGNORED):
             continue
         *parents, last = row.to.split(".")
         below = document
         for parent in parents:
             below = below.setdefault(parent, {})
-        below[last] = value
+        below[last] = list(value) if isinstance(value, tuple) else value
     return document

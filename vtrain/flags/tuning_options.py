@@ -7,32 +7,71 @@ from vtrain.errors import UsageError
 from vtrain.flags.completion import files, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.job_options import JobFlags
-from vtrain.flags.options import LOCAL, OUTPUT, NameFlag
-from vtrain.flags.row import FlagGroup, argument, flag, switch
+from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, NameFlag
+from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, switch
 
 SAMPLERS = ("auto", "tpe", "gp")
 MAX_SEED = 2**32 - 1
 """The largest seed that numpy takes."""
 
 
+def _algorithm(text: str, flag: str) -> str:
+    """The API's name of an algorithm, in whatever spelling: `grid-search`, `GRID_SEARCH`."""
+    from vtrain.messages.codec import fields
+    from vtrain.messages.hyperparameter_tuning_job import StudySpec
+
+    names = fields(StudySpec)["algorithm"].names
+    name = text.upper().replace("-", "_")
+    if name not in names:
+        choices = sorted(name.lower().replace("_", "-") for name in names)
+        raise UsageError(f"{flag}: there is no {text!r}.", hint=f"Take {', '.join(choices)}.")
+    return name
+
+
 class TuningFlags(JobFlags, frozen=True):
     """Flags of hyperparameter tuning jobs, laid over the config file."""
 
+    display_name: str | None = flag("NAME", "Display name.", to="displayName", empty=IGNORED)
+    network: str | None = flag(
+        "NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD, to="jobSpec.network", empty=IGNORED
+    )
     config: str | None = flag(
         "FILE", "Read the HyperparameterTuningJob from a YAML or JSON file.", offer=files
     )
-    max_trial_count: str | None = flag("N", "Number of trials. Default: the file's, or 1.")
-    parallel_trial_count: str | None = flag("N", "Trials at the same time. Default: the file's, or 1.")
+    max_trial_count: str | None = flag(
+        "N",
+        "Number of trials. Default: the file's, or 1.",
+        to="maxTrialCount",
+        read=whole_number,
+        empty=IGNORED,
+    )
+    parallel_trial_count: str | None = flag(
+        "N",
+        "Trials at the same time. Default: the file's, or 1.",
+        to="parallelTrialCount",
+        read=whole_number,
+        empty=IGNORED,
+    )
     algorithm: str | None = flag(
         "ALGORITHM",
         "grid-search, random-search, or algorithm-unspecified (Bayesian optimization).",
         offer=one_of("grid-search", "random-search", "algorithm-unspecified"),
+        to="studySpec.algorithm",
+        read=_algorithm,
     )
     base_output_dir: str | None = flag(
-        "URI", "Folder for models; each trial has one of its own below it: gs://… or file:///….", panel=OUTPUT
+        "URI",
+        "Folder for models; each trial has one of its own below it: gs://… or file:///….",
+        panel=OUTPUT,
+        to="jobSpec.baseOutputDirectory.outputUriPrefix",
+        empty=IGNORED,
     )
     max_failed_trial_count: str | None = flag(
-        "N", "Failed trials after which the job fails. Default: the file's, or what the service decides."
+        "N",
+        "Failed trials after which the job fails. Default: the file's, or what the service decides.",
+        to="maxFailedTrialCount",
+        read=whole_number,
+        empty=IGNORED,
     )
 
 
