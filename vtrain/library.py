@@ -192,11 +192,9 @@ def submit(
         module=module, script=script, image=image, name=name, output=output
     )
     given: dict[str, Any] = {
-        "display_name": name or None,
         "args": text_list("args", args),
         "env": text_dict("env", env),
-        "labels": text_dict("labels", labels),
-        "spec_fields": {"baseOutputDirectory": {"outputUriPrefix": output}} if output else {},
+        "fields": _fields(name, text_dict("labels", labels), output),
     }
     machine = _machine(machine_type, replica_count, accelerator_type, accelerator_count)
     source = _source(path("trainer", trainer), module, script, text_list("requirements", requirements))
@@ -353,6 +351,13 @@ def _place(backend: str, region: str) -> dict[str, str]:
     return {"backend": backend, "region": region}
 
 
+def _fields(name: str, labels: dict[str, str], output: str) -> dict[str, Any]:
+    """The fields of a CustomJob that arguments set as they are."""
+    spec = {"baseOutputDirectory": {"outputUriPrefix": output}} if output else {}
+    given = {"displayName": name, "labels": labels, "jobSpec": spec}
+    return {field: value for field, value in given.items() if value}
+
+
 def _machine(machine_type: str, replica_count: int, accelerator_type: str, accelerator_count: int) -> Machine:
     from vtrain.messages.rules import ACCELERATORS, enum_hint
 
@@ -419,6 +424,7 @@ def _request_of_file(given: dict[str, Any], config: str | None, machine: Machine
     """The job of a file or, without one, the project's own, with what is given laid over it."""
     from vtrain.flags.job_options import SpecFlags, TrainerFlags
     from vtrain.flags.project_job import job_line
+    from vtrain.messages.service_documents import laid_over
 
     spec = SpecFlags(config=config)
     request = job_line(spec, TrainerFlags(), None).request(None)
@@ -427,6 +433,6 @@ def _request_of_file(given: dict[str, Any], config: str | None, machine: Machine
     if machine != _NO_MACHINE:
         raise ConfigError(f"{', '.join(machine)} go with a trainer or an image, and none is given.")
     laid = {key: value for key, value in given.items() if value}
-    for key in ("env", "labels", "spec_fields"):
-        laid[key] = (getattr(request, key) or {}) | given[key]
+    laid["env"] = request.env | given["env"]
+    laid["fields"] = laid_over(request.fields, given["fields"])
     return msgspec.structs.replace(request, **laid, fallback_name=request.fallback_name or "job")

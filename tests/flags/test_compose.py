@@ -39,7 +39,7 @@ def composed(**request: Any) -> dict[str, Any]:
 
 
 def test_a_config_file_alone_is_the_spec(config: str) -> None:
-    job = composed(config=config, display_name="demo")
+    job = composed(config=config, fields={"displayName": "demo"})
     assert job["displayName"] == "demo"
     assert job["jobSpec"]["scheduling"] == {"timeout": "60s", "restartJobOnWorkerRestart": True}
     assert job["jobSpec"]["workerPoolSpecs"][1]["replicaCount"] == "2"
@@ -99,7 +99,7 @@ def test_a_whole_job_is_read_too_without_what_the_service_wrote(tmp_path: Path) 
         "jobSpec": {"workerPoolSpecs": [{"containerSpec": {"imageUri": "i"}, "replicaCount": "1"}]},
     }
     file.write_text(json.dumps(job))
-    assert composed(config=str(file), labels={"b": "3", "aa": "4"}) == {
+    assert composed(config=str(file), fields={"labels": {"b": "3", "aa": "4"}}) == {
         "displayName": "demo",
         "labels": {"a": "1", "aa": "4", "b": "3"},
         "jobSpec": job["jobSpec"],
@@ -109,7 +109,7 @@ def test_a_whole_job_is_read_too_without_what_the_service_wrote(tmp_path: Path) 
 def test_a_local_package_is_filled_in_once_it_has_a_name(tmp_path: Path) -> None:
     first = "machine-type=n1,executor-image-uri=gcr.io/p/e,python-module=trainer.task"
     pools = parse_pools([f"{first},local-package-path={tmp_path}", "machine-type=n2,replica-count=2"])
-    draft = compose(JobRequest(display_name="demo", pools=pools), executor_required=True)
+    draft = compose(JobRequest(fields={"displayName": "demo"}, pools=pools), executor_required=True)
     assert draft.source is not None and draft.source.folder == tmp_path
     assert draft.executor_image_uri == "gcr.io/p/e"
     specs = draft.finish("trainer.task", ["file:///p.tar.gz"]).job_spec.worker_pool_specs
@@ -123,7 +123,7 @@ def test_a_local_package_is_filled_in_once_it_has_a_name(tmp_path: Path) -> None
 
 def test_a_trainer_without_pools_runs_as_one_replica(tmp_path: Path) -> None:
     source = make_source(folder=str(tmp_path), python_module="trainer.task", script="")
-    pools = composed(display_name="demo", source=source)["jobSpec"]["workerPoolSpecs"]
+    pools = composed(fields={"displayName": "demo"}, source=source)["jobSpec"]["workerPoolSpecs"]
     assert pools[0]["replicaCount"] == "1"
     assert pools[0]["pythonPackageSpec"]["pythonModule"] == "trainer.task"
 
@@ -196,7 +196,7 @@ def test_pools_of_a_file_run_one_thing_each_where_a_service_runs_them(tmp_path: 
 
 
 def test_an_empty_config_is_a_file_that_says_nothing() -> None:
-    assert composed(config="", display_name="d") == {"displayName": "d", "jobSpec": {}}
+    assert composed(config="", fields={"displayName": "d"}) == {"displayName": "d", "jobSpec": {}}
 
 
 UNKNOWN = "network: n\nnewThing: {a: 1}\nworkerPoolSpecs:\n- {containerSpec: {imageUri: i, image_url: j}}\n"

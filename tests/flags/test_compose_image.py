@@ -27,7 +27,7 @@ POOLS = (
 
 def draft(folder: Path, **request: Any) -> Draft:
     pools = parse_pools([pool.format(folder) for pool in POOLS])
-    return compose(JobRequest(display_name="d", pools=pools, **request), executor_required=True)
+    return compose(JobRequest(fields={"displayName": "d"}, pools=pools, **request), executor_required=True)
 
 
 def finished(made: Draft) -> list[dict[str, Any]]:
@@ -87,7 +87,7 @@ def test_prepare_names_the_image_in_the_job(tmp_path: Path, output: str, push: b
     (tmp_path / "task.py").write_text("print(1)\n")
     source = make_source(folder=str(tmp_path), python_module="task", script="")
     request = JobRequest(
-        display_name="d",
+        fields={"displayName": "d"},
         source=source,
         executor_image_uri="base:1",
         output_image_uri=output,

@@ -6,11 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.models import OptionInfo
 
 import vtrain.flags
 from vtrain.commands.custom_jobs import COMMANDS
@@ -18,7 +16,7 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.command import Invocation, build_command
 from vtrain.flags.grammar import join_items, split_dict, split_list
 from vtrain.flags.input_files import ONE_EACH, expand_flags_files
-from vtrain.flags.options import FlagGroup
+from vtrain.flags.row import FlagGroup, flag_name, rows_of
 
 
 def expand(folder: Path, text: str) -> list[str]:
@@ -57,16 +55,14 @@ def test_each_kind_of_value(tmp_path: Path, text: str, words: list[str]) -> None
 
 def test_flags_that_are_repeated_are_not_joined() -> None:
     """Their metavar has no `…`, as each of them takes one item; --mount has Docker's commas."""
-    options = {
-        option
+    repeated = {
+        flag_name(field, row)
         for module in iter_modules(vtrain.flags.__path__, "vtrain.flags.")
         for group in vars(import_module(module.name)).values()
         if isinstance(group, type) and issubclass(group, FlagGroup)
-        for field in msgspec.structs.fields(group)
-        for option in getattr(field.type, "__metadata__", ())
-        if field.type.__origin__ == list[str] and isinstance(option, OptionInfo)
+        for field, row in rows_of(group).items()
+        if row.default == [] and not row.is_argument and "…" not in row.metavar
     }
-    repeated = {option.default for option in options if "…" not in str(option.metavar)}
     assert repeated | {"--mount"} == ONE_EACH
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vtrain.errors import ConfigError, UsageError, VtrainError
+from vtrain.flags.grammar import account
 from vtrain.flags.options import ResourceFlags
-from vtrain.flags.resource_fields import check_account, kms_key_name
+from vtrain.flags.resource_fields import kms_key_name
 
 KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 
@@ -43,12 +44,12 @@ def test_an_encryption_key_that_is_none(flags: dict[str, str], error: type[Vtrai
         kms_key_name(ResourceFlags(**flags), "p")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("account", [None, "123", "a@b.c", "a b@c.d", "serviceAccount:a@b.c"])
-def test_accounts(account: str | None) -> None:
-    check_account(account)
+@pytest.mark.parametrize("text", ["123", "a@b.c", "a b@c.d", "serviceAccount:a@b.c"])
+def test_accounts(text: str) -> None:
+    assert account(text, "--service-account") == text
 
 
-@pytest.mark.parametrize("account", ["", "bob", "a@b", "@b.c", "a@b.", "12 ", "١٢"])
-def test_what_is_no_account_is_refused(account: str) -> None:
+@pytest.mark.parametrize("text", ["", "bob", "a@b", "@b.c", "a@b.", "12 ", "١٢"])
+def test_what_is_no_account_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not an account"):
-        check_account(account)
+        account(text, "--service-account")

@@ -68,7 +68,7 @@ def create_request(line: JobLine, remainder: tuple[str, ...] | None) -> JobReque
             f"Name a script (vtrain submit train.py), or give --worker-pool-spec or --config. {PROJECT_HINT}"
         )
         raise UsageError("What to run is not given.", hint=hint)
-    named = request.display_name is not None or request.fallback_name
+    named = "displayName" in request.fields or request.fallback_name
     if request.config is None and not named and not request.assignments:
         raise UsageError(NO_NAME)
     return request

@@ -16,9 +16,10 @@ from vtrain.ai_platform.training_input import LegacyJob, TrainingInput
 from vtrain.ai_platform.translation import translate
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.ai_platform_options import PackageFlags, SubmitFlags
-from vtrain.flags.grammar import split_dict, split_list, whole_number
+from vtrain.flags.grammar import split_list
 from vtrain.flags.input_files import ConfigFile, read_config
-from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
+from vtrain.flags.resource_fields import kms_key_name
+from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message, to_document, with_json_names
 from vtrain.messages.service_documents import split_unknown
 from vtrain.packaging.source import TrainerSource
@@ -27,11 +28,6 @@ from vtrain.settings import user_path
 Document = dict[str, Any]
 Remainder = tuple[str, ...] | None
 _JOB_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}")
-_TIERS = ("BASIC", "BASIC_GPU", "BASIC_TPU", "STANDARD_1", "PREMIUM_1", CUSTOM)
-_ACCELERATOR = re.compile(r"(?:nvidia-tesla-(?:a100|k80|p100|p4|t4|v100)|tpu-(?:v[23](?:-pod)?|v4-pod))")
-_OBJECT = re.compile(r"gs://[^/]+/.+|gs://[^/]{3,}/?")
-_ROLES = ("master", "worker", "parameter_server")
-_BOOLS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class LegacyRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +43,7 @@ def read_request(
 ) -> LegacyRequest:
     """The job of a line. Raises UsageError where a flag does not parse, ConfigError for a wrong one."""
     fields = _fields(flags, package, remainder, region=region, project=project)
+    labels = fields.pop("labels", None)
     if not _JOB_ID.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not the name of a job.",
@@ -55,15 +52,14 @@ def read_request(
     file = read_config(flags.config, "the fields of a Job") if flags.config is not None else None
     document = _described(file) if file is not None else {}
     given = document.get("trainingInput", {})
-    merged = given | fields | {"packageUris": []}
+    uris, files = _packages(flags.packages)
+    merged = given | fields | {"packageUris": list(uris)}
     for role in ("masterConfig", "workerConfig", "parameterServerConfig"):
         if role in fields:
             merged[role] = given.get(role, {}) | fields[role]
-    labels = read_labels(flags.labels)
-    uris, files = _packages(flags.packages)
     job = LegacyJob(
         job_id=name,
-        training_input=read_message(TrainingInput, merged | {"packageUris": list(uris)}),
+        training_input=read_message(TrainingInput, merged),
         labels=labels if labels is not None else document.get("labels", {}),
         prediction_input=document.get("predictionInput"),
     )
@@ -86,81 +82,28 @@ def _described(file: ConfigFile) -> Document:
 def _fields(
     flags: SubmitFlags, package: PackageFlags, remainder: Remainder, *, region: str, project: str
 ) -> Document:
-    """The fields of TrainingInput that the line sets."""
-    check_account(flags.service_account)
-    if package.job_dir and not _OBJECT.fullmatch(package.job_dir):
-        raise UsageError(f"--job-dir: {package.job_dir!r} is not of the form gs://BUCKET/OBJECT.")
+    """The fields of TrainingInput that the line sets, and the job's labels.
+
+    Raises UsageError for a type of machine without a count, or a count without a type.
+    """
     if flags.staging_bucket and not re.fullmatch(r"gs://[^/]+/?", flags.staging_bucket):
         raise UsageError(f"--staging-bucket: {flags.staging_bucket!r} is not of the form gs://BUCKET.")
+    for role in ("worker", "parameter-server"):
+        field = role.replace("-", "_")
+        machine, count = getattr(flags, f"{field}_machine_type"), getattr(flags, f"{field}_count")
+        if bool(machine) != bool(count):
+            missing = f"--{role}-machine-type" if count else f"--{role}-count"
+            raise UsageError(f"{missing} must be given.", hint="A type of machine and a count go together.")
     key = kms_key_name(flags, project)
-    values: Document = {
-        "scaleTier": _tier(flags.scale_tier),
-        "region": region,
-        "jobDir": package.job_dir,
-        "pythonModule": package.module_name,
-        "runtimeVersion": flags.runtime_version,
-        "pythonVersion": flags.python_version,
-        "network": flags.network,
-        "serviceAccount": flags.service_account,
-        "encryptionConfig": {"kmsKeyName": key} if key else None,
-        "useChiefInTfConfig": _boolean(flags.use_chief_in_tf_config),
-    }
-    for role in _ROLES:
-        values |= _role_fields(flags, role)
+    fields = fields_of(package) | fields_of(flags) | {"enableWebAccess": flags.enable_web_access}
+    fields.pop("displayName", None)  # which a job of AI Platform does not have
+    if region:
+        fields["region"] = region
+    if key:
+        fields["encryptionConfig"] = {"kmsKeyName": key}
     if remainder is not None:
-        values["args"] = list(remainder)
-    found = {name: value for name, value in values.items() if value is not None and value != ""}
-    return found | {"enableWebAccess": flags.enable_web_access}
-
-
-def _role_fields(flags: SubmitFlags, role: str) -> Document:
-    """The machines of a role. Raises UsageError for a type without a count, or a count without a type."""
-    words = role.replace("_", "-")
-    machine, count = getattr(flags, f"{role}_machine_type"), getattr(flags, f"{role}_count", "")
-    if role != "master" and bool(machine) != bool(count):
-        missing = f"--{words}-machine-type" if count else f"--{words}-count"
-        raise UsageError(f"{missing} must be given.", hint="A type of machine and a count go together.")
-    name = re.sub(r"_(.)", lambda match: match[1].upper(), role)
-    config: Document = {}
-    if text := getattr(flags, f"{role}_accelerator"):
-        config["acceleratorConfig"] = _accelerator(text, f"--{words}-accelerator")
-    if image := getattr(flags, f"{role}_image_uri"):
-        config["imageUri"] = image
-    if role == "worker" and flags.tpu_tf_version:
-        config["tpuTfVersion"] = flags.tpu_tf_version
-    return {
-        f"{name}Type": machine,
-        f"{name}Count": whole_number(count, f"--{words}-count") if count else None,
-        f"{name}Config": config or None,
-    }
-
-
-def _accelerator(text: str, flag: str) -> Document:
-    values = split_dict(text, flag, ("type", "count"))
-    missing = next((key for key in ("count", "type") if key not in values), "")
-    if missing:
-        raise UsageError(f"{flag}: it needs {missing}.", hint="Write type=nvidia-tesla-t4,count=1.")
-    count = whole_number(values["count"], flag)
-    if count < 1:
-        raise UsageError(f"{flag}: the count must be greater than 0.")
-    kind = values["type"].lower().replace("_", "-")
-    if not _ACCELERATOR.fullmatch(kind):
-        raise UsageError(f"{flag}: {values['type']!r} is not an accelerator of AI Platform.")
-    return {"type": kind.upper().replace("-", "_"), "count": count}
-
-
-def _tier(text: str) -> str:
-    name = text.upper().replace("-", "_")
-    if name and name not in _TIERS:
-        known = ", ".join(tier.lower().replace("_", "-") for tier in _TIERS)
-        raise UsageError(f"--scale-tier: there is no {text!r}.", hint=f"There are {known}.")
-    return name
-
-
-def _boolean(text: str) -> bool | None:
-    if text and text.lower() not in _BOOLS:
-        raise UsageError(f"--use-chief-in-tf-config: expected true or false, found {text!r}.")
-    return _BOOLS[text.lower()] if text else None
+        fields["args"] = list(remainder)
+    return fields
 
 
 def _packages(text: str) -> tuple[tuple[str, ...], tuple[Path, ...]]:

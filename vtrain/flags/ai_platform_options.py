@@ -1,23 +1,62 @@
 """The options of AI Platform's command lines, under gcloud's own names.
 
-Typer evaluates the annotations when it builds a command, so this module does not import `annotations`.
 Source: `gcloud ai-platform jobs submit training --help` and `gcloud ai-platform local train --help`.
 """
 
-from typing import Annotated, ClassVar
+import re
+from typing import Any, ClassVar
 
-from typer import Argument, Option
-
+from vtrain.errors import UsageError
 from vtrain.flags.completion import files, one_of
-from vtrain.flags.options import GOOGLE_CLOUD, JOB, OUTPUT, TRAINER, FlagGroup, NameFlag, ResourceFlags
+from vtrain.flags.grammar import account, split_dict, whole_number
+from vtrain.flags.options import GOOGLE_CLOUD, JOB, OUTPUT, TRAINER, NameFlag, ResourceFlags
+from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, switch, text
 
 MACHINES = "Machines"
+_TIERS = ("BASIC", "BASIC_GPU", "BASIC_TPU", "STANDARD_1", "PREMIUM_1", "CUSTOM")
+_ACCELERATOR = re.compile(r"(?:nvidia-tesla-(?:a100|k80|p100|p4|t4|v100)|tpu-(?:v[23](?:-pod)?|v4-pod))")
+_OBJECT = re.compile(r"gs://[^/]+/.+|gs://[^/]{3,}/?")
+_BOOLS = {"true": True, "yes": True, "false": False, "no": False}
+
+
+def _job_dir(text: str, flag: str) -> str:
+    if not _OBJECT.fullmatch(text):
+        raise UsageError(f"{flag}: {text!r} is not of the form gs://BUCKET/OBJECT.")
+    return text
+
+
+def _tier(text: str, flag: str) -> str:
+    name = text.upper().replace("-", "_")
+    if name not in _TIERS:
+        known = ", ".join(tier.lower().replace("_", "-") for tier in _TIERS)
+        raise UsageError(f"{flag}: there is no {text!r}.", hint=f"There are {known}.")
+    return name
+
+
+def _accelerator(text: str, flag: str) -> dict[str, Any]:
+    values = split_dict(text, flag, ("type", "count"))
+    missing = next((key for key in ("count", "type") if key not in values), "")
+    if missing:
+        raise UsageError(f"{flag}: it needs {missing}.", hint="Write type=nvidia-tesla-t4,count=1.")
+    count = whole_number(values["count"], flag)
+    if count < 1:
+        raise UsageError(f"{flag}: the count must be greater than 0.")
+    kind = values["type"].lower().replace("_", "-")
+    if not _ACCELERATOR.fullmatch(kind):
+        raise UsageError(f"{flag}: {values['type']!r} is not an accelerator of AI Platform.")
+    return {"type": kind.upper().replace("-", "_"), "count": count}
+
+
+def _boolean(text: str, flag: str) -> bool:
+    if text.lower() not in _BOOLS:
+        raise UsageError(f"{flag}: expected true or false, found {text!r}.")
+    return _BOOLS[text.lower()]
 
 
 class LegacyJobFlag(NameFlag, frozen=True):
     """The name of a job of AI Platform."""
 
-    job: Annotated[str, Argument(metavar="JOB", help="Name of the job.")]
+    job: str = argument("JOB", "Name of the job.")
 
 
 class PackageFlags(FlagGroup, frozen=True):
@@ -25,22 +64,15 @@ class PackageFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = TRAINER
 
-    module_name: Annotated[
-        str, Option("--module-name", metavar="MODULE", help="Module to run, such as trainer.task.")
-    ] = ""
-    package_path: Annotated[
-        str | None,
-        Option(
-            "--package-path",
-            metavar="DIR",
-            help="Package to run: a folder with __init__.py.",
-            autocompletion=files,
-        ),
-    ] = None
-    job_dir: Annotated[
-        str,
-        Option("--job-dir", metavar="URI", help="Folder for output; the trainer gets it as --job-dir."),
-    ] = ""
+    module_name: str = text("MODULE", "Module to run, such as trainer.task.", to="pythonModule")
+    package_path: str | None = flag("DIR", "Package to run: a folder with __init__.py.", offer=files)
+    job_dir: str = text(
+        "URI", "Folder for output; the trainer gets it as --job-dir.", to="jobDir", read=_job_dir
+    )
+
+
+def _machine(metavar: str, words: str, **more: Any) -> Any:
+    return text(metavar, words, panel=MACHINES, **more)
 
 
 class SubmitFlags(ResourceFlags, frozen=True):
@@ -48,173 +80,73 @@ class SubmitFlags(ResourceFlags, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    config: Annotated[
-        str | None,
-        Option(
-            "--config", metavar="FILE", help="Read the job from a YAML or JSON file.", autocompletion=files
-        ),
-    ] = None
-    packages: Annotated[
-        str,
-        Option(
-            "--packages",
-            metavar="FILE,…",
-            help="Packages that are built already: files, or gs://….",
-            rich_help_panel=TRAINER,
-        ),
-    ] = ""
-    staging_bucket: Annotated[
-        str,
-        Option(
-            "--staging-bucket",
-            metavar="BUCKET",
-            help="Bucket for packages: gs://NAME.",
-            rich_help_panel=TRAINER,
-        ),
-    ] = ""
-    runtime_version: Annotated[
-        str,
-        Option(
-            "--runtime-version",
-            metavar="VERSION",
-            help="Runtime version, such as 2.11.",
-            rich_help_panel=TRAINER,
-        ),
-    ] = ""
-    python_version: Annotated[
-        str,
-        Option("--python-version", metavar="VERSION", help="Python version.", rich_help_panel=TRAINER),
-    ] = ""
-    scale_tier: Annotated[
-        str,
-        Option(
-            "--scale-tier",
-            metavar="TIER",
-            help="basic, basic-gpu, basic-tpu, standard-1, premium-1 or custom.",
-            rich_help_panel=MACHINES,
-            autocompletion=one_of("basic", "basic-gpu", "basic-tpu", "standard-1", "premium-1", "custom"),
-        ),
-    ] = ""
-    master_machine_type: Annotated[
-        str,
-        Option("--master-machine-type", metavar="TYPE", help="Master machine.", rich_help_panel=MACHINES),
-    ] = ""
-    master_accelerator: Annotated[
-        str,
-        Option(
-            "--master-accelerator",
-            metavar="type=TYPE,count=N",
-            help="GPUs of the master.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    master_image_uri: Annotated[
-        str,
-        Option("--master-image-uri", metavar="IMAGE", help="Image of the master.", rich_help_panel=MACHINES),
-    ] = ""
-    worker_machine_type: Annotated[
-        str,
-        Option("--worker-machine-type", metavar="TYPE", help="Worker machines.", rich_help_panel=MACHINES),
-    ] = ""
-    worker_count: Annotated[
-        str, Option("--worker-count", metavar="N", help="Number of workers.", rich_help_panel=MACHINES)
-    ] = ""
-    worker_accelerator: Annotated[
-        str,
-        Option(
-            "--worker-accelerator",
-            metavar="type=TYPE,count=N",
-            help="GPUs of each worker.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    worker_image_uri: Annotated[
-        str,
-        Option("--worker-image-uri", metavar="IMAGE", help="Image of the workers.", rich_help_panel=MACHINES),
-    ] = ""
-    parameter_server_machine_type: Annotated[
-        str,
-        Option(
-            "--parameter-server-machine-type",
-            metavar="TYPE",
-            help="Parameter server machines.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    parameter_server_count: Annotated[
-        str,
-        Option(
-            "--parameter-server-count",
-            metavar="N",
-            help="Number of parameter servers.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    parameter_server_accelerator: Annotated[
-        str,
-        Option(
-            "--parameter-server-accelerator",
-            metavar="type=TYPE,count=N",
-            help="GPUs of each parameter server.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    parameter_server_image_uri: Annotated[
-        str,
-        Option(
-            "--parameter-server-image-uri",
-            metavar="IMAGE",
-            help="Image of the parameter servers.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    tpu_tf_version: Annotated[
-        str,
-        Option(
-            "--tpu-tf-version",
-            metavar="VERSION",
-            help="TensorFlow of the TPU workers; no effect.",
-            rich_help_panel=MACHINES,
-        ),
-    ] = ""
-    use_chief_in_tf_config: Annotated[
-        str,
-        Option(
-            "--use-chief-in-tf-config",
-            metavar="BOOL",
-            help="Call the master chief in TF_CONFIG.",
-            rich_help_panel=MACHINES,
-            autocompletion=one_of("true", "false"),
-        ),
-    ] = ""
-    service_account: Annotated[
-        str | None,
-        Option(
-            "--service-account",
-            metavar="ACCOUNT",
-            help="Service account that the job runs as.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
-    enable_web_access: Annotated[
-        bool,
-        Option(
-            "--enable-web-access/--no-enable-web-access",
-            help="Allow an interactive shell in the job's containers.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = False
-    asynchronous: Annotated[
-        bool, Option("--async", help="Return at once; the default.", rich_help_panel=OUTPUT)
-    ] = False
-    explain: Annotated[
-        bool,
-        Option(
-            "--explain",
-            help="Print the vtrain command and the file that say the same, and do nothing else.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False
+    network: str | None = flag(
+        "NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD, to="network", empty=IGNORED
+    )
+    config: str | None = flag("FILE", "Read the job from a YAML or JSON file.", offer=files)
+    packages: str = text("FILE,…", "Packages that are built already: files, or gs://….", panel=TRAINER)
+    staging_bucket: str = text("BUCKET", "Bucket for packages: gs://NAME.", panel=TRAINER)
+    runtime_version: str = text(
+        "VERSION", "Runtime version, such as 2.11.", panel=TRAINER, to="runtimeVersion"
+    )
+    python_version: str = text("VERSION", "Python version.", panel=TRAINER, to="pythonVersion")
+    scale_tier: str = _machine(
+        "TIER",
+        "basic, basic-gpu, basic-tpu, standard-1, premium-1 or custom.",
+        offer=one_of("basic", "basic-gpu", "basic-tpu", "standard-1", "premium-1", "custom"),
+        to="scaleTier",
+        read=_tier,
+    )
+    master_machine_type: str = _machine("TYPE", "Master machine.", to="masterType")
+    master_accelerator: str = _machine(
+        "type=TYPE,count=N", "GPUs of the master.", to="masterConfig.acceleratorConfig", read=_accelerator
+    )
+    master_image_uri: str = _machine("IMAGE", "Image of the master.", to="masterConfig.imageUri")
+    worker_machine_type: str = _machine("TYPE", "Worker machines.", to="workerType")
+    worker_count: str = _machine("N", "Number of workers.", to="workerCount", read=whole_number)
+    worker_accelerator: str = _machine(
+        "type=TYPE,count=N", "GPUs of each worker.", to="workerConfig.acceleratorConfig", read=_accelerator
+    )
+    worker_image_uri: str = _machine("IMAGE", "Image of the workers.", to="workerConfig.imageUri")
+    parameter_server_machine_type: str = _machine(
+        "TYPE", "Parameter server machines.", to="parameterServerType"
+    )
+    parameter_server_count: str = _machine(
+        "N", "Number of parameter servers.", to="parameterServerCount", read=whole_number
+    )
+    parameter_server_accelerator: str = _machine(
+        "type=TYPE,count=N",
+        "GPUs of each parameter server.",
+        to="parameterServerConfig.acceleratorConfig",
+        read=_accelerator,
+    )
+    parameter_server_image_uri: str = _machine(
+        "IMAGE", "Image of the parameter servers.", to="parameterServerConfig.imageUri"
+    )
+    tpu_tf_version: str = _machine(
+        "VERSION", "TensorFlow of the TPU workers; no effect.", to="workerConfig.tpuTfVersion"
+    )
+    use_chief_in_tf_config: str = _machine(
+        "BOOL",
+        "Call the master chief in TF_CONFIG.",
+        offer=one_of("true", "false"),
+        to="useChiefInTfConfig",
+        read=_boolean,
+    )
+    service_account: str | None = flag(
+        "ACCOUNT",
+        "Service account that the job runs as.",
+        panel=GOOGLE_CLOUD,
+        to="serviceAccount",
+        read=account,
+    )
+    enable_web_access: bool = switch(
+        "Allow an interactive shell in the job's containers.", has_opposite=True, panel=GOOGLE_CLOUD
+    )
+    asynchronous: bool = switch("Return at once; the default.", name="async", panel=OUTPUT)
+    explain: bool = switch(
+        "Print the vtrain command and the file that say the same, and do nothing else.", panel=OUTPUT
+    )
 
 
 class ClusterFlags(FlagGroup, frozen=True):
@@ -222,18 +154,8 @@ class ClusterFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = MACHINES
 
-    distributed: Annotated[
-        bool, Option("--distributed", help="Run a chief, workers and parameter servers.")
-    ] = False
-    worker_count: Annotated[
-        str, Option("--worker-count", metavar="N", help="Number of workers. Default: 2.")
-    ] = ""
-    parameter_server_count: Annotated[
-        str, Option("--parameter-server-count", metavar="N", help="Number of parameter servers. Default: 2.")
-    ] = ""
-    evaluator_count: Annotated[
-        str, Option("--evaluator-count", metavar="N", help="Number of evaluators. Default: 0.")
-    ] = ""
-    start_port: Annotated[
-        str, Option("--start-port", metavar="PORT", help="No effect: free ports are taken.")
-    ] = ""
+    distributed: bool = switch("Run a chief, workers and parameter servers.")
+    worker_count: str = text("N", "Number of workers. Default: 2.")
+    parameter_server_count: str = text("N", "Number of parameter servers. Default: 2.")
+    evaluator_count: str = text("N", "Number of evaluators. Default: 0.")
+    start_port: str = text("PORT", "No effect: free ports are taken.")

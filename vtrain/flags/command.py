@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -20,7 +20,8 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from vtrain.errors import InterruptedByUser, UsageError
-from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags, FlagGroup
+from vtrain.flags.options import COMMAND, CommandHelp, CommonFlags
+from vtrain.flags.row import REQUIRED, FlagGroup, Row, flag_name, rows_of
 from vtrain.output.writing import print_text
 
 if TYPE_CHECKING:
@@ -242,7 +243,7 @@ def _entry(info: CommandInfo) -> Callable[..., None]:
     def run(ctx: typer.Context, **values: Any) -> None:
         invocation: Invocation = ctx.obj
         invocation.common |= {
-            name: values[name] for name in _given(ctx, values) & _fields(CommonFlags).keys()
+            name: values[name] for name in _given(ctx, values) & rows_of(CommonFlags).keys()
         }
         values |= {name: value for name, value in invocation.common.items() if name in values}
         if invocation.remainder is not None and not info.takes_remainder:
@@ -308,22 +309,24 @@ def given_groups(info: CommandInfo, handler: Handler) -> dict[str, type[FlagGrou
     return found
 
 
-@cache
-def _fields(group: type[FlagGroup]) -> dict[str, Any]:
-    """The fields of a group by name; their types are evaluated here and once."""
-    return {field.name: field for field in msgspec.structs.fields(group)}
-
-
-def _default(group: type[FlagGroup], name: str) -> Any:
-    field = _fields(group)[name]
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
-    return inspect.Parameter.empty if field.default is msgspec.NODEFAULT else field.default
-
-
 def _parameters(group: type[FlagGroup]) -> list[inspect.Parameter]:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(name, kind, default=_default(group, name), annotation=field.type)
-        for name, field in _fields(group).items()
-    ]
+    return [_parameter(field, row) for field, row in rows_of(group).items()]
+
+
+def _parameter(field: str, row: Row) -> inspect.Parameter:
+    """A row as Typer takes it: the parameter of a function, with its option beside its type."""
+    of_all: dict[str, Any] = {"metavar": row.metavar or None, "help": row.help, "autocompletion": row.offer}
+    if row.is_argument:
+        described = typer.Argument(**of_all)
+    else:
+        name = flag_name(field, row)
+        names = f"{name}/--no-{name[2:]}" if row.has_opposite else name
+        short = filter(None, [row.short])
+        described = typer.Option(
+            names, *short, **of_all, rich_help_panel=row.panel or None, hidden=row.hidden
+        )
+    kind: Any = bool if row.is_switch else list[str] if isinstance(row.default, list) else str
+    default = inspect.Parameter.empty if row.default is REQUIRED else row()
+    return inspect.Parameter(
+        field, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, described]
+    )

@@ -21,7 +21,7 @@ from vtrain.messages.base import Message
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob, CustomJobSpec
 from vtrain.messages.paths import CUSTOM_JOB_PATHS, PathRoot, assign
-from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
+from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more, laid_over
 from vtrain.packaging.source import TrainerSource
 from vtrain.runtime.default_output import is_default_output
 from vtrain.settings import is_text, named_folder, user_path
@@ -33,24 +33,22 @@ if TYPE_CHECKING:
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of a job, parsed by gcloud's grammar. None means that a flag was not given.
 
-    An empty `config` counts as an empty file. The caller knows the values of `env_names`, and adds them to
-    `env` before the job is composed. `fallback_name` is used where neither file nor flag gives a name, and
-    `trainer_pools` where neither gives pools.
+    `fields` is the part of the CustomJob that flags set as they are. An empty `config` is an empty file.
+    The caller knows the values of `env_names`, and adds them to `env` before the job is composed.
+    `fallback_name` is used where neither file nor flag gives a name, and `trainer_pools` where neither gives
+    pools.
     """
 
-    display_name: str | None = None
     config: str | None = None
     allow_unknown_fields: bool = False
     pools: tuple[dict[str, str], ...] = ()
     args: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     package_uris: tuple[str, ...] = ()
-    labels: dict[str, str] | None = None
     env: dict[str, str] = {}
     env_names: tuple[str, ...] = ()
     assignments: tuple[str, ...] = ()
-    spec_fields: dict[str, Any] = {}
-    kms_key: str = ""
+    fields: dict[str, Any] = {}
     source: TrainerSource | None = None
     executor_image_uri: str = ""
     output_image_uri: str = ""
@@ -213,8 +211,11 @@ def compose(
         with config.blamed():
             check_config_pools(spec.get("workerPoolSpecs", []))
     source = lay_over_pools(spec, request)
-    _lay_over_job(document, request)
-    spec |= request.spec_fields
+    document = laid_over(document, request.fields)
+    if request.fallback_name:
+        document.setdefault("displayName", request.fallback_name)
+    if "labels" in request.fields:
+        document["labels"] = dict(sorted(document["labels"].items()))  # as gcloud sends them
     for assignment in request.assignments:
         assign(document, assignment)
     return Draft(
@@ -378,18 +379,6 @@ def _settle_module(pools: list[dict[str, Any]], source: TrainerSource) -> Traine
             "What is to be run is not named.", hint="Give --python-module=MODULE or --script=FILE."
         )
     return msgspec.structs.replace(source, python_module=modules[0])
-
-
-def _lay_over_job(document: dict[str, Any], request: JobRequest) -> None:
-    if request.display_name is not None:
-        document["displayName"] = request.display_name
-    elif request.fallback_name:
-        document.setdefault("displayName", request.fallback_name)
-    if request.labels is not None:
-        # sorted, as gcloud sends them
-        document["labels"] = dict(sorted((document.get("labels", {}) | request.labels).items()))
-    if request.kms_key:
-        document["encryptionSpec"] = {"kmsKeyName": request.kms_key}
 
 
 def _lay_over_tasks(pools: list[dict[str, Any]], request: JobRequest) -> None:

@@ -1,14 +1,9 @@
-"""The options of the commands of emulators.
+"""The options of the commands of emulators."""
 
-Typer evaluates the annotations when it builds a command, so this module does not import `annotations`.
-"""
-
-from typing import Annotated, ClassVar
-
-from typer import Option
+from typing import ClassVar
 
 from vtrain.flags.completion import backends
-from vtrain.flags.options import FlagGroup
+from vtrain.flags.row import FlagGroup, flag, items, switch, text
 
 
 class ClientFlags(FlagGroup, frozen=True):
@@ -16,30 +11,14 @@ class ClientFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Address"
 
-    host: Annotated[
-        str,
-        Option(
-            "--host",
-            metavar="ADDRESS",
-            help="Address to listen on.",
-        ),
-    ] = "127.0.0.1"
-    allowed_host: Annotated[
-        list[str],
-        Option(
-            "--allowed-host",
-            metavar="NAME",
-            help="Another name by which clients reach this machine. Repeatable.",
-        ),
-    ] = []
-    require_token: Annotated[
-        bool,
-        Option(
-            "--require-token/--no-require-token",
-            help="Answer only clients with the token, which is part of the printed address. On by default: "
-            "without it every user of this machine is answered.",
-        ),
-    ] = True
+    host: str = flag("ADDRESS", "Address to listen on.", default="127.0.0.1")
+    allowed_host: list[str] = items("NAME", "Another name by which clients reach this machine. Repeatable.")
+    require_token: bool = switch(
+        "Answer only clients with the token, which is part of the printed address. On by default: without "
+        "it every user of this machine is answered.",
+        default=True,
+        has_opposite=True,
+    )
 
 
 class StoragePortFlag(FlagGroup, frozen=True):
@@ -47,7 +26,7 @@ class StoragePortFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Address"
 
-    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = "0"
+    port: str = flag("N", "Port to listen on; 0 picks a free one.", default="0")
 
 
 class StartFlags(FlagGroup, frozen=True):
@@ -55,17 +34,9 @@ class StartFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Address"
 
-    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = (
-        "8089"
-    )
-    grpc: Annotated[
-        bool,
-        Option(
-            "--grpc",
-            help="Answer gRPC too, for programs written for the cloud. Needs the extra vertex.",
-        ),
-    ] = False
-    detach: Annotated[bool, Option("--detach", help="Return as soon as it answers; it runs on.")] = False
+    port: str = flag("N", "Port to listen on; 0 picks a free one.", default="8089")
+    grpc: bool = switch("Answer gRPC too, for programs written for the cloud. Needs the extra vertex.")
+    detach: bool = switch("Return as soon as it answers; it runs on.")
 
 
 class RunningFlags(FlagGroup, frozen=True):
@@ -73,9 +44,7 @@ class RunningFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Address"
 
-    port: Annotated[
-        str, Option("--port", metavar="N", help="Port of the emulator, where several of them run.")
-    ] = ""
+    port: str = text("N", "Port of the emulator, where several of them run.")
 
 
 class EnvFlags(FlagGroup, frozen=True):
@@ -83,12 +52,8 @@ class EnvFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Clients"
 
-    grpc: Annotated[
-        bool, Option("--grpc", help="Also lead Google's Python library here, unchanged, over gRPC.")
-    ] = False
-    unset: Annotated[
-        bool, Option("--unset", help="Print what takes the variables out of the shell again.")
-    ] = False
+    grpc: bool = switch("Also lead Google's Python library here, unchanged, over gRPC.")
+    unset: bool = switch("Print what takes the variables out of the shell again.")
 
 
 class EmulatedBackendFlag(FlagGroup, frozen=True):
@@ -96,20 +61,11 @@ class EmulatedBackendFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Jobs"
 
-    backend: Annotated[
-        str,
-        Option(
-            "--backend",
-            metavar="NAME",
-            help="Backend that runs the jobs: local, process or docker.",
-            autocompletion=backends,
-        ),
-    ] = "local"
-    max_active_jobs: Annotated[
-        str,
-        Option(
-            "--max-active-jobs",
-            metavar="N",
-            help="Quota of jobs that have not ended, in each region; more are refused with 429. 0: no quota.",
-        ),
-    ] = "0"
+    backend: str = flag(
+        "NAME", "Backend that runs the jobs: local, process or docker.", default="local", offer=backends
+    )
+    max_active_jobs: str = flag(
+        "N",
+        "Quota of jobs that have not ended, in each region; more are refused with 429. 0: no quota.",
+        default="0",
+    )

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 
-from vtrain.errors import UsageError
+from vtrain.errors import ConfigError, UsageError
 from vtrain.messages.nearest import did_you_mean
 from vtrain.sizes import read_size
 
@@ -130,3 +130,33 @@ def count_or_unlimited(text: str, flag: str) -> int | None:
     if number < 1:
         raise UsageError(f"{flag}: expected 1 or more, found {number}.")
     return min(number, sys.maxsize)  # there is no more of anything
+
+
+def labels(values: list[str], flag: str) -> dict[str, str]:
+    """The labels of a repeated flag, sorted as gcloud sends them. Raises UsageError for any that is none."""
+    from vtrain.messages.rules import check_labels  # the messages are not imported by every command
+
+    found = join_dicts(values, flag)
+    try:
+        check_labels(found)
+    except ConfigError as error:
+        raise UsageError(f"{flag}: {error.message.removeprefix('labels: ')}", hint=error.hint) from error
+    return dict(sorted(found.items()))
+
+
+def variables(values: list[str], flag: str) -> list[dict[str, str]]:
+    """The variables of a container, as messages have them."""
+    return [{"name": name, "value": value} for name, value in join_dicts(values, flag).items()]
+
+
+def account(text: str, flag: str) -> str:
+    """A service account. Raises UsageError for what is neither an e-mail nor a number."""
+    if not (_is_email(text) or re.fullmatch(r"[0-9]+", text)):
+        raise UsageError(f"{flag}: {text!r} is not an account.", hint="Give its e-mail or its number.")
+    return text
+
+
+def _is_email(text: str) -> bool:
+    """Whether gcloud takes a text for an e-mail: `.+@.+\\..+`, said so that a long text is read once."""
+    at = text.find("@", 1)
+    return at > 0 and text.find(".", at + 2, len(text) - 1) > 0 and "\n" not in text

@@ -2,14 +2,13 @@
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, ClassVar
-
-from typer import Option
+from typing import TYPE_CHECKING, ClassVar
 
 from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.completion import files, one_of
 from vtrain.flags.grammar import duration_seconds
-from vtrain.flags.options import LOCAL, FlagGroup
+from vtrain.flags.options import LOCAL
+from vtrain.flags.row import FlagGroup, flag, switch, text
 from vtrain.settings import user_path
 
 if TYPE_CHECKING:
@@ -33,62 +32,30 @@ class RuntimeFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = LOCAL
 
-    simulate_preemption: Annotated[
-        str | None,
-        Option(
-            PREEMPTION_FLAG,
-            metavar="DURATION[,REPLICA]",
-            help="After DURATION, restart a replica as Vertex AI would.",
-        ),
-    ] = None
-    aip_dirs: Annotated[
-        str | None,
-        Option(
-            AIP_DIRS_FLAG,
-            metavar="FORM",
-            help="AIP_MODEL_DIR and others: as gs:// URIs (gs) or paths (local).",
-            autocompletion=one_of(*AIP_DIRS),
-        ),
-    ] = None
-    python_downloads: Annotated[
-        bool,
-        Option(PYTHON_DOWNLOADS_FLAG, help="Download the Python that the trainer needs, if it is missing."),
-    ] = False
-    python: Annotated[
-        str | None,
-        Option(
-            PYTHON_FLAG,
-            metavar="VERSION|PATH",
-            help="Python of the trainer's environment, such as 3.12.",
-            autocompletion=files,
-        ),
-    ] = None
-    environment: Annotated[
-        str | None,
-        Option(
-            ENVIRONMENT_FLAG,
-            metavar="current|new",
-            help="Run in your active Python as it is, or in an environment.",
-            autocompletion=one_of(*ENVIRONMENTS),
-        ),
-    ] = None
+    simulate_preemption: str | None = flag(
+        "DURATION[,REPLICA]", "After DURATION, restart a replica as Vertex AI would."
+    )
+    aip_dirs: str | None = flag(
+        "FORM", "AIP_MODEL_DIR and others: as gs:// URIs (gs) or paths (local).", offer=one_of(*AIP_DIRS)
+    )
+    python_downloads: bool = switch("Download the Python that the trainer needs, if it is missing.")
+    python: str | None = flag(
+        "VERSION|PATH", "Python of the trainer's environment, such as 3.12.", offer=files
+    )
+    environment: str | None = flag(
+        "current|new",
+        "Run in your active Python as it is, or in an environment.",
+        offer=one_of(*ENVIRONMENTS),
+    )
 
 
 class LocalFlags(RuntimeFlags, frozen=True):
     """Flags that only local backends take, with those for a job that runs once."""
 
-    debugpy: Annotated[
-        str,
-        Option(
-            DEBUGPY_FLAG,
-            metavar="PORT",
-            help="Install debugpy, and wait at this port for a debugger.",
-        ),
-    ] = ""
-    debugpy_wait: Annotated[
-        bool,
-        Option("--debugpy-wait/--no-debugpy-wait", help="Wait for the debugger before the trainer starts."),
-    ] = True
+    debugpy: str = text("PORT", "Install debugpy, and wait at this port for a debugger.")
+    debugpy_wait: bool = switch(
+        "Wait for the debugger before the trainer starts.", default=True, has_opposite=True
+    )
 
 
 def python_request(flags: RuntimeFlags) -> str:
@@ -138,14 +105,7 @@ class InteractiveFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = LOCAL
 
-    interactive: Annotated[
-        bool,
-        Option(
-            "--interactive",
-            "-i",
-            help="Let a single replica read the keyboard: breakpoint(), input().",
-        ),
-    ] = False
+    interactive: bool = switch("Let a single replica read the keyboard: breakpoint(), input().", short="-i")
 
 
 def aip_dirs_form(flags: RuntimeFlags) -> str:

@@ -6,16 +6,15 @@ import json
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.grammar import join_dicts, join_lists, whole_number
+from vtrain.flags.grammar import join_dicts, whole_number
 from vtrain.flags.input_files import read_text
 from vtrain.flags.model_options import UploadFlags
-from vtrain.flags.resource_fields import read_labels
+from vtrain.flags.row import fields_of
 from vtrain.messages.codec import read_message
 from vtrain.messages.model import Model
 
 Document = dict[str, Any]
 METHODS = ("integrated-gradients", "xrai", "sampled-shapley")
-LAST_PORT = 65535
 
 
 def check_required(flags: UploadFlags) -> None:
@@ -33,60 +32,10 @@ def compose_model(flags: UploadFlags) -> Model:
 
     Raises UsageError where a flag does not parse, ConfigError for a file that cannot be read.
     """
-    values = {
-        "displayName": flags.display_name,
-        "description": flags.description,
-        "versionDescription": flags.version_description,
-        "versionAliases": list(join_lists(flags.version_aliases, "--version-aliases")),
-        "artifactUri": flags.artifact_uri,
-        "labels": dict(sorted((read_labels(flags.labels) or {}).items())),
-        "containerSpec": _container(flags),
-        "explanationSpec": _explanation(flags),
-    }
-    return read_message(Model, _given(values))
-
-
-def _container(flags: UploadFlags) -> Document:
-    env = join_dicts(flags.container_env_vars, "--container-env-vars")
-    timeout = _number(flags.container_deployment_timeout_seconds, "--container-deployment-timeout-seconds")
-    memory = _number(flags.container_shared_memory_size_mb, "--container-shared-memory-size-mb")
-    return _given(
-        {
-            "imageUri": flags.container_image_uri,
-            "command": list(join_lists(flags.container_command, "--container-command")),
-            "args": list(join_lists(flags.container_args, "--container-args")),
-            "env": [{"name": name, "value": value} for name, value in env.items()],
-            "ports": _ports(flags.container_ports, "--container-ports"),
-            "grpcPorts": _ports(flags.container_grpc_ports, "--container-grpc-ports"),
-            "predictRoute": flags.container_predict_route,
-            "healthRoute": flags.container_health_route,
-            "deploymentTimeout": f"{timeout}s" if timeout else "",
-            "sharedMemorySizeMb": str(memory) if memory else "",
-            "startupProbe": _probe(flags, "startup"),
-            "healthProbe": _probe(flags, "health"),
-        }
-    )
-
-
-def _probe(flags: UploadFlags, which: str) -> Document:
-    """The probe of that name; empty where no flag describes it."""
-    field, flag = f"container_{which}_probe", f"--container-{which}-probe"
-    command = list(join_lists(getattr(flags, f"{field}_exec"), f"{flag}-exec"))
-    return _given(
-        {
-            "exec": {"command": command} if command else None,
-            "periodSeconds": _number(getattr(flags, f"{field}_period_seconds"), f"{flag}-period-seconds"),
-            "timeoutSeconds": _number(getattr(flags, f"{field}_timeout_seconds"), f"{flag}-timeout-seconds"),
-        }
-    )
-
-
-def _ports(values: list[str], flag: str) -> list[Document]:
-    ports = [whole_number(text, flag) for text in join_lists(values, flag)]
-    for port in ports:
-        if not 1 <= port <= LAST_PORT:
-            raise UsageError(f"{flag}: {port} is no port.", hint=f"A port is a number from 1 to {LAST_PORT}.")
-    return [{"containerPort": port} for port in ports]
+    document = fields_of(flags)
+    if explanation := _explanation(flags):
+        document["explanationSpec"] = explanation
+    return read_message(Model, document)
 
 
 def _explanation(flags: UploadFlags) -> Document:

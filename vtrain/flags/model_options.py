@@ -1,162 +1,135 @@
 """The options of `vtrain models`, in groups, as `flags/options` has those of all commands."""
 
-from typing import Annotated, ClassVar
+from typing import Any, ClassVar
 
-from typer import Argument, Option
-
+from vtrain.errors import UsageError
 from vtrain.flags.completion import files, models
-from vtrain.flags.options import GOOGLE_CLOUD, FlagGroup, NameFlag
+from vtrain.flags.grammar import join_lists, labels, variables, whole_number
+from vtrain.flags.options import GOOGLE_CLOUD, NameFlag
+from vtrain.flags.row import CLEARS, IGNORED, Empty, FlagGroup, argument, flag, items, switch
 
 MODEL = "Model"
 CONTAINER = "Serving container"
+LAST_PORT = 65535
 EXPLANATIONS = "Explanations (Vertex AI)"
 
 
-def _container(name: str, metavar: str, text: str) -> object:
-    return Option(name, metavar=metavar, help=text, rich_help_panel=CONTAINER)
+def _ports(values: list[str], flag: str) -> list[dict[str, int]]:
+    """The ports of a container, as messages have them."""
+    ports = [whole_number(text, flag) for text in join_lists(values, flag)]
+    for port in ports:
+        if not 1 <= port <= LAST_PORT:
+            raise UsageError(f"{flag}: {port} is no port.", hint=f"A port is a number from 1 to {LAST_PORT}.")
+    return [{"containerPort": port} for port in ports]
 
 
-def _explanation(name: str, metavar: str, text: str) -> object:
-    return Option(name, metavar=metavar, help=text, rich_help_panel=EXPLANATIONS)
+def _seconds(text: str, flag: str) -> str | None:
+    """A duration; 0 leaves it to the service."""
+    number = whole_number(text, flag)
+    return f"{number}s" if number else None
+
+
+def _container(metavar: str, words: str, to: str, **more: Any) -> Any:
+    """A flag about the serving container, which sets a field of a ModelContainerSpec."""
+    return flag(metavar, words, panel=CONTAINER, to=f"containerSpec.{to}", **more)
+
+
+def _containers(metavar: str, words: str, to: str, *, read: Any = join_lists) -> Any:
+    return items(metavar, words, panel=CONTAINER, to=f"containerSpec.{to}", read=read)
 
 
 class UploadFlags(FlagGroup, frozen=True):
     """A version of a model to be uploaded, as `gcloud ai models upload` describes it."""
 
     heading: ClassVar[str] = MODEL
+    empty: ClassVar[Empty] = IGNORED
 
-    display_name: Annotated[str | None, Option("--display-name", metavar="NAME", help="Display name.")] = None
-    artifact_uri: Annotated[
-        str | None,
-        Option(
-            "--artifact-uri",
-            metavar="URI",
-            help="Folder with the model's files: gs://BUCKET/FOLDER, or a path on local backends.",
-            autocompletion=files,
-        ),
-    ] = None
-    model_id: Annotated[str | None, Option("--model-id", metavar="ID", help="Id of a new model.")] = None
-    parent_model: Annotated[
-        str | None,
-        Option(
-            "--parent-model",
-            metavar="MODEL",
-            help="Model that gets a new version: its id or full name.",
-            autocompletion=models,
-        ),
-    ] = None
-    version_aliases: Annotated[
-        list[str],
-        Option("--version-aliases", metavar="ALIAS,…", help="Names of the version, such as prod,best."),
-    ] = []
-    description: Annotated[
-        str | None, Option("--description", metavar="TEXT", help="Description of the model.")
-    ] = None
-    version_description: Annotated[
-        str | None, Option("--version-description", metavar="TEXT", help="Description of the version.")
-    ] = None
-    labels: Annotated[
-        list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels, such as team=vision,env=test.")
-    ] = []
-    container_image_uri: Annotated[
-        str | None, _container("--container-image-uri", "IMAGE", "Image that answers predictions.")
-    ] = None
-    container_command: Annotated[
-        list[str], _container("--container-command", "WORD,…", "Command, in place of the image's own.")
-    ] = []
-    container_args: Annotated[
-        list[str], _container("--container-args", "WORD,…", "Arguments, in place of the image's own.")
-    ] = []
-    container_env_vars: Annotated[
-        list[str], _container("--container-env-vars", "KEY=VALUE,…", "Environment variables.")
-    ] = []
-    container_ports: Annotated[
-        list[str], _container("--container-ports", "PORT,…", "Port for HTTP. Default 8080.")
-    ] = []
-    container_grpc_ports: Annotated[
-        list[str], _container("--container-grpc-ports", "PORT,…", "Port for gRPC.")
-    ] = []
-    container_predict_route: Annotated[
-        str | None, _container("--container-predict-route", "PATH", "Path that takes predictions.")
-    ] = None
-    container_health_route: Annotated[
-        str | None, _container("--container-health-route", "PATH", "Path that takes health checks.")
-    ] = None
-    container_deployment_timeout_seconds: Annotated[
-        str | None,
-        _container("--container-deployment-timeout-seconds", "SECONDS", "Longest wait for its health."),
-    ] = None
-    container_shared_memory_size_mb: Annotated[
-        str | None, _container("--container-shared-memory-size-mb", "MB", "Shared memory.")
-    ] = None
-    container_startup_probe_exec: Annotated[
-        list[str], _container("--container-startup-probe-exec", "WORD,…", "Command that probes its start.")
-    ] = []
-    container_startup_probe_period_seconds: Annotated[
-        str | None, _container("--container-startup-probe-period-seconds", "SECONDS", "Time between probes.")
-    ] = None
-    container_startup_probe_timeout_seconds: Annotated[
-        str | None, _container("--container-startup-probe-timeout-seconds", "SECONDS", "Time for a probe.")
-    ] = None
-    container_health_probe_exec: Annotated[
-        list[str], _container("--container-health-probe-exec", "WORD,…", "Command that probes its health.")
-    ] = []
-    container_health_probe_period_seconds: Annotated[
-        str | None, _container("--container-health-probe-period-seconds", "SECONDS", "Time between probes.")
-    ] = None
-    container_health_probe_timeout_seconds: Annotated[
-        str | None, _container("--container-health-probe-timeout-seconds", "SECONDS", "Time for a probe.")
-    ] = None
-    explanation_method: Annotated[
-        str | None,
-        _explanation("--explanation-method", "METHOD", "integrated-gradients, xrai or sampled-shapley."),
-    ] = None
-    explanation_metadata_file: Annotated[
-        str | None,
-        _explanation("--explanation-metadata-file", "FILE", "JSON that describes inputs and outputs."),
-    ] = None
-    explanation_step_count: Annotated[
-        str | None, _explanation("--explanation-step-count", "COUNT", "Steps to approximate the integral.")
-    ] = None
-    explanation_path_count: Annotated[
-        str | None, _explanation("--explanation-path-count", "COUNT", "Permutations for Shapley values.")
-    ] = None
-    smooth_grad_noise_sigma: Annotated[
-        str | None, _explanation("--smooth-grad-noise-sigma", "NUMBER", "Noise added to all features.")
-    ] = None
-    smooth_grad_noise_sigma_by_feature: Annotated[
-        list[str],
-        _explanation("--smooth-grad-noise-sigma-by-feature", "KEY=VALUE,…", "Noise added to each feature."),
-    ] = []
-    smooth_grad_noisy_sample_count: Annotated[
-        str | None, _explanation("--smooth-grad-noisy-sample-count", "COUNT", "Samples of the gradient.")
-    ] = None
+    display_name: str | None = flag("NAME", "Display name.", to="displayName")
+    artifact_uri: str | None = flag(
+        "URI",
+        "Folder with the model's files: gs://BUCKET/FOLDER, or a path on local backends.",
+        offer=files,
+        to="artifactUri",
+    )
+    model_id: str | None = flag("ID", "Id of a new model.")
+    parent_model: str | None = flag(
+        "MODEL", "Model that gets a new version: its id or full name.", offer=models
+    )
+    version_aliases: list[str] = items(
+        "ALIAS,…", "Names of the version, such as prod,best.", to="versionAliases", read=join_lists
+    )
+    description: str | None = flag("TEXT", "Description of the model.", to="description")
+    version_description: str | None = flag("TEXT", "Description of the version.", to="versionDescription")
+    labels: list[str] = items(
+        "KEY=VALUE,…", "Labels, such as team=vision,env=test.", to="labels", read=labels
+    )
+    container_image_uri: str | None = _container("IMAGE", "Image that answers predictions.", "imageUri")
+    container_command: list[str] = _containers("WORD,…", "Command, in place of the image's own.", "command")
+    container_args: list[str] = _containers("WORD,…", "Arguments, in place of the image's own.", "args")
+    container_env_vars: list[str] = _containers(
+        "KEY=VALUE,…", "Environment variables.", "env", read=variables
+    )
+    container_ports: list[str] = _containers("PORT,…", "Port for HTTP. Default 8080.", "ports", read=_ports)
+    container_grpc_ports: list[str] = _containers("PORT,…", "Port for gRPC.", "grpcPorts", read=_ports)
+    container_predict_route: str | None = _container("PATH", "Path that takes predictions.", "predictRoute")
+    container_health_route: str | None = _container("PATH", "Path that takes health checks.", "healthRoute")
+    container_deployment_timeout_seconds: str | None = _container(
+        "SECONDS", "Longest wait for its health.", "deploymentTimeout", read=_seconds
+    )
+    container_shared_memory_size_mb: str | None = _container(
+        "MB", "Shared memory.", "sharedMemorySizeMb", read=whole_number
+    )
+    container_startup_probe_exec: list[str] = _containers(
+        "WORD,…", "Command that probes its start.", "startupProbe.exec.command"
+    )
+    container_startup_probe_period_seconds: str | None = _container(
+        "SECONDS", "Time between probes.", "startupProbe.periodSeconds", read=whole_number, empty=CLEARS
+    )
+    container_startup_probe_timeout_seconds: str | None = _container(
+        "SECONDS", "Time for a probe.", "startupProbe.timeoutSeconds", read=whole_number, empty=CLEARS
+    )
+    container_health_probe_exec: list[str] = _containers(
+        "WORD,…", "Command that probes its health.", "healthProbe.exec.command"
+    )
+    container_health_probe_period_seconds: str | None = _container(
+        "SECONDS", "Time between probes.", "healthProbe.periodSeconds", read=whole_number, empty=CLEARS
+    )
+    container_health_probe_timeout_seconds: str | None = _container(
+        "SECONDS", "Time for a probe.", "healthProbe.timeoutSeconds", read=whole_number, empty=CLEARS
+    )
+    explanation_method: str | None = flag(
+        "METHOD", "integrated-gradients, xrai or sampled-shapley.", panel=EXPLANATIONS
+    )
+    explanation_metadata_file: str | None = flag(
+        "FILE", "JSON that describes inputs and outputs.", panel=EXPLANATIONS
+    )
+    explanation_step_count: str | None = flag(
+        "COUNT", "Steps to approximate the integral.", panel=EXPLANATIONS
+    )
+    explanation_path_count: str | None = flag("COUNT", "Permutations for Shapley values.", panel=EXPLANATIONS)
+    smooth_grad_noise_sigma: str | None = flag("NUMBER", "Noise added to all features.", panel=EXPLANATIONS)
+    smooth_grad_noise_sigma_by_feature: list[str] = items(
+        "KEY=VALUE,…", "Noise added to each feature.", panel=EXPLANATIONS
+    )
+    smooth_grad_noisy_sample_count: str | None = flag("COUNT", "Samples of the gradient.", panel=EXPLANATIONS)
 
 
 class ModelNameFlag(NameFlag, frozen=True):
     """The name of a model, or of a version of it."""
 
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="Id or projects/PROJECT/locations/REGION/models/ID; ID@VERSION or ID@ALIAS is a version.",
-            autocompletion=models,
-        ),
-    ]
+    model: str = argument(
+        "MODEL",
+        "Id or projects/PROJECT/locations/REGION/models/ID; ID@VERSION or ID@ALIAS is a version.",
+        offer=models,
+    )
 
 
 class ModelVersionFlag(NameFlag, frozen=True):
     """The name of a version of a model."""
 
-    model_version: Annotated[
-        str,
-        Argument(
-            metavar="MODEL_VERSION",
-            help="ID@VERSION or ID@ALIAS, or the full name with either.",
-            autocompletion=models,
-        ),
-    ]
+    model_version: str = argument(
+        "MODEL_VERSION", "ID@VERSION or ID@ALIAS, or the full name with either.", offer=models
+    )
 
 
 class ModelCopyFlags(FlagGroup, frozen=True):
@@ -164,31 +137,10 @@ class ModelCopyFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = MODEL
 
-    source_model: Annotated[
-        str | None,
-        Option(
-            "--source-model",
-            metavar="MODEL",
-            help="Model or version to copy: its id or full name.",
-            autocompletion=models,
-        ),
-    ] = None
-    destination_model_id: Annotated[
-        str | None, Option("--destination-model-id", metavar="ID", help="Id of the new model.")
-    ] = None
-    destination_parent_model: Annotated[
-        str | None,
-        Option(
-            "--destination-parent-model",
-            metavar="MODEL",
-            help="Model that gets a new version.",
-            autocompletion=models,
-        ),
-    ] = None
-    kms_key_name: Annotated[
-        str | None,
-        Option("--kms-key-name", metavar="KEY", help="Cloud KMS key.", rich_help_panel=GOOGLE_CLOUD),
-    ] = None
+    source_model: str | None = flag("MODEL", "Model or version to copy: its id or full name.", offer=models)
+    destination_model_id: str | None = flag("ID", "Id of the new model.")
+    destination_parent_model: str | None = flag("MODEL", "Model that gets a new version.", offer=models)
+    kms_key_name: str | None = flag("KEY", "Cloud KMS key.", panel=GOOGLE_CLOUD)
 
 
 class PredictFlags(FlagGroup, frozen=True):
@@ -196,15 +148,7 @@ class PredictFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Prediction"
 
-    json_request: Annotated[
-        str | None,
-        Option(
-            "--json-request",
-            metavar="FILE",
-            help='JSON of the request, {"instances": […]}; - is standard input.',
-            autocompletion=files,
-        ),
-    ] = None
-    trust: Annotated[
-        bool, Option("--trust", help="Run a model that another user may have made: its files may hold code.")
-    ] = False
+    json_request: str | None = flag(
+        "FILE", 'JSON of the request, {"instances": […]}; - is standard input.', offer=files
+    )
+    trust: bool = switch("Run a model that another user may have made: its files may hold code.")

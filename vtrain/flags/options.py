@@ -1,12 +1,8 @@
-"""The options of all commands, in groups. A command names its groups, and their fields are its flags.
+"""The options of all commands, in groups. A command names its groups, and their fields are its flags."""
 
-Typer evaluates the annotations when it builds a command, so this module does not import `annotations`.
-"""
-
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import msgspec
-from typer import Argument, Option
 
 from vtrain.flags.completion import (
     any_jobs,
@@ -23,6 +19,8 @@ from vtrain.flags.completion import (
     replicas,
     verbosities,
 )
+from vtrain.flags.grammar import labels
+from vtrain.flags.row import FlagGroup, argument, flag, items, switch, text
 
 TRAINER = "Trainer"
 JOB = "Job"
@@ -39,25 +37,6 @@ on a page of their own."""
 COMMAND = "COMMAND"
 """The remainder of a command that runs another program."""
 REGION_HELP = "Region of Vertex AI. Local backends need none."
-
-
-WaitTimeout = Annotated[
-    str,
-    Option(
-        "--wait-timeout",
-        metavar="DURATION",
-        help="Longest wait; after it exit with 124, while the job continues.",
-    ),
-]
-
-
-class FlagGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """A group of flags; each field is one flag of the commands that take the group.
-
-    `heading` is where the help lists them; an option with a `rich_help_panel` is listed there instead.
-    """
-
-    heading: ClassVar[str] = "Flags"
 
 
 class CommandHelp(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,101 +63,34 @@ class CommonFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = COMMON
 
-    project: Annotated[
-        str | None,
-        Option(
-            "--project",
-            metavar="PROJECT_ID",
-            help="Google Cloud project, in place of the configured one.",
-        ),
-    ] = None
-    format: Annotated[
-        str,
-        Option(
-            "--format",
-            metavar="FORMAT",
-            help="Form of the result: json, yaml, value(KEYS), csv(KEYS), table(KEYS), …",
-            autocompletion=formats,
-        ),
-    ] = ""
-    flatten: Annotated[
-        list[str],
-        Option(
-            "--flatten",
-            metavar="KEY[],…",
-            help="Print each element of these lists as a result of its own.",
-        ),
-    ] = []
-    quiet: Annotated[bool, Option("--quiet/--no-quiet", "-q", help="No prompts, no progress messages.")] = (
-        False
+    project: str | None = flag("PROJECT_ID", "Google Cloud project, in place of the configured one.")
+    format: str = text(
+        "FORMAT", "Form of the result: json, yaml, value(KEYS), csv(KEYS), table(KEYS), …", offer=formats
     )
-    verbosity: Annotated[
-        str,
-        Option(
-            "--verbosity",
-            metavar="LEVEL",
-            help="Messages to print: debug, info, warning, error, critical or none.",
-            autocompletion=verbosities,
-        ),
-    ] = "warning"
-    user_output: Annotated[
-        bool | None,
-        Option("--user-output-enabled/--no-user-output-enabled", help="Print output. On by default."),
-    ] = None
-    flags_file: Annotated[
-        str,
-        Option(
-            "--flags-file",
-            metavar="FILE",
-            help="Read flags from a YAML or JSON file.",
-            autocompletion=files,
-        ),
-    ] = ""
-    configuration: Annotated[
-        str,
-        Option(
-            "--configuration",
-            metavar="NAME",
-            help="Read this named configuration of gcloud.",
-            autocompletion=configurations,
-        ),
-    ] = ""
-    account: Annotated[str, Option("--account", metavar="ACCOUNT", help="Google account to use.")] = ""
-    access_token_file: Annotated[
-        str,
-        Option(
-            "--access-token-file",
-            metavar="FILE",
-            help="Read the access token from this file.",
-            autocompletion=files,
-        ),
-    ] = ""
-    impersonate_service_account: Annotated[
-        str,
-        Option(
-            "--impersonate-service-account",
-            metavar="ACCOUNT,…",
-            help="Act as this service account. In a list, each account acts as the next one.",
-        ),
-    ] = ""
-    billing_project: Annotated[
-        str, Option("--billing-project", metavar="PROJECT_ID", help="Project whose quota is used.")
-    ] = ""
-    api_version: Annotated[
-        str,
-        Option(
-            "--api-version",
-            metavar="VERSION",
-            help="Version of the API: v1 or v1beta1.",
-            autocompletion=one_of("v1", "v1beta1"),
-        ),
-    ] = "v1"
-    log_http: Annotated[
-        bool, Option("--log-http/--no-log-http", help="Print HTTP requests and responses on stderr.")
-    ] = False
-    trace_token: Annotated[
-        str, Option("--trace-token", metavar="TOKEN", help="Token for Google to trace the requests.")
-    ] = ""
+    flatten: list[str] = items("KEY[],…", "Print each element of these lists as a result of its own.")
+    quiet: bool = switch("No prompts, no progress messages.", short="-q", has_opposite=True)
+    verbosity: str = flag(
+        "LEVEL",
+        "Messages to print: debug, info, warning, error, critical or none.",
+        default="warning",
+        offer=verbosities,
+    )
+    user_output: bool | None = switch(
+        "Print output. On by default.", default=None, name="user-output-enabled", has_opposite=True
+    )
+    flags_file: str = text("FILE", "Read flags from a YAML or JSON file.", offer=files)
+    configuration: str = text("NAME", "Read this named configuration of gcloud.", offer=configurations)
+    account: str = text("ACCOUNT", "Google account to use.")
+    access_token_file: str = text("FILE", "Read the access token from this file.", offer=files)
+    impersonate_service_account: str = text(
+        "ACCOUNT,…", "Act as this service account. In a list, each account acts as the next one."
+    )
+    billing_project: str = text("PROJECT_ID", "Project whose quota is used.")
+    api_version: str = flag(
+        "VERSION", "Version of the API: v1 or v1beta1.", default="v1", offer=one_of("v1", "v1beta1")
+    )
+    log_http: bool = switch("Print HTTP requests and responses on stderr.", has_opposite=True)
+    trace_token: str = text("TOKEN", "Token for Google to trace the requests.")
 
 
 class PlaceFlags(FlagGroup, frozen=True):
@@ -186,18 +98,10 @@ class PlaceFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = PLACE
 
-    backend: Annotated[
-        str,
-        Option(
-            "--backend",
-            metavar="NAME",
-            help="local, process, docker or vertex (default if a project is set).",
-            autocompletion=backends,
-        ),
-    ] = ""
-    region: Annotated[str, Option("--region", metavar="REGION", help=REGION_HELP, autocompletion=regions)] = (
-        ""
+    backend: str = text(
+        "NAME", "local, process, docker or vertex (default if a project is set).", offer=backends
     )
+    region: str = text("REGION", REGION_HELP, offer=regions)
 
 
 class NameFlag(FlagGroup, frozen=True):
@@ -212,27 +116,21 @@ class NameFlag(FlagGroup, frozen=True):
 class JobNameFlag(NameFlag, frozen=True):
     """The name of a job."""
 
-    custom_job: Annotated[
-        str,
-        Argument(
-            metavar="CUSTOM_JOB",
-            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
-            autocompletion=custom_jobs,
-        ),
-    ]
+    custom_job: str = argument(
+        "CUSTOM_JOB",
+        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        offer=custom_jobs,
+    )
 
 
 class JobFlag(NameFlag, frozen=True):
     """The name of a job, for the short commands."""
 
-    job: Annotated[
-        str,
-        Argument(
-            metavar="JOB",
-            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
-            autocompletion=any_jobs,
-        ),
-    ]
+    job: str = argument(
+        "JOB",
+        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        offer=any_jobs,
+    )
 
 
 class FollowFlag(FlagGroup, frozen=True):
@@ -240,15 +138,13 @@ class FollowFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Log"
 
-    follow: Annotated[bool, Option("--follow", "-f", help="Follow the log until the job ends.")] = False
+    follow: bool = switch("Follow the log until the job ends.", short="-f")
 
 
 class WatchFlag(FlagGroup, frozen=True):
     """The switch that runs a job again after each saved file."""
 
-    watch: Annotated[
-        bool, Option("--watch", help="Run again whenever a file of the trainer is saved, until Ctrl-C.")
-    ] = False
+    watch: bool = switch("Run again whenever a file of the trainer is saved, until Ctrl-C.")
 
 
 class ResourceFlags(FlagGroup, frozen=True):
@@ -256,55 +152,15 @@ class ResourceFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    display_name: Annotated[str | None, Option("--display-name", metavar="NAME", help="Display name.")] = None
-    labels: Annotated[
-        list[str], Option("--labels", metavar="KEY=VALUE,…", help="Labels, such as team=vision,env=test.")
-    ] = []
-    network: Annotated[
-        str | None,
-        Option(
-            "--network",
-            metavar="NETWORK",
-            help="VPC network to peer with.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
-    kms_key: Annotated[
-        str | None,
-        Option(
-            "--kms-key",
-            metavar="KEY",
-            help="Cloud KMS key.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
-    kms_keyring: Annotated[
-        str | None,
-        Option(
-            "--kms-keyring",
-            metavar="RING",
-            help="Cloud KMS key.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
-    kms_location: Annotated[
-        str | None,
-        Option(
-            "--kms-location",
-            metavar="REGION",
-            help="Cloud KMS key.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
-    kms_project: Annotated[
-        str | None,
-        Option(
-            "--kms-project",
-            metavar="PROJECT",
-            help="Cloud KMS key.",
-            rich_help_panel=GOOGLE_CLOUD,
-        ),
-    ] = None
+    display_name: str | None = flag("NAME", "Display name.", to="displayName")
+    labels: list[str] = items(
+        "KEY=VALUE,…", "Labels, such as team=vision,env=test.", to="labels", read=labels
+    )
+    network: str | None = flag("NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD, to="network")
+    kms_key: str | None = flag("KEY", "Cloud KMS key.", panel=GOOGLE_CLOUD)
+    kms_keyring: str | None = flag("RING", "Cloud KMS key.", panel=GOOGLE_CLOUD)
+    kms_location: str | None = flag("REGION", "Cloud KMS key.", panel=GOOGLE_CLOUD)
+    kms_project: str | None = flag("PROJECT", "Cloud KMS key.", panel=GOOGLE_CLOUD)
 
 
 class HelpFlags(FlagGroup, frozen=True):
@@ -312,17 +168,10 @@ class HelpFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    words: Annotated[
-        list[str],
-        Argument(
-            metavar="[COMMAND]",
-            help="A command, such as custom-jobs create, or flags.",
-            autocompletion=commands,
-        ),
-    ] = []
-    man: Annotated[
-        bool, Option("--man", help="Print a manual page (roff) of the command and of those below it.")
-    ] = False
+    words: list[str] = argument(
+        "[COMMAND]", "A command, such as custom-jobs create, or flags.", default=[], offer=commands
+    )
+    man: bool = switch("Print a manual page (roff) of the command and of those below it.")
 
 
 class SchemaFlag(FlagGroup, frozen=True):
@@ -330,14 +179,11 @@ class SchemaFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    kind: Annotated[
-        str,
-        Argument(
-            metavar="KIND",
-            help="custom-job, hp-tuning-job, persistent-resource or pyproject.",
-            autocompletion=one_of("custom-job", "hp-tuning-job", "persistent-resource", "pyproject"),
-        ),
-    ]
+    kind: str = argument(
+        "KIND",
+        "custom-job, hp-tuning-job, persistent-resource or pyproject.",
+        offer=one_of("custom-job", "hp-tuning-job", "persistent-resource", "pyproject"),
+    )
 
 
 class InitFlags(FlagGroup, frozen=True):
@@ -345,7 +191,7 @@ class InitFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    yes: Annotated[bool, Option("--yes", "-y", help="No questions; use the defaults.")] = False
+    yes: bool = switch("No questions; use the defaults.", short="-y")
 
 
 class ReplicaFlags(FlagGroup, frozen=True):
@@ -353,12 +199,8 @@ class ReplicaFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    replica: Annotated[
-        str, Option("--replica", metavar="REPLICA", help="Replica to show, such as workerpool1-0.")
-    ] = "workerpool0-0"
-    trial: Annotated[
-        str, Option("--trial", metavar="N", help="Show it as in this trial of a tuning job.")
-    ] = ""
+    replica: str = flag("REPLICA", "Replica to show, such as workerpool1-0.", default="workerpool0-0")
+    trial: str = text("N", "Show it as in this trial of a tuning job.")
 
 
 class DryRunFlag(FlagGroup, frozen=True):
@@ -366,7 +208,7 @@ class DryRunFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be done, and do nothing.")] = False
+    dry_run: bool = switch("Print what would be done, and do nothing.")
 
 
 class KeyFlag(FlagGroup, frozen=True):
@@ -374,18 +216,10 @@ class KeyFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    idempotency_key: Annotated[
-        str | None,
-        Option(
-            "--idempotency-key",
-            metavar="KEY",
-            help="Create only one job for this key; return that job if it exists.",
-        ),
-    ] = None
-    reuse_failed: Annotated[
-        bool,
-        Option("--reuse-failed", help="With --idempotency-key: return a failed or cancelled job too."),
-    ] = False
+    idempotency_key: str | None = flag(
+        "KEY", "Create only one job for this key; return that job if it exists."
+    )
+    reuse_failed: bool = switch("With --idempotency-key: return a failed or cancelled job too.")
 
 
 class PlaintextFlag(FlagGroup, frozen=True):
@@ -393,10 +227,7 @@ class PlaintextFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = JOB
 
-    allow_plaintext_secrets: Annotated[
-        bool,
-        Option("--allow-plaintext-secrets", help="Do not warn about variables that look like secrets."),
-    ] = False
+    allow_plaintext_secrets: bool = switch("Do not warn about variables that look like secrets.")
 
 
 class InterruptFlag(FlagGroup, frozen=True):
@@ -404,15 +235,11 @@ class InterruptFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = WAITING
 
-    on_interrupt: Annotated[
-        str,
-        Option(
-            "--on-interrupt",
-            metavar="ACTION",
-            help="Effect of Ctrl-C on the job: detach (it continues) or cancel.",
-            autocompletion=one_of("detach", "cancel"),
-        ),
-    ] = ""
+    on_interrupt: str = text(
+        "ACTION",
+        "Effect of Ctrl-C on the job: detach (it continues) or cancel.",
+        offer=one_of("detach", "cancel"),
+    )
 
 
 class WaitFlags(FlagGroup, frozen=True):
@@ -420,9 +247,9 @@ class WaitFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = WAITING
 
-    stream_logs: Annotated[bool, Option("--stream-logs", help="Print the log until the job ends.")] = False
-    wait: Annotated[bool, Option("--wait", help="Wait until the job ends.")] = False
-    wait_timeout: WaitTimeout = ""
+    stream_logs: bool = switch("Print the log until the job ends.")
+    wait: bool = switch("Wait until the job ends.")
+    wait_timeout: str = text("DURATION", "Longest wait; after it exit with 124, while the job continues.")
 
 
 class TimeoutFlag(FlagGroup, frozen=True):
@@ -430,7 +257,7 @@ class TimeoutFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = WAITING
 
-    wait_timeout: WaitTimeout = ""
+    wait_timeout: str = text("DURATION", "Longest wait; after it exit with 124, while the job continues.")
 
 
 class ListFlags(FlagGroup, frozen=True):
@@ -438,23 +265,11 @@ class ListFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Selection"
 
-    filter: Annotated[
-        str,
-        Option(
-            "--filter",
-            metavar="EXPRESSION",
-            help="Condition, such as state=JOB_STATE_FAILED.",
-            autocompletion=conditions,
-        ),
-    ] = ""
-    sort_by: Annotated[
-        str, Option("--sort-by", metavar="KEY,…", help="Sort by these keys; ~KEY sorts in descending order.")
-    ] = ""
-    limit: Annotated[str, Option("--limit", metavar="N", help="Maximum number of results.")] = "unlimited"
-    page_size: Annotated[str, Option("--page-size", metavar="N", help="Rows per heading of a table.")] = (
-        "unlimited"
-    )
-    uri: Annotated[bool, Option("--uri/--no-uri", help="Print only the URIs of the results.")] = False
+    filter: str = text("EXPRESSION", "Condition, such as state=JOB_STATE_FAILED.", offer=conditions)
+    sort_by: str = text("KEY,…", "Sort by these keys; ~KEY sorts in descending order.")
+    limit: str = flag("N", "Maximum number of results.", default="unlimited")
+    page_size: str = flag("N", "Rows per heading of a table.", default="unlimited")
+    uri: bool = switch("Print only the URIs of the results.", has_opposite=True)
 
 
 class StreamFlags(FlagGroup, frozen=True):
@@ -462,74 +277,42 @@ class StreamFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Log"
 
-    task_name: Annotated[
-        str,
-        Option(
-            "--task-name",
-            metavar="REPLICA",
-            help="Print only the lines of this replica, such as workerpool0-0.",
-            autocompletion=replicas,
-        ),
-    ] = ""
-    polling_interval: Annotated[
-        str, Option("--polling-interval", metavar="SECONDS", help="Longest pause between two requests.")
-    ] = ""
-    allow_multiline_logs: Annotated[
-        bool,
-        Option("--allow-multiline-logs/--no-allow-multiline-logs", help="Keep newlines inside of messages."),
-    ] = False
+    task_name: str = text(
+        "REPLICA", "Print only the lines of this replica, such as workerpool0-0.", offer=replicas
+    )
+    polling_interval: str = text("SECONDS", "Longest pause between two requests.")
+    allow_multiline_logs: bool = switch("Keep newlines inside of messages.", has_opposite=True)
 
 
 class TaskFlag(FlagGroup, frozen=True):
     """The replica of a job that a command looks into."""
 
-    task_name: Annotated[
-        str,
-        Option(
-            "--task-name",
-            metavar="REPLICA",
-            help="Replica, such as workerpool1-0. Default: the primary.",
-            autocompletion=replicas,
-        ),
-    ] = ""
+    task_name: str = text("REPLICA", "Replica, such as workerpool1-0. Default: the primary.", offer=replicas)
 
 
 class CopyFlags(FlagGroup, frozen=True):
     """The files that are copied out of a job, and where to."""
 
-    source: Annotated[
-        str,
-        Argument(
-            metavar="JOB:PATH",
-            help="The job, and a path below its output folder or its working directory.",
-            autocompletion=custom_jobs,
-        ),
-    ]
-    target: Annotated[
-        str, Argument(metavar="[TARGET]", help="File or folder to write; in an existing folder, below it.")
-    ] = "."
+    source: str = argument(
+        "JOB:PATH", "The job, and a path below its output folder or its working directory.", offer=custom_jobs
+    )
+    target: str = argument(
+        "[TARGET]", "File or folder to write; in an existing folder, below it.", default="."
+    )
 
 
 class TopFlags(FlagGroup, frozen=True):
     """The replicas that are measured, and how often."""
 
-    job: Annotated[
-        str,
-        Argument(metavar="[JOB]", help="Only this job's replicas.", autocompletion=custom_jobs),
-    ] = ""
-    interval: Annotated[
-        str, Option("--interval", metavar="DURATION", help="Time between two updates, such as 5s.")
-    ] = "2s"
-    once: Annotated[bool, Option("--once", help="Print the table once.")] = False
+    job: str = argument("[JOB]", "Only this job's replicas.", default="", offer=custom_jobs)
+    interval: str = flag("DURATION", "Time between two updates, such as 5s.", default="2s")
+    once: bool = switch("Print the table once.")
 
 
 class BoardFlags(FlagGroup, frozen=True):
     """The job whose logs TensorBoard shows."""
 
-    job: Annotated[
-        str,
-        Argument(metavar="[JOB]", help="Job; without one all of this machine.", autocompletion=custom_jobs),
-    ] = ""
+    job: str = argument("[JOB]", "Job; without one all of this machine.", default="", offer=custom_jobs)
 
 
 class OutputDirFlag(FlagGroup, frozen=True):
@@ -537,15 +320,12 @@ class OutputDirFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    output_dir: Annotated[
-        str,
-        Option(
-            "--output-dir",
-            metavar="DIR",
-            help="Where to write the package: a folder, file:///FOLDER or gs://BUCKET.",
-            autocompletion=files,
-        ),
-    ] = "dist"
+    output_dir: str = flag(
+        "DIR",
+        "Where to write the package: a folder, file:///FOLDER or gs://BUCKET.",
+        default="dist",
+        offer=files,
+    )
 
 
 class DashboardFlags(FlagGroup, frozen=True):
@@ -553,10 +333,8 @@ class DashboardFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Address"
 
-    port: Annotated[str, Option("--port", metavar="N", help="Port to listen on; 0 picks a free one.")] = "0"
-    no_browser: Annotated[
-        bool, Option("--no-browser", help="Only print the address; do not open a browser.")
-    ] = False
+    port: str = flag("N", "Port to listen on; 0 picks a free one.", default="0")
+    no_browser: bool = switch("Only print the address; do not open a browser.")
 
 
 class PruneFlags(FlagGroup, frozen=True):
@@ -564,35 +342,18 @@ class PruneFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Selection"
 
-    older_than: Annotated[
-        str | None,
-        Option(
-            "--older-than",
-            metavar="DURATION",
-            help="Remove what was not used for this time, such as 12h or 7d. Default: 30d. "
-            "Caches and images of the last hour stay.",
-        ),
-    ] = None
-    kind: Annotated[
-        list[str],
-        Option(
-            "--kind",
-            metavar="KIND,…",
-            help="Remove only these: job, environment, package, process, cgroup, temporary, image, "
-            "runtime, container, network, output. Outputs of jobs are removed only if you name "
-            "them.",
-            autocompletion=leftovers,
-        ),
-    ] = []
-    images: Annotated[
-        bool,
-        Option(
-            "--images",
-            help="Remove only images and other leftovers in Docker: of any age, unless --older-than "
-            "is given.",
-        ),
-    ] = False
-    all_homes: Annotated[
-        bool,
-        Option("--all-homes", help="Remove images of other vtrain homes too."),
-    ] = False
+    older_than: str | None = flag(
+        "DURATION",
+        "Remove what was not used for this time, such as 12h or 7d. Default: 30d. Caches and images of the "
+        "last hour stay.",
+    )
+    kind: list[str] = items(
+        "KIND,…",
+        "Remove only these: job, environment, package, process, cgroup, temporary, image, runtime, "
+        "container, network, output. Outputs of jobs are removed only if you name them.",
+        offer=leftovers,
+    )
+    images: bool = switch(
+        "Remove only images and other leftovers in Docker: of any age, unless --older-than is given."
+    )
+    all_homes: bool = switch("Remove images of other vtrain homes too.")

@@ -13,23 +13,16 @@ import msgspec
 
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.compose import Draft
-from vtrain.flags.grammar import join_dicts, join_lists, split_list, whole_number
 from vtrain.flags.input_files import ConfigFile, read_config
 from vtrain.flags.job_options import SpecFlags
 from vtrain.flags.pipeline_options import DatasetFlags, ModelFlags
-from vtrain.flags.resource_fields import read_labels
+from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.custom_job import CustomJob
 from vtrain.messages.model import Model
 from vtrain.messages.names import MODELS, resolve_name
-from vtrain.messages.training_pipeline import (
-    FilterSplit,
-    FractionSplit,
-    InputDataConfig,
-    PredefinedSplit,
-    TrainingPipeline,
-)
+from vtrain.messages.training_pipeline import InputDataConfig, TrainingPipeline
 from vtrain.messages.training_task import CUSTOM_TASK, INPUTS, TUNING_TASK, TaskJob, with_task
 from vtrain.settings import user_path
 
@@ -127,51 +120,23 @@ def with_model(
 
     Raises UsageError where a flag does not parse, or is given without a model.
     """
-    fields, container = _model_fields(flags), _container_fields(flags)
+    given = fields_of(flags)
     if flags.model_display_name is None and pipeline.model_to_upload is None:
-        if fields or container or flags.model_id or flags.parent_model:
+        if given or flags.model_id or flags.parent_model:
             raise UsageError("Flags about a model need --model-display-name=NAME.")
         return pipeline
-    document = to_document(pipeline.model_to_upload or Model()) | fields
-    if container:
-        document["containerSpec"] = document.get("containerSpec", {}) | container
+    document = to_document(pipeline.model_to_upload or Model())
+    if "containerSpec" in given:
+        given["containerSpec"] = document.get("containerSpec", {}) | given["containerSpec"]
     parent = flags.parent_model
     if parent:
         parent = str(resolve_name(parent, project=project, location=location, collection=MODELS))
     return msgspec.structs.replace(
         pipeline,
-        model_to_upload=read_message(Model, document),
+        model_to_upload=read_message(Model, document | given),
         model_id=flags.model_id or pipeline.model_id,
         parent_model=parent or pipeline.parent_model,
     )
-
-
-def _model_fields(flags: ModelFlags) -> Document:
-    labels = read_labels(flags.model_labels, "--model-labels")
-    values = {
-        "displayName": flags.model_display_name,
-        "versionAliases": list(split_list(flags.model_version_aliases, "--model-version-aliases")),
-        "versionDescription": flags.model_version_description,
-        "labels": labels,
-    }
-    return {name: value for name, value in values.items() if value}
-
-
-def _container_fields(flags: ModelFlags) -> Document:
-    env = join_dicts(
-        flags.serving_container_environment_variables, "--serving-container-environment-variables"
-    )
-    ports = split_list(flags.serving_container_ports, "--serving-container-ports")
-    values = {
-        "imageUri": flags.serving_container_image_uri,
-        "command": list(join_lists(flags.serving_container_command, "--serving-container-command")),
-        "args": list(join_lists(flags.serving_container_args, "--serving-container-args")),
-        "env": [{"name": name, "value": value} for name, value in env.items()],
-        "ports": [{"containerPort": whole_number(port, "--serving-container-ports")} for port in ports],
-        "predictRoute": flags.serving_container_predict_route,
-        "healthRoute": flags.serving_container_health_route,
-    }
-    return {name: value for name, value in values.items() if value}
 
 
 def with_dataset(pipeline: TrainingPipeline, flags: DatasetFlags, *, local: bool) -> TrainingPipeline:
@@ -179,22 +144,25 @@ def with_dataset(pipeline: TrainingPipeline, flags: DatasetFlags, *, local: bool
 
     With `local` a path is made absolute. Raises UsageError where flags do not parse or contradict each other.
     """
-    found: list[dict[str, Any]] = [_fractions(flags), _filters(flags), _predefined(flags)]
-    splits = [split for split in found if split]
+    splits = fields_of(flags)
+    dataset = splits.pop("datasetId", None)
     if len(splits) > 1:
         raise UsageError("A dataset is split by fractions, by filters or by a column; take one of them.")
-    if flags.dataset == "":
+    if dataset == "":
         raise UsageError("--dataset: the name of the dataset is empty.")
-    if flags.dataset is None and pipeline.input_data_config is None:
+    if dataset is None and pipeline.input_data_config is None:
         if splits:
             raise UsageError("Flags about a split need --dataset.")
         return pipeline
-    config = pipeline.input_data_config or InputDataConfig()
-    if flags.dataset is not None:
-        config = InputDataConfig(dataset_id=_dataset_id(flags.dataset, local=local))
-    for split in splits:
-        config = msgspec.structs.replace(config, **split)
-    return msgspec.structs.replace(pipeline, input_data_config=config)
+    if "filterSplit" in splits:
+        names = ("trainingFilter", "validationFilter", "testFilter")
+        splits["filterSplit"] = dict.fromkeys(names, "-") | splits["filterSplit"]
+    if dataset is not None:
+        config = {"datasetId": _dataset_id(dataset, local=local)}
+    else:
+        config = to_document(pipeline.input_data_config or InputDataConfig())
+    data = read_message(InputDataConfig, config | splits)
+    return msgspec.structs.replace(pipeline, input_data_config=data)
 
 
 def _dataset_id(text: str, *, local: bool) -> str:
@@ -207,37 +175,3 @@ def _dataset_id(text: str, *, local: bool) -> str:
             hint="Create one of the files in the console of Google Cloud, and give its id.",
         )
     return text
-
-
-def _fractions(flags: DatasetFlags) -> dict[str, FractionSplit]:
-    texts = {
-        "training_fraction": (flags.training_fraction_split, "--training-fraction-split"),
-        "validation_fraction": (flags.validation_fraction_split, "--validation-fraction-split"),
-        "test_fraction": (flags.test_fraction_split, "--test-fraction-split"),
-    }
-    given = {name: _fraction(text, flag) for name, (text, flag) in texts.items() if text}
-    return {"fraction_split": FractionSplit(**given)} if given else {}
-
-
-def _fraction(text: str, flag: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= 1:
-        raise UsageError(f"{flag}: expected a number from 0 to 1, found {text!r}.")
-    return number
-
-
-def _filters(flags: DatasetFlags) -> dict[str, FilterSplit]:
-    given = (flags.training_filter_split, flags.validation_filter_split, flags.test_filter_split)
-    if given == (None, None, None):
-        return {}
-    training, validation, test = (text or "-" for text in given)
-    split = FilterSplit(training_filter=training, validation_filter=validation, test_filter=test)
-    return {"filter_split": split}
-
-
-def _predefined(flags: DatasetFlags) -> dict[str, PredefinedSplit]:
-    column = flags.predefined_split_column_name
-    return {"predefined_split": PredefinedSplit(key=column)} if column else {}

@@ -17,7 +17,7 @@ import msgspec
 
 from vtrain.errors import ConfigError, PackagingError, UsageError
 from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import join_items
+from vtrain.flags.grammar import account, join_items
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import (
     EXTRA_KEYS,
@@ -29,8 +29,8 @@ from vtrain.flags.pools import (
     pool_list,
 )
 from vtrain.flags.request import job_request
-from vtrain.flags.resource_fields import check_account
 from vtrain.messages.rules import ACCELERATORS, ENV_NAME, MAX_DISPLAY_NAME, check_labels, enum_hint
+from vtrain.messages.service_documents import laid_over
 from vtrain.packaging.source import check_module_name, relative_path
 from vtrain.pyproject import ProjectJob, Pyproject, nearest_pyproject
 from vtrain.settings import find_region, user_path
@@ -71,9 +71,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
         request = job_request(self.spec, self.trainer, remainder)
         if self.project is None or self.job is None:
             return request
-        labels = self.job.labels | (request.labels or {})
         name = self.project.name or self.project.file.parent.name
-        given = request.display_name
         if not self.job.config:  # else the pools are the file's, or those of the line
             request = msgspec.structs.replace(
                 request,
@@ -83,8 +81,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
             )
         return msgspec.structs.replace(
             request,
-            display_name=given if given is not None else self.job.name or None,
-            labels=labels or None,
+            fields=laid_over(_fields(self.job, self.spec), request.fields),
             fallback_name=name[:MAX_DISPLAY_NAME],
         )
 
@@ -155,11 +152,22 @@ def _spec_flags(spec: SpecFlags, project: Pyproject, job: ProjectJob, remainder:
         given["args"] = [join_items(job.args)]
     if job.command and not spec.command:
         given["command"] = [join_items(job.command)]
-    if job.output_dir and spec.base_output_dir is None:
-        given["base_output_dir"] = job.output_dir
-    if job.service_account and spec.service_account is None:
-        given["service_account"] = job.service_account
     return msgspec.structs.replace(spec, **given)
+
+
+def _fields(job: ProjectJob, spec: SpecFlags) -> dict[str, Any]:
+    """The fields of a CustomJob that the project's job sets as they are. An empty flag counts more."""
+    is_set = bool(job.output_dir) and spec.base_output_dir is None
+    below = {
+        "serviceAccount": job.service_account,
+        "baseOutputDirectory": {"outputUriPrefix": job.output_dir} if is_set else None,
+    }
+    given = {
+        "displayName": job.name,
+        "labels": job.labels,
+        "jobSpec": {name: value for name, value in below.items() if value},
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _trainer_flags(trainer: TrainerFlags, project: Pyproject, job: ProjectJob) -> TrainerFlags:
@@ -237,8 +245,9 @@ def _check(project: Pyproject, job: ProjectJob) -> None:
             raise _fault(project, "env", f"{name!r} is not the name of a variable")
     with _blamed(project, "labels"):
         check_labels(job.labels)
-    with _blamed(project, "service-account"):
-        check_account(job.service_account or None)
+    if job.service_account:
+        with _blamed(project, "service-account"):
+            account(job.service_account, "--service-account")
     if job.region:
         with _blamed(project, "region"):
             find_region(job.region, local=True)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from vtrain.errors import UsageError
 from vtrain.flags.compose import JobRequest, make_source
-from vtrain.flags.grammar import join_lists, proto_duration, split_list
+from vtrain.flags.grammar import join_lists, split_list
 from vtrain.flags.job_options import SpecFlags, TrainerFlags
 from vtrain.flags.pools import parse_pools
-from vtrain.flags.resource_fields import check_account, kms_key_name, read_labels
+from vtrain.flags.resource_fields import kms_key_name
+from vtrain.flags.row import fields_of
 from vtrain.flags.secrets import split_env
 from vtrain.packaging.source import TrainerSource
 
@@ -25,21 +24,17 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
     """
     check_format(trainer)
     env, env_names = split_env(spec.env)
-    timeout = proto_duration(spec.timeout, "--timeout") if spec.timeout else ""
     return JobRequest(
-        display_name=spec.display_name,
         config=spec.config,
         allow_unknown_fields=spec.allow_unknown_fields,
         pools=parse_pools(spec.worker_pool_spec),
         args=_trainer_arguments(spec.args, remainder),
         command=join_lists(spec.command, "--command"),
         package_uris=split_list(spec.python_package_uris, "--python-package-uris"),
-        labels=read_labels(spec.labels),
         env=env,
         env_names=env_names,
-        # an assignment changes one field of `scheduling`, and keeps the others
-        assignments=(*([f"scheduling.timeout={timeout}"] if timeout else []), *spec.assignments),
-        spec_fields=_spec_fields(spec),
+        assignments=tuple(spec.assignments),
+        fields=fields_of(spec),
         source=trainer_source(trainer),
         executor_image_uri=trainer.executor_image_uri,
     )
@@ -47,7 +42,9 @@ def job_request(spec: SpecFlags, trainer: TrainerFlags, remainder: tuple[str, ..
 
 def with_key_of(request: JobRequest, spec: SpecFlags, project: str) -> JobRequest:
     """The request with the encryption key that the flags name; `project` owns it unless they say another."""
-    return msgspec.structs.replace(request, kms_key=kms_key_name(spec, project))
+    key = kms_key_name(spec, project)
+    fields = request.fields | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
+    return msgspec.structs.replace(request, fields=fields)
 
 
 def trainer_source(trainer: TrainerFlags) -> TrainerSource | None:
@@ -84,17 +81,3 @@ def _trainer_arguments(args: list[str], remainder: tuple[str, ...] | None) -> tu
     if args and remainder is not None:
         raise UsageError("--args and '--' both give the trainer's arguments; take one of them.")
     return remainder if remainder is not None else join_lists(args, "--args")
-
-
-def _spec_fields(spec: SpecFlags) -> dict[str, Any]:
-    """Fields of the CustomJobSpec that a flag sets as they are."""
-    check_account(spec.service_account)
-    values = {
-        "network": spec.network,
-        "serviceAccount": spec.service_account,
-        "persistentResourceId": spec.persistent_resource_id or None,
-        "enableWebAccess": spec.enable_web_access,
-        "enableDashboardAccess": spec.enable_dashboard_access,
-        "baseOutputDirectory": {"outputUriPrefix": spec.base_output_dir} if spec.base_output_dir else None,
-    }
-    return {name: value for name, value in values.items() if value is not None}

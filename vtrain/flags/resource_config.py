@@ -14,7 +14,7 @@ from vtrain.errors import ConfigError, UsageError
 from vtrain.flags.grammar import split_dict, whole_number
 from vtrain.flags.input_files import read_config
 from vtrain.flags.job_options import PersistentResourceFlags
-from vtrain.flags.resource_fields import shared_fields
+from vtrain.flags.resource_fields import resource_fields
 from vtrain.messages.codec import fields, read_message, to_document, with_json_names
 from vtrain.messages.persistent_resource import PersistentResource
 from vtrain.messages.rules import check_resource_accelerator, check_resource_pools
@@ -70,7 +70,7 @@ def compose_resource(
 
     Raises UsageError where a flag does not parse, ConfigError where the file or a pool is wrong.
     """
-    resource_fields = _resource_fields(flags, project)
+    given = resource_fields(flags, project)
     flag_pools = parse_resource_pools(flags.resource_pool_spec)
     check_flag_pools(flag_pools)
     file = _read_file(flags, api_has)
@@ -79,21 +79,10 @@ def compose_resource(
         raise ConfigError("--config: the name of the file is empty.", hint="Give --config=FILE.")
     return ResourceDraft(
         resource_id=flags.persistent_resource_id or "",
-        resource=read_message(PersistentResource, resource_fields | {POOLS: pools}),
+        resource=read_message(PersistentResource, given | {POOLS: pools}),
         unknown_fields=file.unknown_fields,
         warnings=(*file.warnings, *unused_keys(flag_pools)),
     )
-
-
-def _resource_fields(flags: PersistentResourceFlags, project: str) -> Document:
-    own_account = {"serviceAccountSpec": {"enableCustomServiceAccount": True}}
-    values = {
-        "displayName": flags.display_name,
-        "network": flags.network,
-        **shared_fields(flags, project),
-        "resourceRuntimeSpec": own_account if flags.enable_custom_service_account else None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _read_file(flags: PersistentResourceFlags, api_has: ApiHas) -> FilePools:

@@ -1,4 +1,4 @@
-"""Flags with one meaning in every `create`: labels, the encryption key, the service account."""
+"""The fields that flags set of every resource: those of their rows, and the encryption key."""
 
 from __future__ import annotations
 
@@ -6,44 +6,16 @@ import re
 from typing import Any
 
 from vtrain.errors import ConfigError, UsageError
-from vtrain.flags.grammar import join_dicts
 from vtrain.flags.options import ResourceFlags
-from vtrain.messages.rules import check_labels
+from vtrain.flags.row import fields_of
 
 _KMS = re.compile(r"(?:https?://[^/]+/v1/)?(projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/.+)")
 
 
-def read_labels(values: list[str], flag: str = "--labels") -> dict[str, str] | None:
-    """The labels of a repeated flag, None without one. Raises UsageError for what is not a label."""
-    if not values:
-        return None
-    labels = join_dicts(values, flag)
-    try:
-        check_labels(labels)
-    except ConfigError as error:
-        raise UsageError(f"{flag}: {error.message.removeprefix('labels: ')}", hint=error.hint) from error
-    return labels
-
-
-def shared_fields(flags: ResourceFlags, project: str) -> dict[str, Any]:
-    """The fields that flags set of every resource, in place of a file's: labels, and the encryption key."""
-    key, labels = kms_key_name(flags, project), read_labels(flags.labels)
-    found = {"labels": dict(sorted(labels.items()))} if labels is not None else {}
-    return found | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
-
-
-def check_account(account: str | None) -> None:
-    """Raise UsageError for what is neither an e-mail nor a number."""
-    if account is not None and not (_is_email(account) or re.fullmatch(r"[0-9]+", account)):
-        raise UsageError(
-            f"--service-account: {account!r} is not an account.", hint="Give its e-mail or its number."
-        )
-
-
-def _is_email(text: str) -> bool:
-    """Whether gcloud takes a text for an e-mail: `.+@.+\\..+`, said so that a long text is read once."""
-    at = text.find("@", 1)
-    return at > 0 and text.find(".", at + 2, len(text) - 1) > 0 and "\n" not in text
+def resource_fields(flags: ResourceFlags, project: str) -> dict[str, Any]:
+    """The fields that flags set of a resource, with its encryption key, as `kms_key_name` reads it."""
+    key = kms_key_name(flags, project)
+    return fields_of(flags) | ({"encryptionSpec": {"kmsKeyName": key}} if key else {})
 
 
 def kms_key_name(flags: ResourceFlags, project: str) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 
 from vtrain.errors import ConfigError, FieldError, UsageError
 from vtrain.flags.compose import Draft, JobRequest, check_place, compose, lay_over_pools
-from vtrain.flags.grammar import whole_number
 from vtrain.flags.input_files import ConfigFile, check_not_legacy, read_config
-from vtrain.flags.resource_fields import check_account, shared_fields
+from vtrain.flags.resource_fields import resource_fields
+from vtrain.flags.row import fields_of
 from vtrain.flags.tuning_options import TuningFlags
-from vtrain.messages.codec import fields, read_message, to_document, with_json_names
-from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
+from vtrain.messages.codec import read_message, to_document, with_json_names
+from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob
 from vtrain.messages.paths import PathRoot, assign
 from vtrain.messages.rules import check_enum_names
 from vtrain.messages.service_documents import ApiHas, accepted_fields, api_has_no_more
@@ -32,20 +32,13 @@ _PATHS = PathRoot(
     spec=TRIAL,
     output_fields=HyperparameterTuningJob.output_fields,
 )
-_COUNTS = {
-    "maxTrialCount": ("max_trial_count", "--max-trial-count"),
-    "parallelTrialCount": ("parallel_trial_count", "--parallel-trial-count"),
-    "maxFailedTrialCount": ("max_failed_trial_count", "--max-failed-trial-count"),
-}
-"""Fields of the job that count trials, with their flags."""
 
 
 def check_given(flags: TuningFlags) -> None:
     """Raise UsageError where the name or the file is not given, and for a flag that does not parse."""
     if flags.display_name is None or flags.config is None:
         raise UsageError("Both --display-name=NAME and --config=FILE must be given.")
-    _counts(flags)
-    _algorithm(flags.algorithm)
+    fields_of(flags)
 
 
 def read_tuning_file(flags: TuningFlags) -> ConfigFile:
@@ -84,18 +77,18 @@ def compose_tuning(
     `project` owns the encryption key where nothing else is said. Raises UsageError where a flag does not
     parse, ConfigError where the file or a value is wrong.
     """
-    job_fields, trial_fields = _job_fields(flags, project), _trial_fields(flags)
-    algorithm = _algorithm(flags.algorithm)
+    given = resource_fields(flags, project)
+    trial_fields, study_fields = given.pop("jobSpec", {}), given.pop("studySpec", {})
     document, unknown = _described(file, api_has)
     file_document = deepcopy(document)
     # a name to fall back on comes with the project's job: the trials run that, and it is drafted as a job
     base = compose(trial, executor_required=False, api_has=api_has) if trial.fallback_name else None
     source = _lay_over_spec(document, base, trial)
-    document |= job_fields
+    document |= given
     for name in ("maxTrialCount", "parallelTrialCount"):
         document.setdefault(name, 1)
-    if algorithm and "studySpec" in document:
-        document["studySpec"]["algorithm"] = algorithm
+    if "studySpec" in document:
+        document["studySpec"] |= study_fields
     _lay_over_trials(document, trial_fields)
     for assignment in flags.assignments:
         assign(document, assignment, _PATHS)
@@ -143,34 +136,6 @@ def _lay_over_spec(document: Document, base: Draft | None, trial: JobRequest) ->
     return source
 
 
-def _job_fields(flags: TuningFlags, project: str) -> Document:
-    """Fields of the job that a flag sets; a name that is empty and a count of 0 leave it to the file."""
-    values = {"displayName": flags.display_name or None, **_counts(flags), **shared_fields(flags, project)}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _counts(flags: TuningFlags) -> dict[str, int | None]:
-    given = {name: (getattr(flags, field), flag) for name, (field, flag) in _COUNTS.items()}
-    return {
-        name: (whole_number(text, flag) if text is not None else 0) or None
-        for name, (text, flag) in given.items()
-    }
-
-
-def _trial_fields(flags: TuningFlags) -> Document:
-    """Fields of each trial's CustomJobSpec that a flag sets."""
-    check_account(flags.service_account)
-    values = {
-        "network": flags.network or None,
-        "serviceAccount": flags.service_account,
-        "persistentResourceId": flags.persistent_resource_id or None,
-        "enableWebAccess": flags.enable_web_access,
-        "enableDashboardAccess": flags.enable_dashboard_access,
-        "baseOutputDirectory": {"outputUriPrefix": flags.base_output_dir} if flags.base_output_dir else None,
-    }
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _lay_over_trials(document: Document, trial_fields: Document) -> None:
     if TRIAL in document:
         document[TRIAL] |= trial_fields
@@ -179,15 +144,3 @@ def _lay_over_trials(document: Document, trial_fields: Document) -> None:
             f"--config: the file has no trialJobSpec, which is where {', '.join(trial_fields)} belongs.",
             hint="Describe the job of a trial under trialJobSpec.",
         )
-
-
-def _algorithm(text: str | None) -> str:
-    """The API's name of an algorithm, in whatever spelling: `grid-search`, `GRID_SEARCH`."""
-    if text is None:
-        return ""
-    names = fields(StudySpec)["algorithm"].names
-    name = text.upper().replace("-", "_")
-    if name not in names:
-        choices = sorted(name.lower().replace("_", "-") for name in names)
-        raise UsageError(f"--algorithm: there is no {text!r}.", hint=f"Take {', '.join(choices)}.")
-    return name

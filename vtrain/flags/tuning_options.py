@@ -1,74 +1,78 @@
-"""The options of tuning jobs, and what those of a study on this machine mean.
+"""The options of tuning jobs, and what those of a study on this machine mean."""
 
-Typer evaluates the annotations when it builds a command, so this module does not import `annotations`.
-"""
-
-from typing import Annotated, ClassVar
-
-from typer import Argument, Option
+from typing import ClassVar
 
 from vtrain.backends import StudyOptions
 from vtrain.errors import UsageError
 from vtrain.flags.completion import files, one_of, tuning_jobs
 from vtrain.flags.grammar import whole_number
 from vtrain.flags.job_options import JobFlags
-from vtrain.flags.options import LOCAL, OUTPUT, FlagGroup, NameFlag
+from vtrain.flags.options import GOOGLE_CLOUD, LOCAL, OUTPUT, NameFlag
+from vtrain.flags.row import IGNORED, FlagGroup, argument, flag, switch
 
 SAMPLERS = ("auto", "tpe", "gp")
 MAX_SEED = 2**32 - 1
 """The largest seed that numpy takes."""
 
 
+def _algorithm(text: str, flag: str) -> str:
+    """The API's name of an algorithm, in whatever spelling: `grid-search`, `GRID_SEARCH`."""
+    from vtrain.messages.codec import fields
+    from vtrain.messages.hyperparameter_tuning_job import StudySpec
+
+    names = fields(StudySpec)["algorithm"].names
+    name = text.upper().replace("-", "_")
+    if name not in names:
+        choices = sorted(name.lower().replace("_", "-") for name in names)
+        raise UsageError(f"{flag}: there is no {text!r}.", hint=f"Take {', '.join(choices)}.")
+    return name
+
+
 class TuningFlags(JobFlags, frozen=True):
     """Flags of hyperparameter tuning jobs, laid over the config file."""
 
-    config: Annotated[
-        str | None,
-        Option(
-            "--config",
-            metavar="FILE",
-            help="Read the HyperparameterTuningJob from a YAML or JSON file.",
-            autocompletion=files,
-        ),
-    ] = None
-    max_trial_count: Annotated[
-        str | None,
-        Option("--max-trial-count", metavar="N", help="Number of trials. Default: the file's, or 1."),
-    ] = None
-    parallel_trial_count: Annotated[
-        str | None,
-        Option(
-            "--parallel-trial-count",
-            metavar="N",
-            help="Trials at the same time. Default: the file's, or 1.",
-        ),
-    ] = None
-    algorithm: Annotated[
-        str | None,
-        Option(
-            "--algorithm",
-            metavar="ALGORITHM",
-            help="grid-search, random-search, or algorithm-unspecified (Bayesian optimization).",
-            autocompletion=one_of("grid-search", "random-search", "algorithm-unspecified"),
-        ),
-    ] = None
-    base_output_dir: Annotated[
-        str | None,
-        Option(
-            "--base-output-dir",
-            metavar="URI",
-            help="Folder for models; each trial has one of its own below it: gs://… or file:///….",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None
-    max_failed_trial_count: Annotated[
-        str | None,
-        Option(
-            "--max-failed-trial-count",
-            metavar="N",
-            help="Failed trials after which the job fails. Default: the file's, or what the service decides.",
-        ),
-    ] = None
+    display_name: str | None = flag("NAME", "Display name.", to="displayName", empty=IGNORED)
+    network: str | None = flag(
+        "NETWORK", "VPC network to peer with.", panel=GOOGLE_CLOUD, to="jobSpec.network", empty=IGNORED
+    )
+    config: str | None = flag(
+        "FILE", "Read the HyperparameterTuningJob from a YAML or JSON file.", offer=files
+    )
+    max_trial_count: str | None = flag(
+        "N",
+        "Number of trials. Default: the file's, or 1.",
+        to="maxTrialCount",
+        read=whole_number,
+        empty=IGNORED,
+    )
+    parallel_trial_count: str | None = flag(
+        "N",
+        "Trials at the same time. Default: the file's, or 1.",
+        to="parallelTrialCount",
+        read=whole_number,
+        empty=IGNORED,
+    )
+    algorithm: str | None = flag(
+        "ALGORITHM",
+        "grid-search, random-search, or algorithm-unspecified (Bayesian optimization).",
+        offer=one_of("grid-search", "random-search", "algorithm-unspecified"),
+        to="studySpec.algorithm",
+        read=_algorithm,
+    )
+    base_output_dir: str | None = flag(
+        "URI",
+        "Folder for models; each trial has one of its own below it: gs://… or file:///….",
+        panel=OUTPUT,
+        to="jobSpec.baseOutputDirectory.outputUriPrefix",
+        empty=IGNORED,
+    )
+    max_failed_trial_count: str | None = flag(
+        "N",
+        "Failed trials after which the job fails. Default: the file's, or what the service decides.",
+        to="maxFailedTrialCount",
+        read=whole_number,
+        empty=IGNORED,
+    )
 
 
 class StudyFlags(FlagGroup, frozen=True):
@@ -76,41 +80,23 @@ class StudyFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = LOCAL
 
-    sampler: Annotated[
-        str | None,
-        Option(
-            "--sampler",
-            metavar="SAMPLER",
-            help="Bayesian optimization with tpe, gp or auto (the default).",
-            autocompletion=one_of(*SAMPLERS),
-        ),
-    ] = None
-    seed: Annotated[
-        str | None,
-        Option("--seed", metavar="N", help="Seed: the same one gives the same suggestions."),
-    ] = None
-    continue_from: Annotated[
-        str | None,
-        Option(
-            "--continue-from",
-            metavar="HPTUNING_JOB",
-            help="Ended tuning job whose trials count in this one.",
-            autocompletion=tuning_jobs,
-        ),
-    ] = None
+    sampler: str | None = flag(
+        "SAMPLER", "Bayesian optimization with tpe, gp or auto (the default).", offer=one_of(*SAMPLERS)
+    )
+    seed: str | None = flag("N", "Seed: the same one gives the same suggestions.")
+    continue_from: str | None = flag(
+        "HPTUNING_JOB", "Ended tuning job whose trials count in this one.", offer=tuning_jobs
+    )
 
 
 class TuningJobFlag(NameFlag, frozen=True):
     """The name of a hyperparameter tuning job."""
 
-    hptuning_job: Annotated[
-        str,
-        Argument(
-            metavar="HPTUNING_JOB",
-            help="Id or full name. On this machine also the id's first digits, the display name, or @last.",
-            autocompletion=tuning_jobs,
-        ),
-    ]
+    hptuning_job: str = argument(
+        "HPTUNING_JOB",
+        "Id or full name. On this machine also the id's first digits, the display name, or @last.",
+        offer=tuning_jobs,
+    )
 
 
 def study_options(flags: StudyFlags) -> StudyOptions:
@@ -136,9 +122,7 @@ class BestFlag(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = "Selection"
 
-    best: Annotated[
-        bool, Option("--best", help="Print the best trial alone, with the folder of its model.")
-    ] = False
+    best: bool = switch("Print the best trial alone, with the folder of its model.")
 
 
 class ReportFlags(FlagGroup, frozen=True):
@@ -146,7 +130,4 @@ class ReportFlags(FlagGroup, frozen=True):
 
     heading: ClassVar[str] = OUTPUT
 
-    output: Annotated[
-        str,
-        Option("--output", metavar="FILE", help="The HTML file to write.", autocompletion=files),
-    ] = "report.html"
+    output: str = flag("FILE", "The HTML file to write.", default="report.html", offer=files)
