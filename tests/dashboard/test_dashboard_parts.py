@@ -18,12 +18,12 @@ from stored_jobs import add_job
 from vtrain.backends.base import CommandLine
 from vtrain.backends.registry import find_backend
 from vtrain.emulator.dashboard import log_view
-from vtrain.emulator.dashboard.app import OWN_PAGES, routes
+from vtrain.emulator.dashboard.dashboard_app import OWN_PAGES, routes
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import list_folder
 from vtrain.emulator.dashboard.scalars import ScalarReader, Scalars
-from vtrain.emulator.storage.app import RawPaths
 from vtrain.emulator.storage.guard import Admission, Guard
+from vtrain.emulator.storage.storage_app import RawPaths
 from vtrain.messages.log import LogEntry, LogPage, LogQuery
 from vtrain.rooted import Root
 
@@ -92,7 +92,7 @@ ASK = """
 import asyncio, sys
 from vtrain.backends.base import CommandLine
 from vtrain.backends.registry import find_backend
-from vtrain.emulator.dashboard.app import make_app
+from vtrain.emulator.dashboard.dashboard_app import make_app
 
 backend = find_backend("local")
 app, events = make_app(backend, backend.settings(CommandLine())), []

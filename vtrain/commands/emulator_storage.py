@@ -29,8 +29,8 @@ def storage(clients: ClientFlags, where: StoragePortFlag, common: CommonFlags) -
     port = port_number(where.port)
     admission = admission_of(clients, console)
     with needed_modules():
-        from vtrain.emulator.storage.app import make_app
-        from vtrain.emulator.storage.server import serve_app
+        from vtrain.emulator.http_server import serve_app
+        from vtrain.emulator.storage.storage_app import make_app
     app = make_app(home_folder(), admission)
 
     def announce(url: str) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from vtrain import times
-from vtrain.emulator.api.call import Document
-from vtrain.emulator.api.documents import in_camel_case
-from vtrain.emulator.api.filters import (
+from vtrain.emulator.vertex.documents import in_camel_case
+from vtrain.emulator.vertex.filters import (
     COMPARISONS,
     Filter,
     Restriction,
@@ -27,8 +26,9 @@ from vtrain.emulator.api.filters import (
     time_test,
     wrong_filter,
 )
-from vtrain.emulator.api.refusals import Refusal, invalid
-from vtrain.emulator.api.service import TrainingService
+from vtrain.emulator.vertex.training_service import TrainingService
+from vtrain.emulator.vertex.vertex_call import Document
+from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid
 from vtrain.messages.log import ATTEMPT_LABEL, STREAM_LABEL, LogEntry, LogPage, LogQuery
 
 LARGEST_PAGE = 1000
@@ -66,11 +66,11 @@ class _Place(msgspec.Struct, array_like=True):
 
 
 def list_entries(service: TrainingService, body: Document) -> Document:
-    """A page of entries. Raises Refusal for a filter, an order or a token that is invalid."""
+    """A page of entries. Raises VertexRefusal for a filter, an order or a token that is invalid."""
     body = in_camel_case(body, _FIELDS)
     wanted = _read_filter(str(body.get("filter") or ""))
     if str(body.get("orderBy") or "timestamp asc") not in ("timestamp asc", "timestamp"):
-        raise Refusal("UNIMPLEMENTED", 'The emulator knows one order of entries: "timestamp asc".')
+        raise VertexRefusal("UNIMPLEMENTED", 'The emulator knows one order of entries: "timestamp asc".')
     size = _page_size(body.get("pageSize"))
     name = service.job_of_log(wanted.job_id) if wanted.job_id else ""
     if not name:
@@ -92,7 +92,7 @@ def list_entries(service: TrainingService, body: Document) -> Document:
 
 
 def _read_filter(text: str) -> _Wanted:
-    """The selection of a filter. Raises Refusal for a field that is not known."""
+    """The selection of a filter. Raises VertexRefusal for a field that is not known."""
     parsed = parse_filter(text)
     return _Wanted(
         labels={term.field: term.value for term in _conjuncts(parsed) if term.comparison == "="},
@@ -130,7 +130,10 @@ def _is_time(text: str) -> bool:
 
 
 def _test(restriction: Restriction) -> Test:
-    """The test of an entry by one restriction. Raises Refusal for a field that entries here do not have."""
+    """The test of an entry by one restriction.
+
+    Raises VertexRefusal for a field that entries here do not have.
+    """
     field, comparison, wanted = restriction.field, restriction.comparison, restriction.value
     if field == "timestamp":
         return time_test("timestamp", restriction)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from vtrain.emulator.storage.refusals import Refusal, invalid
+from vtrain.emulator.storage.storage_refusals import StorageRefusal, invalid
 
 LONGEST_GLOB = 1024
 """Characters, which are as many as an object's name has bytes."""
@@ -25,7 +25,7 @@ Test = Callable[[str], bool]
 
 
 class Glob:
-    """A glob: `*` and `?` within a folder, `**` across, `[a-z]`, `{a,b}`. Raises Refusal for an invalid one.
+    """A glob: `*` and `?` within a folder, `**` across, `[a-z]`, `{a,b}`. Raises StorageRefusal.
 
     It is an automaton: a set of states, which each character of a name takes to another set.
     """
@@ -137,7 +137,7 @@ def _class_test(inner: str, glob: str) -> Test:
     return lambda letter: negated != any(first <= letter <= last for first, last in ranges)
 
 
-def _bad(glob: str) -> Refusal:
+def _bad(glob: str) -> StorageRefusal:
     return invalid(f"matchGlob: {glob!r} is not a glob.")
 
 
@@ -162,7 +162,7 @@ Names = Callable[[Position], Iterable[str]]
 """The names from a position on, in the order of the service: that of UTF-8, and so that of code points."""
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The names that a client asks for. `start` is included, `end` is not."""
 
     prefix: str = ""
@@ -183,8 +183,8 @@ class NamePage(msgspec.Struct, frozen=True, kw_only=True):
     token: str
 
 
-def select(names: Names, selection: Selection) -> NamePage:
-    """The page of a selection. Raises Refusal for a page token or a glob that cannot be read."""
+def select(names: Names, selection: ObjectSelection) -> NamePage:
+    """The page of a selection. Raises StorageRefusal for a page token or a glob that cannot be read."""
     key, kind = last = _read_token(selection.token)
     start = max(selection.start, selection.prefix, _behind(key) if kind == _PREFIX else key)
     limit = min(max(selection.limit, 1), MOST_RESULTS)
@@ -206,7 +206,7 @@ def _page(entries: list[tuple[str, str]], token: str) -> NamePage:
     )
 
 
-def _entries(names: Names, selection: Selection, start: str) -> Iterator[tuple[str, str]]:
+def _entries(names: Names, selection: ObjectSelection, start: str) -> Iterator[tuple[str, str]]:
     """Each selected name by itself, or by what it has up to the first delimiter behind the prefix; in order.
 
     The other names with the same beginning are not asked for.
