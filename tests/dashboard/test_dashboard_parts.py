@@ -201,7 +201,7 @@ def test_numbers_are_read_again_only_when_they_have_changed(tmp_path: Path) -> N
         more.write('{"step": 2, "accuracy": 1}\n' * 2)
     assert read(is_final=False) is first  # for a while
     last = read(is_final=True)
-    assert [plot.title for plot in last.plots] == ["loss", "accuracy"]
+    assert [figure.title for figure in last.figures] == ["loss", "accuracy"]
     file.unlink()
     assert reader.read(Root(tmp_path), is_final=True) == ([], 0)
 

@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from vtrain.emulator.dashboard.figures import plotly_script
 from vtrain.emulator.dashboard.job_view import (
     KINDS,
     Moment,
@@ -27,7 +28,7 @@ from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_f
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
 from vtrain.emulator.dashboard.reader import JobFilter, JobReader
 from vtrain.emulator.dashboard.scalars import Numbers, ScalarReader
-from vtrain.emulator.dashboard.study_view import study_of
+from vtrain.emulator.dashboard.study_view import metric_figures, study_of
 from vtrain.emulator.storage.routes import FileContent, read_range
 from vtrain.errors import NotFoundError, UnavailableError, VtrainError
 from vtrain.messages import states
@@ -102,7 +103,7 @@ class Dashboard:
         has_ended = states.has_ended(job.state)
         usage = {} if has_ended or not isinstance(job, CustomJob) else self._reader.usage(job.name)
         output = self._reader.output(job)
-        study = study_of(job) if isinstance(job, HyperparameterTuningJob) else None
+        study = job if isinstance(job, HyperparameterTuningJob) else None
         parent = self._reader.parent(job)
         asked = LogRequest(name=job.name, replica=query.get("replica", ""), lines=LINES_BESIDE)
         parts = self._reader.parts(job)
@@ -117,7 +118,8 @@ class Dashboard:
             failure=failure_card(job),
             replicas=replica_rows(job, usage) if isinstance(job, CustomJob) else [],
             parts=[job_row(part, [part]) for part in parts] if isinstance(job, TrainingPipeline) else [],
-            study=study,
+            study=study and study_of(study),
+            figures=metric_figures(study) if study else [],
             parent=parent and (address_of(parent.name), parent.display_name or parent.name),
             numbers=self._scalars.read(output, is_final=has_ended) if output is not None else Numbers([], 0),
             folder=_listed(output),
@@ -183,12 +185,13 @@ class Dashboard:
         return FileContent(descriptor, span, size, headers)
 
     def send_static(self, request: Request, _query: Query) -> Response:
-        """The style sheet, the script, the icon."""
+        """The style sheet, the scripts, the icon."""
         name = str(request.path_params["file"])
         if name not in STATIC:
             raise NotFoundError("There is no such file.")
+        data = plotly_script() if name == "plotly.js" else self.pages.static[name]
         headers = {**HEADERS, "cache-control": "max-age=86400"}
-        return Response(self.pages.static[name], 200, headers, media_type=STATIC[name])
+        return Response(data, 200, headers, media_type=STATIC[name])
 
     def _job(self, request: Request) -> Job:
         """The job that an address names. Raises NotFoundError."""
