@@ -15,6 +15,7 @@ import msgspec
 
 from vtrain.backends import Query
 from vtrain.backends.job_storage import GS
+from vtrain.backends.pager import all_jobs
 from vtrain.emulator.clients import Calls
 from vtrain.emulator.vertex.documents import read_body, with_project
 from vtrain.emulator.vertex.open_backends import OpenBackends
@@ -101,14 +102,8 @@ class TrainingService:
         """The jobs of a region that have not ended: trials are those of their tuning job."""
         for collection in (CUSTOM_JOBS, HYPERPARAMETER_TUNING_JOBS):
             query = Query(collection=collection, project=LOCAL_PROJECT, location=location)
-            while True:
-                page = self.backends.jobs(location).list(query)
-                yield from (
-                    job for job in page.jobs if not has_ended(job.state) and TRIAL_LABEL not in job.labels
-                )
-                if not page.next_page_token:
-                    break
-                query = msgspec.structs.replace(query, page_token=page.next_page_token)
+            jobs = all_jobs(self.backends.jobs(location).list, query)
+            yield from (job for job in jobs if not has_ended(job.state) and TRIAL_LABEL not in job.labels)
 
     def get_job(self, call: VertexCall) -> Document:
         """A job as it stands."""
