@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from vtrain import times
 from vtrain.emulator.vertex.documents import camel_case
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal, invalid, snake_case
+from vtrain.globs import Glob, anything
 
 LONGEST = 20_000
 DEEPEST = 30
@@ -225,15 +227,12 @@ def time_test(key: str, restriction: Restriction) -> Test:
 
 def has(text: str, pattern: str) -> bool:
     """Whether a text has the pattern in it; one with `*`, each for any text, has to fit as a whole."""
-    if "*" not in pattern:
-        return pattern in text
-    first, *middle, last = pattern.split("*")
-    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    place, end = len(first), len(text) - len(last)
-    for piece in middle:
-        found = text.find(piece, place, end)
-        if found < 0:
-            return False
-        place = found + len(piece)
-    return True
+    return _glob(pattern).matches(text) if "*" in pattern else pattern in text
+
+
+@lru_cache(maxsize=64)
+def _glob(pattern: str) -> Glob:
+    glob = Glob()
+    for letter in pattern:
+        glob.end = glob.many(glob.end, anything) if letter == "*" else glob.one(glob.end, letter.__eq__)
+    return glob
