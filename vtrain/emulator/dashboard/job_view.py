@@ -169,12 +169,11 @@ def failure_card(job: Job) -> FailureCard | None:
     failure = failure_of(job)
     if failure is None:
         return None
-    first, _, rest = failure.message.partition("\n")
-    headline = first or "The job failed."
-    if failure.replica and failure.exit_code is not None and not failure.explained:
-        who = "Failed" if len(replica_uses(job)) == 1 else f"{failure.replica} failed first,"
-        headline = f"{who} with exit code {failure.exit_code}: {failure.meaning}."
-    quoted = "\n".join(folded(failure.traceback, failure.file)) if failure.traceback else rest.strip("\n")
+    headline = failure.headline(is_alone=len(replica_uses(job)) == 1)
+    if headline.startswith("exit code "):
+        headline = f"Failed with {headline}"
+    rest = failure.message.partition("\n")[2].strip("\n")
+    quoted = "\n".join(folded(failure.traceback, failure.file)) if failure.traceback else rest
     place = f"{failure.file}:{failure.line}" if failure.file else ""
     facts = (("At", place), ("Hint", failure.hint))
     return FailureCard(
