@@ -28,7 +28,7 @@ from vtrain.emulator.running import Running, make_folder, recorded
 from vtrain.emulator.storage.guard import Admission, Guard
 from vtrain.emulator.storage.storage_app import make_service
 from vtrain.emulator.vertex.metadata_server import HEADERS, metadata_routes
-from vtrain.emulator.vertex.rest import api_routes
+from vtrain.emulator.vertex.rest import api_routes, as_json
 from vtrain.emulator.vertex.training_service import TrainingService
 from vtrain.emulator.vertex.vertex_refusals import VertexRefusal
 from vtrain.messages.names import DEFAULT_REGION, LOCAL_PROJECT
@@ -85,20 +85,14 @@ def make_app(order: EmulatorOrder, service: TrainingService) -> ASGIApp:
 
 
 async def _unknown(request: Request, _error: Exception) -> Response:
-    return _as_json(
-        VertexRefusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}.")
-    )
+    refusal = VertexRefusal("NOT_FOUND", f"There is no method {request.method} {request.url.path[:300]}.")
+    return as_json(refusal.document(), refusal.http_status)
 
 
 async def _broken(_request: Request, _error: Exception) -> Response:
     """The answer for a fault in the code: the server prints its traceback."""
-    return _as_json(VertexRefusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which."))
-
-
-def _as_json(refusal: VertexRefusal) -> Response:
-    """An error in the envelope of the API."""
-    data = msgspec.json.encode(refusal.document())
-    return Response(data, refusal.http_status, media_type="application/json; charset=UTF-8")
+    refusal = VertexRefusal("INTERNAL", "The emulator has a fault: its messages on stderr tell which.")
+    return as_json(refusal.document(), refusal.http_status)
 
 
 def serve(order: EmulatorOrder, ready: Callable[[Running], None], tell: Tell) -> None:

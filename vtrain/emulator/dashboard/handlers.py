@@ -12,17 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from vtrain.emulator.dashboard.figures import plotly_script
-from vtrain.emulator.dashboard.job_view import (
-    KINDS,
-    Moment,
-    address_of,
-    configuration,
-    failure_card,
-    job_row,
-    labels_of,
-    reason_of,
-    replica_rows,
-)
+from vtrain.emulator.dashboard.job_view import KINDS, address_of, head_of, job_row, replica_rows
 from vtrain.emulator.dashboard.log_view import MOST_LINES, LogReader, LogRequest
 from vtrain.emulator.dashboard.output_files import HEAD, Folder, is_text, list_folder, open_file
 from vtrain.emulator.dashboard.pages import HEADERS, STATIC, Pages, as_bytes
@@ -109,13 +99,8 @@ class Dashboard:
         parts = self._reader.parts(job)
         return self.pages.answer(
             "job.html",
-            job=job,
-            row=job_row(job, parts),
+            **head_of(job, parts),
             has_ended=has_ended,
-            times=_times(job),
-            labels=labels_of(job),
-            reason=reason_of(job),
-            failure=failure_card(job),
             replicas=replica_rows(job, usage) if isinstance(job, CustomJob) else [],
             parts=[job_row(part, [part]) for part in parts] if isinstance(job, TrainingPipeline) else [],
             study=study and study_of(study),
@@ -124,7 +109,6 @@ class Dashboard:
             numbers=self._scalars.read(output, is_final=has_ended) if output is not None else Numbers([], 0),
             folder=_listed(output),
             output=output,
-            configuration=configuration(job),
             log=self._logs.read(asked),
             asked=asked,
             log_replicas=_replica_names(job, parts),
@@ -230,11 +214,6 @@ def _replica_names(job: Job, parts: list[CustomJob]) -> list[str]:
     if len(parts) == 1:
         return [member.name for member in replica_ids(parts[0].job_spec)]
     return []
-
-
-def _times(job: Job) -> list[tuple[str, Moment]]:
-    named = (("Created", job.create_time), ("Started", job.start_time), ("Ended", job.end_time))
-    return [(label, Moment(text, ago(text))) for label, text in named if text]
 
 
 def _attachment(name: str) -> dict[str, str]:

@@ -181,12 +181,26 @@ def failure_card(job: Job) -> FailureCard | None:
     )
 
 
-def reason_of(job: Job) -> str:
+def _reason_of(job: Job) -> str:
     """The reason why a job that did not fail has ended early; empty where none is known."""
     if job.error is None or states.job_state(job.state) == states.FAILED:
         return ""
     message: str = masked_document(to_document(job)).get("error", {}).get("message", "")
     return message
+
+
+def head_of(job: Job, parts: Sequence[CustomJob]) -> dict[str, Any]:
+    """The values that the head of a page takes, and its configuration."""
+    named = (("Created", job.create_time), ("Started", job.start_time), ("Ended", job.end_time))
+    return {
+        "job": job,
+        "row": job_row(job, parts),
+        "times": [(label, Moment(text, ago(text))) for label, text in named if text],
+        "labels": [(key, text) for key, text in sorted(job.labels.items()) if not key.startswith("vtrain-")],
+        "reason": _reason_of(job),
+        "failure": failure_card(job),
+        "configuration": configuration(job),
+    }
 
 
 def _replicas(job: Job) -> str:
@@ -216,8 +230,3 @@ def _size(count: int) -> str:
 
 def _seconds(count: float) -> str:
     return duration_in_words(count) if count else ""
-
-
-def labels_of(job: Job) -> list[tuple[str, Any]]:
-    """The labels that people gave a job."""
-    return [(key, value) for key, value in sorted(job.labels.items()) if not key.startswith("vtrain-")]

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from vtrain.emulator.dashboard.figures import plotly_script, study_figures
-from vtrain.emulator.dashboard.job_view import (
-    Moment,
-    configuration,
-    failure_card,
-    job_row,
-    labels_of,
-    reason_of,
-)
+from vtrain.emulator.dashboard.job_view import Moment, head_of
 from vtrain.emulator.dashboard.pages import Pages, as_bytes
 from vtrain.emulator.dashboard.study_view import study_of
 from vtrain.messages.hyperparameter_tuning_job import HyperparameterTuningJob, StudySpec
@@ -27,18 +20,13 @@ def study_report(job: HyperparameterTuningJob) -> bytes:
     """The page about a tuning job, with Optuna's charts. Raises UnavailableError without the extra."""
     figures = study_figures(job.study_spec or StudySpec(), study_trials(job))
     pages = Pages()
-    named = (("Created", job.create_time), ("Started", job.start_time), ("Ended", job.end_time))
+    head = head_of(job, [])
+    head["times"] = [(label, Moment(when.written, when.written)) for label, when in head["times"]]
     page = pages.render(
         "report.html",
-        job=job,
-        row=job_row(job, []),
-        times=[(label, Moment(text, text)) for label, text in named if text],
-        labels=labels_of(job),
-        reason=reason_of(job),
-        failure=failure_card(job),
+        **head,
         study=study_of(job, is_saved=True),
         figures=figures,
-        configuration=configuration(job),
         policy=POLICY,
         style=pages.static["style.css"].decode(),
         scripts=[plotly_script().decode(), pages.static["charts.js"].decode()] if figures else [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from vtrain.emulator.vertex.documents import camel_case, masked
 from vtrain.emulator.vertex.filters import read_filter
@@ -24,7 +25,7 @@ def list_page(call: VertexCall, collection: str, pages: Pages) -> Document:
     Raises VertexRefusal for a filter, an order, a size or a token that is invalid.
     """
     passes, order = read_filter(call.text("filter")), call.text("orderBy")
-    size, token = _page_size(call), call.text("pageToken")
+    size, token = page_size(call.fields.get("pageSize"), PAGE), call.text("pageToken")
     if token and not (token.isascii() and token.isdecimal() and len(token) < 19):
         raise invalid(f"Invalid page token: {token[:100]!r}.")
     start = int(token or 0)
@@ -68,8 +69,9 @@ def _in_order(documents: list[Document], order: str) -> list[Document]:
     return documents
 
 
-def _page_size(call: VertexCall) -> int:
-    text = str(call.fields.get("pageSize", ""))
-    if text and not (text.isascii() and text.isdecimal() and len(text) < 10):
+def page_size(value: Any, usual: int) -> int:
+    """The size that a request asks for, or the usual one. Raises VertexRefusal for what is no number."""
+    text = str(value or 0)
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise invalid(f"Invalid value at 'page_size': {text[:100]!r}.")
-    return min(int(text or 0), LARGEST_PAGE) or PAGE
+    return min(int(text), LARGEST_PAGE) or usual

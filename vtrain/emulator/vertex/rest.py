@@ -67,13 +67,13 @@ async def _answered(request: Request, run: Callable[[bytes], Document]) -> Respo
     """The answer of a function that works in a thread, or that of its error."""
     try:
         body = await receive_body(request)
-        return _as_json(await run_in_threadpool(run, body), 200)
+        return as_json(await run_in_threadpool(run, body), 200)
     except StorageRefusal as refusal:  # the body is too large or too slow
         document = {"code": refusal.status, "message": refusal.message, "status": "INVALID_ARGUMENT"}
-        return _as_json({"error": document}, refusal.status)
+        return as_json({"error": document}, refusal.status)
     except (VertexRefusal, VtrainError) as error:
         told = refusal_of(error) if isinstance(error, VtrainError) else error
-        return _as_json(_in_project_of(request, told.document()), told.http_status)
+        return as_json(_in_project_of(request, told.document()), told.http_status)
     except ClientDisconnect:
         return Response(status_code=400)
 
@@ -87,7 +87,8 @@ def _in_project_of(request: Request, document: Document) -> Document:
     return {"error": {**document["error"], "message": message}}
 
 
-def _as_json(document: Any, status: int) -> Response:
+def as_json(document: Any, status: int) -> Response:
+    """An answer of the API."""
     data = msgspec.json.encode(document)
     return Response(data, status, media_type="application/json; charset=UTF-8")
 
