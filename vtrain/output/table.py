@@ -15,8 +15,8 @@ from vtrain.output.layout import beginning, display_width, text_width
 from vtrain.output.projector import cell_text, row_projector
 
 Texts = Sequence[str]
-PrintNested = Callable[[Any, str], str]
-"""Prints a value inside a document, given the text of its own format."""
+PrintNested = Callable[[Any, Format], str]
+"""Prints a value inside a document in a format of its own."""
 
 
 def print_table(documents: Iterable[Any], fmt: Format, print_nested: PrintNested) -> Iterator[str]:
